@@ -1,0 +1,125 @@
+"""What was asked, what came back, and what it cost: the only state there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Status(StrEnum):
+    """Where a query stands."""
+
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A design to evaluate at a fidelity.
+
+    Args:
+        x: The design, ``d`` numbers in the user's own units.
+        fidelity: ``0`` the cheapest, ``M - 1`` the target.
+        meta: What later decisions need to know of this moment (JSON values only).
+    """
+
+    x: tuple[float, ...]
+    fidelity: int
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A query and its fate.
+
+    Args:
+        id: Its number, counted from 0 in the order of asking.
+        query: What was asked.
+        cost: What it costs, counted from the moment of asking.
+        value: The observation, to be maximised; ``None`` until known.
+        status: ``"pending"``, ``"done"`` or ``"failed"``.
+        reason: Why it failed.
+        decision_seconds: Time spent deciding it.
+        evaluation_seconds: Time spent evaluating it.
+    """
+
+    id: int
+    query: Query
+    cost: float
+    value: float | None = None
+    status: Status = Status.PENDING
+    reason: str = ""
+    decision_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+
+    def done(self, value: float, **changes: Any) -> Record:
+        """This record with its observation; a value that is not finite is a failure."""
+        if not math.isfinite(value):
+            return self.failed(f"the value is not finite: {value}", **changes)
+        return replace(self, value=float(value), status=Status.DONE, **changes)
+
+    def failed(self, reason: str, **changes: Any) -> Record:
+        """This record as failed: it keeps its cost and has no value."""
+        return replace(self, value=None, status=Status.FAILED, reason=reason, **changes)
+
+
+@dataclass(frozen=True)
+class History:
+    """Records in the order of asking. Immutable: every change gives a new history."""
+
+    records: tuple[Record, ...] = ()
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        object.__setattr__(self, "records", tuple(records))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def asked(self, query: Query, cost: float, **details: Any) -> History:
+        """This history with one more pending query."""
+        return History((*self.records, Record(len(self.records), query, float(cost), **details)))
+
+    def updated(self, record: Record) -> History:
+        """This history with one record replaced by its newer self."""
+        return History((*self.records[: record.id], record, *self.records[record.id + 1 :]))
+
+    @property
+    def spent(self) -> float:
+        """The cost of everything asked so far, pending and failed queries included."""
+        return math.fsum(record.cost for record in self.records)
+
+    def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
+        """The records of one status (and one fidelity)."""
+        return [r for r in self.records if r.status == status and fidelity in (None, r.query.fidelity)]
+
+    @property
+    def done(self) -> list[Record]:
+        return self.select(Status.DONE)
+
+    @property
+    def pending(self) -> list[Record]:
+        return self.select(Status.PENDING)
+
+    def best(self, fidelity: int) -> Record | None:
+        """The record with the largest value at a fidelity, the earliest among equals."""
+        return max(self.select(Status.DONE, fidelity), key=lambda r: (r.value, -r.id), default=None)
+
+
+def points(records: Iterable[Record]) -> Tensor:
+    """The ``n x (d + 1)`` double tensor of designs (user's units) and fidelities."""
+    return torch.tensor([[*r.query.x, r.query.fidelity] for r in records], dtype=torch.double)
+
+
+def values(records: Iterable[Record]) -> Tensor:
+    """The ``n x 1`` double tensor of observations."""
+    return torch.tensor([[r.value] for r in records], dtype=torch.double)

@@ -1,0 +1,145 @@
+"""What can be queried: named parameters and the cost of each fidelity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One input of the objective, in the user's own units.
+
+    Args:
+        name: Its name.
+        lower: Smallest value.
+        upper: Largest value.
+        log: Whether to search its logarithm.
+        integer: Whether only whole numbers are allowed.
+
+    Raises:
+        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a
+            logarithm is asked for with ``lower <= 0``.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    log: bool = False
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        for bound in ("lower", "upper"):
+            value = getattr(self, bound)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise SettingError(f"{self.name}.{bound}", value, "a finite number")
+        if self.lower >= self.upper:
+            raise SettingError(f"{self.name}.lower", self.lower, f"below {self.name}.upper = {self.upper!r}")
+        if self.log and self.lower <= 0:
+            raise SettingError(f"{self.name}.lower", self.lower, "above 0 on a log scale")
+        if self.integer and (self.lower != round(self.lower) or self.upper != round(self.upper)):
+            raise SettingError(f"{self.name}.bounds", (self.lower, self.upper), "whole numbers where integer is true")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The designs ``x`` of ``d`` parameters, and ``M`` fidelities with their costs.
+
+    Fidelity ``0`` is the cheapest, ``M - 1`` the target. Models work on the unit cube,
+    users in their own units; :meth:`to_unit` and :meth:`from_unit` go between them.
+
+    Args:
+        parameters: The ``d`` parameters.
+        costs: ``M`` increasing positive costs. Where they are measured these are guesses
+            that only set the order and the scale before anything has run.
+        measured: Whether a query costs the seconds it took instead of ``costs``.
+
+    Raises:
+        SettingError: No parameter, two of one name, no cost, or costs that are not positive
+            and increasing.
+    """
+
+    parameters: tuple[Parameter, ...]
+    costs: tuple[float, ...]
+    measured: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        object.__setattr__(self, "costs", tuple(self.costs))
+        names = [parameter.name for parameter in self.parameters]
+        if not names or len(set(names)) < len(names):
+            raise SettingError("parameters", names, "at least one, each with its own name")
+        numbers = all(isinstance(cost, (int, float)) and not isinstance(cost, bool) for cost in self.costs)
+        if not self.costs or not numbers or not all(0 < cost < math.inf for cost in self.costs):
+            raise SettingError("costs", list(self.costs), "one positive number a fidelity")
+        if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
+            raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
+
+    @classmethod
+    def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
+        """Continuous parameters ``x1 ... xd`` between ``2 x d`` bounds (rows lower, upper)."""
+        lower, upper = torch.as_tensor(bounds, dtype=torch.double).tolist()
+        pairs = zip(lower, upper, strict=True)
+        return cls(tuple(Parameter(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(pairs, 1)), tuple(costs))
+
+    @property
+    def dim(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def num_fidelities(self) -> int:
+        return len(self.costs)
+
+    @property
+    def target(self) -> int:
+        return len(self.costs) - 1
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """``2 x d`` bounds in the user's units."""
+        rows = [[p.lower for p in self.parameters], [p.upper for p in self.parameters]]
+        return torch.tensor(rows, dtype=torch.double)
+
+    @cached_property
+    def _log(self) -> Tensor:
+        return torch.tensor([p.log for p in self.parameters])
+
+    @cached_property
+    def _integer(self) -> Tensor:
+        return torch.tensor([p.integer for p in self.parameters])
+
+    @cached_property
+    def _search_bounds(self) -> Tensor:
+        return torch.where(self._log, self.bounds.clamp_min(1e-300).log(), self.bounds)
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Map ``... x d`` points from the user's units to the unit cube."""
+        lower, upper = self._search_bounds
+        searched = torch.where(self._log, X.clamp_min(1e-300).log(), X)
+        return (searched - lower) / (upper - lower)
+
+    def from_unit(self, U: Tensor) -> Tensor:
+        """Map ``... x d`` points of the unit cube to allowed values in the user's units."""
+        lower, upper = self._search_bounds
+        searched = lower + (upper - lower) * U
+        X = torch.where(self._log, searched.exp(), searched)
+        X = torch.where(self._integer, X.round(), X)
+        return torch.maximum(torch.minimum(X, self.bounds[1]), self.bounds[0])
+
+    def snap(self, U: Tensor) -> Tensor:
+        """Move unit-cube points to the nearest ones that are allowed (whole numbers)."""
+        if not self._integer.any():
+            return U
+        return torch.where(self._integer, self.to_unit(self.from_unit(U)), U)
+
+    def named(self, x: Sequence[float]) -> dict[str, float | int]:
+        """A point in the user's units as ``{name: value}``, integers as ``int``."""
+        pairs = zip(self.parameters, x, strict=True)
+        return {p.name: int(round(value)) if p.integer else float(value) for p, value in pairs}

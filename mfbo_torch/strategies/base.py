@@ -1,0 +1,118 @@
+"""The contract of a strategy: from a history to the next queries, and nothing remembered."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query, Record, points
+from mfbo_torch.space import Space
+
+
+class Strategy(ABC):
+    """Decides what to evaluate next.
+
+    ``ask`` is a deterministic function of the settings, the seed and the history (pending
+    queries included). A strategy may memoise what it computed from a history; it never keeps
+    state of its own, so a run can be resumed, replayed or shared between workers.
+
+    Subclasses implement :meth:`decide`, and :meth:`recommend` where the best observation is not
+    the best advice.
+
+    Args:
+        seed: Seed of every random choice.
+        space: What can be queried; usually set by :meth:`bind`.
+        capital: What may be spent in all, if the rule depends on it; usually set by :meth:`bind`.
+    """
+
+    def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise SettingError("seed", seed, "a whole number from 0 on")
+        self.seed = seed
+        self._space = space
+        self.capital = capital
+
+    @property
+    def space(self) -> Space:
+        """What can be queried.
+
+        Raises:
+            SettingError: It was never given.
+        """
+        if self._space is None:
+            raise SettingError("space", None, f"given, as in {type(self).__name__}(space=problem.space)")
+        return self._space
+
+    def bind(self, space: Space, capital: float | None = None) -> Self:
+        """A copy of this strategy for a space and a capital, where it has none of its own."""
+        bound = copy.copy(self)
+        bound._space = self._space or space
+        bound.capital = self.capital if self.capital is not None else capital
+        return bound
+
+    def ask(self, history: History, n: int = 1) -> list[Query]:
+        """The next ``n`` queries.
+
+        Args:
+            history: Everything asked so far; its pending queries are taken into account.
+            n: How many to decide. Each sees the ones before it as pending.
+
+        Raises:
+            SettingError: ``n`` below 1, or no space is known.
+        """
+        if n < 1:
+            raise SettingError("n", n, "a whole number from 1 on")
+        queries: list[Query] = []
+        for _ in range(n):
+            query = self.decide(history)
+            queries.append(query)
+            history = history.asked(query, self.costs(history)[query.fidelity])
+        return queries
+
+    @abstractmethod
+    def decide(self, history: History) -> Query:
+        """The next query."""
+
+    def recommend(self, history: History) -> Record | None:
+        """The best observation at the target fidelity, ``None`` while there is none."""
+        return history.best(self.space.target)
+
+    def costs(self, history: History) -> tuple[float, ...]:
+        """The cost of a query at each fidelity, ``M`` numbers.
+
+        Where costs are measured: the mean so far, and for a fidelity that never ran its
+        nominal cost scaled by what the nearest measured fidelity took.
+        """
+        if not self.space.measured:
+            return self.space.costs
+        nominal = self.space.costs
+        means = {}
+        for m in range(len(nominal)):
+            seen = [r.cost for r in history.done if r.query.fidelity == m]
+            if seen:
+                means[m] = max(sum(seen) / len(seen), 1e-9)
+        if not means:
+            return nominal
+        known = {m: min(means, key=lambda seen: abs(seen - m)) for m in range(len(nominal))}
+        return tuple(means[k] * nominal[m] / nominal[k] for m, k in known.items())
+
+    def generator(self, history: History) -> torch.Generator:
+        """Random numbers for the next decision: the same ones for the same history length."""
+        return torch.Generator().manual_seed(hash((self.seed, len(history))) % 2**63)
+
+    def query(self, u: Tensor, fidelity: int, **meta: object) -> Query:
+        """The query at a point of the unit cube."""
+        x = self.space.from_unit(u.detach().to("cpu", torch.double).reshape(-1))
+        return Query(tuple(x.tolist()), int(fidelity), meta)
+
+    def unit_points(self, records: list[Record]) -> Tensor:
+        """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""
+        if not records:
+            return torch.zeros(0, self.space.dim + 1, dtype=torch.double)
+        X = points(records)
+        return torch.cat([self.space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)
