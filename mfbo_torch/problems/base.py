@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import index
 
+from mfbo_torch.errors import SettingError
 from mfbo_torch.space import Space
 
 
@@ -30,6 +33,26 @@ class Problem(ABC):
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``."""
+
+    def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:
+        """A query as ``d`` floats and an ``int``: what every :meth:`evaluate` calls first.
+
+        Raises:
+            SettingError: ``x`` is not ``d`` finite numbers, or ``fidelity`` not in ``0..M-1``.
+        """
+        try:
+            point = tuple(float(value) for value in x)
+        except (TypeError, ValueError):
+            point = ()
+        if len(point) != self.space.dim or not all(map(math.isfinite, point)):
+            raise SettingError("x", x, f"{self.space.dim} finite numbers")
+        try:
+            level = -1 if isinstance(fidelity, bool) else index(fidelity)
+        except TypeError:
+            level = -1
+        if not 0 <= level <= self.space.target:
+            raise SettingError("fidelity", fidelity, f"a whole number from 0 to {self.space.target}")
+        return point, level
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""

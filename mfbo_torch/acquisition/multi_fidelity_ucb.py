@@ -1,0 +1,124 @@
+r"""Upper confidence bounds from several fidelities, and the fidelity to query.
+
+References:
+
+.. [Kandasamy2016mfgpucb]
+    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
+    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.models.per_fidelity import PerFidelityGP
+
+
+class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
+    r"""The tightest upper bound on the target that any fidelity gives.
+
+    .. math:: \varphi(x) = \min_m \mu^{(m)}(x) + \beta^{1/2} \sigma^{(m)}(x) + \zeta^{(m)}
+
+    [Kandasamy2016mfgpucb]_ (Eq. 3), or the target's own bound alone where ``zeta`` is ``None``.
+    Maximised over designs: ``X`` is ``b x 1 x d`` and has no fidelity. The fidelity to query at
+    the maximiser is :func:`select_fidelity`'s to say.
+
+    Args:
+        model: A model of ``M`` fidelities.
+        beta: Squared width of the confidence band.
+        zeta: ``M`` bounds on ``|f^(M) - f^(m)|`` in the targets' units, the last one 0; ``None``
+            for the target's bound alone, which is what the recursive link needs.
+        X_pending: ``p x (d + 1)`` points whose values are still out. They condition the
+            deviations and leave the means.
+
+    Raises:
+        SettingError: A negative ``beta`` or ``zeta``, another number of ``zeta`` than fidelities,
+            or a last ``zeta`` that is not 0.
+    """
+
+    def __init__(
+        self,
+        model: PerFidelityGP,
+        beta: float,
+        zeta: Sequence[float] | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model=model)
+        self.beta = _checked_beta(beta)
+        if zeta is not None:
+            zeta = [float(z) for z in zeta]
+            if len(zeta) != model.num_fidelities or zeta[-1] != 0 or min(zeta) < 0:
+                raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
+        self.zeta = zeta
+        self._hallucinated = model
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Set the points whose values are still out, in place of the former ones.
+
+        Args:
+            X_pending: ``p x (d + 1)``, the last column the fidelity, or ``p x d`` designs, which
+                count as pending at the target; ``None`` for no point.
+        """
+        if X_pending is not None and X_pending.shape[-1] == self.model.dim:
+            target = torch.full_like(X_pending[..., :1], self.model.num_fidelities - 1)
+            X_pending = torch.cat([X_pending, target], dim=-1)
+        self.X_pending = None if X_pending is None else X_pending.detach()
+        self._hallucinated = self.model.hallucinate(self.X_pending)
+
+    def bounds(self, X: Tensor) -> Tensor:
+        """The upper bound each fidelity gives, ``... x M`` at ``... x d`` designs."""
+        mean, variance = self._hallucinated.mean_variance(X)
+        bounds = mean + math.sqrt(self.beta) * variance.clamp_min(1e-30).sqrt()
+        return bounds if self.zeta is None else bounds + bounds.new_tensor(self.zeta)
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        """``φ`` at ``b x 1 x d`` designs, shape ``b``."""
+        bounds = self.bounds(X.squeeze(-2))
+        return bounds[..., -1] if self.zeta is None else bounds.amin(dim=-1)
+
+
+def select_fidelity(
+    model: PerFidelityGP, x: Tensor, beta: float, gamma: Sequence[float], X_pending: Tensor | None = None
+) -> int:
+    r"""The lowest fidelity that is still uncertain at ``x``, else the target.
+
+    The smallest ``m`` with :math:`\beta^{1/2} \sigma^{(m)}(x) \ge \gamma^{(m)}`, or ``M - 1``
+    [Kandasamy2016mfgpucb]_ (Algorithm 1, step 2).
+
+    Args:
+        model: A model of ``M`` fidelities.
+        x: ``1 x d`` design.
+        beta: Squared width of the confidence band.
+        gamma: ``M - 1`` thresholds in the targets' units.
+        X_pending: ``p x (d + 1)`` points whose values are still out.
+
+    Raises:
+        SettingError: A negative ``beta`` or another number of thresholds.
+        BotorchTensorDimensionError: ``x`` of another shape.
+    """
+    beta = _checked_beta(beta)
+    if len(gamma) != model.num_fidelities - 1:
+        raise SettingError("gamma", list(gamma), f"{model.num_fidelities - 1} thresholds, none for the target")
+    if x.shape != (1, model.dim):
+        raise BotorchTensorDimensionError(f"x of shape {tuple(x.shape)}: must be 1 x {model.dim}")
+    with torch.no_grad():
+        _, variance = model.hallucinate(X_pending).mean_variance(x)
+    widths = (beta * variance[0]).sqrt().tolist()
+    return next((m for m, threshold in enumerate(gamma) if widths[m] >= threshold), len(gamma))
+
+
+def _checked_beta(beta: float) -> float:
+    beta = float(beta)
+    if not 0 <= beta < math.inf:
+        raise SettingError("beta", beta, "a number from 0 on")
+    return beta

@@ -1,0 +1,104 @@
+"""The hyper-parameters of one fidelity, and how they are fitted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from botorch.exceptions import ModelFittingError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.constraints import GreaterThan
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import Mean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.models import ExactGP
+from gpytorch.priors import LogNormalPrior, NormalPrior
+from torch import Tensor
+
+NOISE_FLOOR = 1e-8
+
+
+class LinkedMean(Mean):
+    r"""The mean ``c + ρ z``, where ``z``, the last column, is the mean of the fidelity below."""
+
+    def __init__(self, linked: bool) -> None:
+        super().__init__()
+        self.register_parameter("constant", torch.nn.Parameter(torch.zeros(())))
+        self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if linked else 0.0), requires_grad=linked))
+        self.register_prior("constant_prior", NormalPrior(0.0, 1.0), "constant")
+        if linked:
+            self.register_prior("rho_prior", NormalPrior(1.0, 1.0), "rho")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.constant + self.rho * x[..., -1]
+
+
+class _ResidualGP(ExactGP, GPyTorchModel):
+    """The process that the marginal likelihood of one fidelity needs."""
+
+    def __init__(self, X: Tensor, Y: Tensor, likelihood: GaussianLikelihood, mean: Mean, kernel: Kernel) -> None:
+        super().__init__(X, Y, likelihood)
+        self.mean_module, self.covar_module = mean, kernel
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x[..., :-1]))
+
+
+class Level(torch.nn.Module):
+    """Kernel, mean and noise of one fidelity's (residual) process, in standardised units.
+
+    Args:
+        dim: Number of design inputs ``d``.
+        linked: Whether the mean follows the fidelity below.
+        infer_noise: Whether the noise is a hyper-parameter.
+        kernel: The covariance; by default RBF with a lengthscale prior that scales with the
+            dimension, and for a residual an output scale that is small until the data say otherwise.
+    """
+
+    def __init__(self, dim: int, linked: bool, infer_noise: bool, kernel: Kernel | None = None) -> None:
+        super().__init__()
+        if kernel is None:
+            kernel = get_covar_module_with_dim_scaled_prior(dim)
+            if linked:
+                above = GreaterThan(1e-8, transform=torch.exp, inv_transform=torch.log, initial_value=0.1)
+                prior = LogNormalPrior(math.log(0.1), 1.5)
+                kernel = ScaleKernel(kernel, outputscale_prior=prior, outputscale_constraint=above)
+        self.covar_module = kernel
+        self.mean_module = LinkedMean(linked)
+        prior = LogNormalPrior(-10.0, 3.0)
+        constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
+        self.likelihood = GaussianLikelihood(noise_prior=prior, noise_constraint=constraint)
+        self.infer_noise = infer_noise
+
+    @property
+    def constant(self) -> Tensor:
+        return self.mean_module.constant
+
+    @property
+    def rho(self) -> Tensor:
+        """How much of the fidelity below there is in this one, in standardised units."""
+        return self.mean_module.rho
+
+    def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
+        """Maximise the marginal likelihood, priors included.
+
+        Args:
+            U: ``n x d`` designs.
+            Y: ``n`` standardised observations.
+            noise: ``n`` noise variances; only used where they are known.
+            below: ``n`` standardised means of the fidelity below.
+            kwargs: Passed to ``fit_gpytorch_mll``.
+        """
+        likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
+        X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
+        model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
+        try:
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(likelihood, model).to(X), **kwargs)
+        except ModelFittingError:
+            warnings.warn("The marginal likelihood could not be maximised; the hyper-parameters stay as they were.")

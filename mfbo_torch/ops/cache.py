@@ -1,0 +1,129 @@
+r"""The factor of one or several Gaussian processes, ready for many posteriors.
+
+References:
+
+.. [Rasmussen2006gpml]
+    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from mfbo_torch.ops.kernels import cross_correlation
+
+
+@dataclass(frozen=True)
+class Cache:
+    r"""Factors of ``...`` Gaussian processes with up to ``n`` points each.
+
+    With ``K`` the prior covariance of the points and ``S`` the diagonal noise,
+    :math:`K + S = L L^\top`, ``inverse`` is :math:`L^{-1}` and ``alpha`` is
+    :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with fewer points
+    are padded; a padded point has no covariance with anything. Detached from any model.
+
+    Args:
+        kernel: Name of the correlation, the same for all.
+        inputs: ``... x n x d`` points divided by the lengthscales.
+        mask: ``... x n``, one where there is a point, zero where there is padding.
+        inverse: ``... x n x n`` inverse of the lower factor.
+        alpha: ``... x k`` weights of the mean, ``k <= n``: points that came by :func:`extend`
+            are behind the first ``k`` and have no weight.
+        lengthscale: ``... x d``.
+        outputscale: ``...``.
+        constant: ``...`` prior mean.
+        noise: ``...`` noise variance given to points that come by :func:`extend`.
+    """
+
+    kernel: str
+    inputs: Tensor
+    mask: Tensor
+    inverse: Tensor
+    alpha: Tensor
+    lengthscale: Tensor
+    outputscale: Tensor
+    constant: Tensor
+    noise: Tensor
+
+    @property
+    def num_points(self) -> int:
+        return self.inputs.shape[-2]
+
+    def cross_covariance(self, X: Tensor) -> Tensor:
+        """Prior covariance ``... x m x n`` between ``... x m x d`` points and the cached ones."""
+        scaled = X / self.lengthscale.unsqueeze(-2)
+        scale = self.outputscale[..., None, None] * self.mask.unsqueeze(-2)
+        return scale * cross_correlation(self.kernel, scaled, self.inputs)
+
+
+def _inverse_factor(covariance: Tensor) -> Tensor:
+    factor = psd_safe_cholesky(covariance)
+    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    return torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+
+
+def factorize(
+    kernel: str,
+    X: Tensor,
+    residuals: Tensor,
+    noise: Tensor,
+    lengthscale: Tensor,
+    outputscale: Tensor,
+    constant: Tensor,
+    mask: Tensor,
+) -> Cache:
+    """Factor ``...`` Gaussian processes.
+
+    Args:
+        kernel: Name of the correlation.
+        X: ``... x n x d`` points.
+        residuals: ``... x n`` observations minus the prior mean.
+        noise: ``... x n`` noise variances.
+        lengthscale: ``... x d``.
+        outputscale: ``...``.
+        constant: ``...`` prior mean.
+        mask: ``... x n``, one for a point and zero for padding.
+    """
+    scaled = X / lengthscale.unsqueeze(-2)
+    pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
+    covariance = outputscale[..., None, None] * pairs * cross_correlation(kernel, scaled, scaled)
+    covariance = covariance + torch.diag_embed(torch.where(mask > 0, noise, torch.ones_like(noise)))
+    inverse = _inverse_factor(covariance) if X.shape[-2] else covariance
+    weighted = inverse @ (residuals * mask).unsqueeze(-1)
+    alpha = (inverse.mT @ weighted).squeeze(-1)
+    mean_noise = (noise * mask).sum(-1) / mask.sum(-1).clamp_min(1)
+    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise)
+
+
+def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
+    r"""Add points whose values are not known: the deviations shrink, the means stay.
+
+    The factor grows by rows: with :math:`V = L^{-1} k(X_{old}, X)` and
+    :math:`L_p L_p^\top = k(X, X) + \sigma^2 I - V^\top V`, the new inverse has the rows
+    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`.
+
+    Args:
+        cache: The factor.
+        X: ``... x p x d`` points.
+        mask: ``... x p``, one where the point belongs to that process, zero where it does not.
+    """
+    scaled = X / cache.lengthscale.unsqueeze(-2)
+    cross = cache.cross_covariance(X) * mask.unsqueeze(-1)
+    V = cross @ cache.inverse.mT
+    pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
+    prior = cache.outputscale[..., None, None] * pairs * cross_correlation(cache.kernel, scaled, scaled)
+    diagonal = torch.where(mask > 0, cache.noise.unsqueeze(-1), 1.0)
+    corner = _inverse_factor(prior + torch.diag_embed(diagonal) - V @ V.mT)
+    left = -corner @ V @ cache.inverse
+    zeros = cache.inverse.new_zeros(*cache.inverse.shape[:-1], X.shape[-2])
+    inverse = torch.cat([torch.cat([cache.inverse, zeros], -1), torch.cat([left, corner], -1)], -2)
+    return replace(
+        cache,
+        inputs=torch.cat([cache.inputs, scaled.expand(*cache.inputs.shape[:-2], *scaled.shape[-2:])], -2),
+        mask=torch.cat([cache.mask, mask.to(cache.mask)], -1),
+        inverse=inverse,
+    )

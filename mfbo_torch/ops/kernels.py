@@ -1,0 +1,61 @@
+"""Stationary correlations as functions of the scaled distance, and how to read them off GPyTorch."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.exceptions import UnsupportedError
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+CORRELATIONS = ("rbf", "matern12", "matern32", "matern52")
+
+
+def correlation(kind: str, distance: Tensor) -> Tensor:
+    r"""Correlation at a distance ``r`` measured in lengthscales.
+
+    ``rbf``: :math:`e^{-r^2/2}`; ``matern12``: :math:`e^{-r}`; ``matern32``:
+    :math:`(1 + \sqrt3 r) e^{-\sqrt3 r}`; ``matern52``:
+    :math:`(1 + \sqrt5 r + 5r^2/3) e^{-\sqrt5 r}`.
+    """
+    if kind == "rbf":
+        return torch.exp(-0.5 * distance.square())
+    if kind == "matern12":
+        return torch.exp(-distance)
+    if kind == "matern32":
+        scaled = math.sqrt(3) * distance
+        return (1 + scaled) * torch.exp(-scaled)
+    if kind == "matern52":
+        scaled = math.sqrt(5) * distance
+        return (1 + scaled + scaled.square() / 3) * torch.exp(-scaled)
+    raise UnsupportedError(f"kernel = {kind!r}: must be one of {', '.join(CORRELATIONS)}")
+
+
+def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:
+    """Correlations between ``... x m x d`` and ``... x n x d`` points divided by their lengthscales.
+
+    Distances come from differences, not from inner products, so that near-duplicates keep
+    their digits.
+    """
+    return correlation(kind, torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist"))
+
+
+def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
+    """The correlation's name, its ``d`` lengthscales and its output scale.
+
+    Raises:
+        UnsupportedError: The kernel is not one of :data:`CORRELATIONS`, scaled or not.
+    """
+    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    if isinstance(base, RBFKernel):
+        kind = "rbf"
+    elif isinstance(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
+        kind = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}[base.nu]
+    else:
+        raise UnsupportedError(f"kernel = {type(base).__name__}: must be RBF or Matérn 1/2, 3/2, 5/2, scaled or not")
+    if base.active_dims is not None and base.active_dims.tolist() != list(range(dim)):
+        raise UnsupportedError(f"active_dims = {base.active_dims.tolist()}: must be all {dim} inputs")
+    lengthscale = base.lengthscale.detach().reshape(-1).expand(dim)
+    scale = kernel.outputscale.detach().reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
+    return kind, lengthscale, scale

@@ -1,0 +1,48 @@
+r"""Posterior mean, variance and covariance in plain torch: the specification.
+
+References:
+
+.. [Rasmussen2006gpml]
+    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.kernels import cross_correlation
+
+
+def _mean(cache: Cache, cross: Tensor) -> Tensor:
+    known = cross[..., : cache.alpha.shape[-1]]
+    return cache.constant.unsqueeze(-1) + (known @ cache.alpha.unsqueeze(-1)).squeeze(-1)
+
+
+def mean_variance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance at single points [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
+
+    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`.
+
+    Args:
+        cache: Factors of ``...`` processes.
+        X: ``... x m x d`` points, broadcast against the processes. Differentiable.
+
+    Returns:
+        Two ``... x m`` tensors; the variance is never negative.
+    """
+    cross = cache.cross_covariance(X)
+    explained = (cross @ cache.inverse.mT).square().sum(-1)
+    return _mean(cache, cross), (cache.outputscale.unsqueeze(-1) - explained).clamp_min(0.0)
+
+
+def mean_covariance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Mean ``... x q`` and joint covariance ``... x q x q`` at ``... x q x d`` points.
+
+    :math:`k(X, X) - (L^{-1} k)^\top (L^{-1} k)` [Rasmussen2006gpml]_ (Eq. 2.24).
+    """
+    cross = cache.cross_covariance(X)
+    V = cross @ cache.inverse.mT
+    scaled = X / cache.lengthscale.unsqueeze(-2)
+    prior = cache.outputscale[..., None, None] * cross_correlation(cache.kernel, scaled, scaled)
+    return _mean(cache, cross), prior - V @ V.mT
