@@ -142,4 +142,4 @@ class Space:
     def named(self, x: Sequence[float]) -> dict[str, float | int]:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)
-        return {p.name: int(round(value)) if p.integer else float(value) for p, value in pairs}
+        return {p.name: round(value) if p.integer else float(value) for p, value in pairs}

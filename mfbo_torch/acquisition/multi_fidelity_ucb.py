@@ -117,6 +117,43 @@ def select_fidelity(
     return next((m for m, threshold in enumerate(gamma) if widths[m] >= threshold), len(gamma))
 
 
+def cost_thresholds(
+    model: PerFidelityGP,
+    x: Tensor,
+    beta: float,
+    costs: Sequence[float],
+    growth: Sequence[float] | None = None,
+    X_pending: Tensor | None = None,
+) -> list[float]:
+    r"""Thresholds ``γ`` that send a query to the fidelity which explains enough for its cost.
+
+    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` (:attr:`PerFidelityGP.slopes`),
+    fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's variance. It is worth
+    its cost where :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`,
+    so :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
+
+    Args:
+        model: A model of ``M`` fidelities.
+        x: ``1 x d`` design.
+        beta: Squared width of the confidence band.
+        costs: ``M`` increasing costs.
+        growth: ``M - 1`` factors ``g_m``, by default 1; larger ones leave a fidelity sooner.
+        X_pending: ``p x (d + 1)`` points whose values are still out.
+
+    Returns:
+        ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`.
+    """
+    with torch.no_grad():
+        _, variance = model.hallucinate(X_pending).mean_variance(x)
+    width = math.sqrt(_checked_beta(beta) * variance[0, -1].item())
+    slopes = model.slopes.abs().tolist()
+    growth = [1.0] * (len(costs) - 1) if growth is None else growth
+    return [
+        width * math.sqrt(g * cost / costs[-1]) / slope if slope > 0 else math.inf
+        for g, cost, slope in zip(growth, costs[:-1], slopes[:-1], strict=True)
+    ]
+
+
 def _checked_beta(beta: float) -> float:
     beta = float(beta)
     if not 0 <= beta < math.inf:

@@ -101,4 +101,5 @@ class Level(torch.nn.Module):
         try:
             fit_gpytorch_mll(ExactMarginalLogLikelihood(likelihood, model).to(X), **kwargs)
         except ModelFittingError:
-            warnings.warn("The marginal likelihood could not be maximised; the hyper-parameters stay as they were.")
+            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
+            warnings.warn(message, stacklevel=2)

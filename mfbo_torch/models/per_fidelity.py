@@ -154,7 +154,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         fidelity, Y = self.train_X[..., -1], self.train_Y.squeeze(-1)
         groups = [Y[fidelity == m] for m in range(self.num_fidelities)]
         for m, own in enumerate(groups):
-            rich = [k for k, group in enumerate(groups) if len(group) > 1 and group.std() > 0]
+            rich = [k for k, group in enumerate(groups) if _varies(group)]
             near = groups[min(rich, key=lambda k: (abs(k - m), k))] if rich else Y.new_ones(0)
             scales.append(near.std() if len(near) else Y.new_ones(()))
             shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.new_zeros(()))
@@ -295,6 +295,12 @@ class PerFidelityGP(Model, FantasizeMixin):
                 self._links = self._couplings()
         return self._links
 
+    @property
+    def slopes(self) -> Tensor:
+        r"""``M`` weights :math:`\prod_{j > m} \rho_j` with which each fidelity enters the target, the last one 1."""
+        weights, _ = self._weights()
+        return weights[-1] / weights.diagonal()
+
     def posterior(
         self,
         X: Tensor,
@@ -401,6 +407,11 @@ class PerFidelityGP(Model, FantasizeMixin):
         if training_data.Yvar is not None:
             inputs["train_Yvar"] = training_data.Yvar
         return inputs
+
+
+def _varies(values: Tensor) -> bool:
+    """Whether values differ by more than rounding."""
+    return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())
 
 
 def _stack(caches: list[Cache]) -> Cache:

@@ -1,0 +1,25 @@
+"""Strategies: from a history to the next queries."""
+
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.direct import Direct
+from mfbo_torch.strategies.gibbon import MFGIBBON
+from mfbo_torch.strategies.knowledge_gradient import MFKnowledgeGradient
+from mfbo_torch.strategies.mf_gp_ucb import MFGPUCB
+from mfbo_torch.strategies.mf_naive import MFNaive
+from mfbo_torch.strategies.mf_sko import MFSKO
+from mfbo_torch.strategies.random_search import RandomSearch
+from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement, ProbabilityOfImprovement
+
+__all__ = [
+    "GPUCB",
+    "MFGIBBON",
+    "MFGPUCB",
+    "MFSKO",
+    "Direct",
+    "ExpectedImprovement",
+    "MFKnowledgeGradient",
+    "MFNaive",
+    "ProbabilityOfImprovement",
+    "RandomSearch",
+    "Strategy",
+]

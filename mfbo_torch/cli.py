@@ -1,0 +1,152 @@
+"""The command line: ``mfbo run``, ``mfbo compare`` and ``mfbo show``."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+from typing import Any
+
+from mfbo_torch import compare, experiment
+from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import Status
+
+USAGE = """usage: mfbo COMMAND ...
+
+  mfbo run CONFIG [--out DIR] [--SETTING VALUE ...]      spend a capital on a problem, or continue
+  mfbo compare CONFIG [--out DIR] [--SETTING VALUE ...]  strategies side by side, or continue
+  mfbo show DIR                                          what a folder holds, finished or not
+
+mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
+
+WRONG_SETTING, BROKEN, INTERRUPTED = 2, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: The arguments, those of the process if not given.
+
+    Returns:
+        0; 1 if a run broke down; 2 if a setting cannot work, which is told in one line on the
+        standard error; 130 if interrupted.
+    """
+    command, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for class paths in the current folder
+    commands: dict[str, Callable[[list[str]], int]] = {"run": _run, "compare": _compare, "show": _show}
+    try:
+        if command in ("-h", "--help"):
+            print(USAGE)
+            return 0
+        if command not in commands:
+            raise SettingError("command", command, f"one of {', '.join(commands)}")
+        return commands[command](arguments)
+    except SettingError as error:
+        return _complain(error, WRONG_SETTING)
+    except BrokenExecutor as error:
+        return _complain(error, BROKEN)
+    except KeyboardInterrupt:
+        return _complain("interrupted; the same command continues", INTERRUPTED)
+
+
+def _complain(what: object, code: int) -> int:
+    print("mfbo:", " ".join(str(what).split()), file=sys.stderr)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    settings = resolve(run_parser(), arguments)
+    problem, strategy = experiment.prepare(settings)
+    history, finished = experiment.execute(settings, problem, strategy)
+    strategy = strategy.bind(problem.space, settings["capital"])
+    print(_report(experiment.Experiment(settings, problem, strategy, history)))
+    print(f"Picture       {Path(settings['out']) / experiment.PICTURE}")
+    return 0 if finished else _complain("interrupted; the same command continues", INTERRUPTED)
+
+
+def _compare(arguments: list[str]) -> int:
+    settings = resolve(compare_parser(), arguments)
+    comparison = compare.compare(settings)
+    print(_comparison(comparison))
+    print(f"\nPicture: {Path(settings['out']) / compare.PICTURE}")
+    for error in comparison.errors:
+        _complain(error, BROKEN)
+    return BROKEN if comparison.errors else 0
+
+
+def _show(arguments: list[str]) -> int:
+    if arguments in (["-h"], ["--help"]):
+        print("usage: mfbo show DIR")
+        return 0
+    if len(arguments) != 1:
+        raise SettingError("folder", " ".join(arguments), "one folder, as in mfbo show runs/mine")
+    (out,) = arguments
+    if not Path(out).is_dir():
+        raise SettingError("folder", out, "an existing folder")
+    several = "strategies" in read_mapping(Path(out) / experiment.CONFIG, "folder")
+    print(_comparison(compare.load(out)) if several else _report(experiment.load(out)))
+    return 0
+
+
+def _report(run: experiment.Experiment) -> str:
+    """A run in a few lines."""
+    summary, space = experiment.summarise(run), run.problem.space
+    rows = [("Problem", summary["problem"])]
+    rows.append(("Strategy", f"{summary['strategy']}, seed {summary['seed']}"))
+    rows.append(("Best value", _number(summary["best_value"])))
+    rows.append(("at", _point(summary["best_parameters"])))
+    advised = run.strategy.recommend(run.history)
+    if advised is not None:
+        rows.append(("Recommended", _point(space.named(advised.query.x))))
+    rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
+    for m, count in enumerate(summary["queries_per_fidelity"]):
+        spent = sum(record.cost for record in run.history if record.query.fidelity == m)
+        name = "target" if m == space.target else f"fidelity {m}"
+        rows.append((f"  {name}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
+    rows.append(("Failed", str(summary["failures"])))
+    if pending := len(run.history.pending):
+        rows.append(("Pending", str(pending)))
+    failed = run.history.select(Status.FAILED)
+    if failed:
+        rows.append(("  the last", failed[-1].reason))
+    seconds = (summary["decision_seconds"], summary["evaluation_seconds"])
+    rows.append(("Time", f"{seconds[0]:.1f} s deciding, {seconds[1]:.1f} s evaluating"))
+    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+
+
+def _comparison(comparison: compare.Comparison) -> str:
+    """A comparison as a table: for each problem the strategies, the best first."""
+    settings, problems, curves, total, _ = comparison
+    metric = settings["metric"]
+    done = sum(len(runs) for runs in curves.values())
+    lines = [f"{done} of {total} runs begun or finished"]
+    for name, problem in problems.items():
+        regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
+        lines += ["", f"{name}: median {'best value' if problem.optimum is None else regret} at the end"]
+        ends: list[tuple[float, str, int]] = []
+        for (of, label), runs in curves.items():
+            if of == name:
+                values = [compare.final(run, problem, metric) for run in runs.values()]
+                ends.append((statistics.median(values), label, len(values)))
+        lower = problem.optimum is not None or not problem.maximize
+        for median, label, count in sorted(ends, reverse=not lower):
+            lines.append(f"  {label:<24} {median:<12.5g} {count} {'seed' if count == 1 else 'seeds'}")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "none at the target yet" if value is None else f"{value:.8g}"
+
+
+def _point(parameters: dict[str, Any] | None) -> str:
+    return "-" if parameters is None else ", ".join(f"{name} = {value:.6g}" for name, value in parameters.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

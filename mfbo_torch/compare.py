@@ -1,0 +1,316 @@
+"""Strategies side by side: many runs, their regret, and the picture of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import as_completed
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from matplotlib.figure import Figure
+from tqdm.auto import tqdm
+
+from mfbo_torch import plots
+from mfbo_torch.config import build, read_mapping, resolve_run
+from mfbo_torch.errors import SettingError
+from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, processes, write
+from mfbo_torch.history import History
+from mfbo_torch.journal import Journal
+from mfbo_torch.metrics import best_values, capital_spent, instant_regret
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.runner import check, describe
+
+TABLE, PICTURE = "regret.csv", "regret.png"
+POINTS = 201  # amounts of capital, from none to all, at which regret is told
+
+
+class Job(NamedTuple):
+    """One run of a comparison."""
+
+    problem: str
+    strategy: str
+    settings: Mapping[str, Any]
+
+
+class Curve(NamedTuple):
+    """How one run went: values at ``POINTS`` amounts of capital, NaN where they are not known.
+
+    Attributes:
+        capital: Those amounts.
+        simple: Simple regret.
+        cumulative: Cumulative regret ``R``.
+        best: Best value at the target, in the problem's own sign.
+    """
+
+    capital: np.ndarray
+    simple: np.ndarray
+    cumulative: np.ndarray
+    best: np.ndarray
+
+
+class Comparison(NamedTuple):
+    """What a comparison has come to.
+
+    Attributes:
+        settings: Its resolved settings.
+        problems: The problems by name.
+        curves: The curves by problem and strategy and then by seed.
+        total: Number of runs in all.
+        errors: What went wrong, one line for each run that could not be finished.
+    """
+
+    settings: Mapping[str, Any]
+    problems: Mapping[str, Problem]
+    curves: Mapping[tuple[str, str], Mapping[int, Curve]]
+    total: int
+    errors: tuple[str, ...] = ()
+
+
+def plan(settings: Mapping[str, Any]) -> list[Job]:
+    """The runs of a comparison, each with its resolved settings and its own folder.
+
+    Raises:
+        SettingError: A setting cannot work.
+    """
+    given = [entry for entry in [settings["problem"], *(settings["problems"] or [])] if entry is not None]
+    if not given:
+        raise SettingError("problems", settings["problems"], "given, or problem")
+    if (settings["capital"] is None) == (settings["capital_multiple"] is None):
+        both = {name: settings[name] for name in ("capital", "capital_multiple")}
+        raise SettingError("capital", both, "given once, as capital or as capital_multiple")
+    if not settings["strategies"]:
+        raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
+    seeds = settings["seeds"]
+    seeds = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not seeds or min(seeds) < 0:
+        raise SettingError("seeds", settings["seeds"], "whole numbers from 0 on, or how many of them, from 1 on")
+    jobs: list[Job] = []
+    for entry in given:
+        used = {job.problem for job in jobs}
+        for label, strategy in settings["strategies"].items():
+            run = _resolve(entry, strategy, label, settings)
+            kind = run["problem"]["class_path"].rpartition(".")[2]
+            name = next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in used)
+            folder = Path(settings["out"]) / slug(name) / slug(label)
+            jobs += [Job(name, label, {**run, "seed": seed, "out": str(folder / f"seed-{seed}")}) for seed in seeds]
+    folders = [job.settings["out"] for job in jobs]
+    if len(set(folders)) < len(folders):
+        raise SettingError("strategies", list(settings["strategies"]), "labels that differ in letters or digits")
+    return jobs
+
+
+def _resolve(entry: Any, strategy: Any, label: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    shared = {name: settings[name] for name in ("device", "dtype")}
+    try:
+        run = {"problem": entry, "strategy": strategy, "capital": settings["capital"] or 1.0}
+        return resolve_run({**run, "out": settings["out"], **shared})
+    except SettingError as error:
+        raise _labelled(error, label) from error
+
+
+def _labelled(error: SettingError, label: str) -> SettingError:
+    if not error.setting.startswith("strategy"):
+        return error
+    return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
+
+
+def slug(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[^\w.+]+", "-", label).strip("-.") or "run"
+
+
+def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
+    """Run what has not run yet, then write the table and the picture.
+
+    Every run has its own journal: finished ones are not run again, interrupted ones are
+    continued.
+
+    Args:
+        settings: Resolved settings of ``mfbo compare``.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        SettingError: A setting cannot work, or a folder holds something else. Nothing has run.
+    """
+    workers = settings["workers"] if settings["workers"] is not None else os.cpu_count() or 1
+    if workers < 1:
+        raise SettingError("workers", workers, "a whole number from 1 on")
+    out = Path(settings["out"])
+    if (out / CONFIG).exists() and "strategies" not in read_mapping(out / CONFIG, "out"):
+        raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
+    problems, jobs = _prepare(settings)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
+    left = [job for job in jobs if not _finished(job)]
+    errors = []
+    with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
+        for job, reason in _run(left, min(workers, max(len(left), 1))):
+            if reason:
+                errors.append(f"{job.settings['out']}: {reason}")
+            bar.update()
+    curves = collect(problems, [job for job in jobs if _finished(job)])
+    comparison = Comparison(settings, problems, curves, len(jobs), tuple(errors))
+    _write_table(out / TABLE, curves)
+    if curves:
+        draw(comparison).savefig(out / PICTURE)
+    return comparison
+
+
+def _prepare(settings: Mapping[str, Any]) -> tuple[dict[str, Problem], list[Job]]:
+    """The problems by name, and the runs with their capital, all of which can start."""
+    problems: dict[str, Problem] = {}
+    seen: set[tuple[str, str]] = set()
+    jobs = []
+    for job in plan(settings):
+        multiple = settings["capital_multiple"]
+        try:
+            if job.problem not in problems:
+                problems[job.problem] = build(job.settings)[0]
+            problem = problems[job.problem]
+            if multiple is not None:
+                job = job._replace(settings={**job.settings, "capital": multiple * problem.space.costs[-1]})
+            if (job.problem, job.strategy) not in seen:
+                seen.add((job.problem, job.strategy))
+                build(job.settings)
+                check(problem, job.settings["capital"], 1)
+            check_folder(job.settings)
+        except SettingError as error:
+            raise _labelled(error, job.strategy) from error
+        jobs.append(job)
+    return problems, jobs
+
+
+def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, str]]:
+    """Run what is left, here or in processes; each run with the error that ended it, if any."""
+    if workers == 1:
+        for job in jobs:
+            yield job, run_job(job.settings)
+        return
+    with processes(workers) as pool:
+        futures = {pool.submit(run_job, job.settings): job for job in jobs}
+        for future in as_completed(futures):
+            lost = future.exception()
+            yield futures[future], describe(lost) if lost else future.result()
+
+
+def run_job(settings: Mapping[str, Any]) -> str:
+    """One run of a comparison; what went wrong, if anything.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted.
+    """
+    try:
+        _, finished = execute(settings, *prepare(settings), progress=False, picture=False)
+    except Exception as error:
+        return describe(error)
+    if not finished:
+        raise KeyboardInterrupt
+    return ""
+
+
+def _finished(job: Job) -> bool:
+    path = Path(job.settings["out"]) / SUMMARY
+    if not path.exists():
+        return False
+    summary = read_mapping(path, "summary")
+    return bool(summary.get("finished")) and summary.get("capital") == job.settings["capital"]
+
+
+def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
+    """The curves of the runs that have a journal, by problem and strategy and then by seed."""
+    curves: dict[tuple[str, str], dict[int, Curve]] = {}
+    for job in jobs:
+        path = Path(job.settings["out"]) / JOURNAL
+        if path.exists():
+            with Journal(path, read_only=True) as journal:
+                found = curve(journal.history(), problems[job.problem], job.settings["capital"])
+            curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
+    return curves
+
+
+def curve(history: History, problem: Problem, capital: float) -> Curve:
+    """Regret of a history at evenly spaced amounts of capital.
+
+    Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
+    the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
+    the amount.
+    """
+    target = problem.space.target
+    optimum, worst = (np.nan if value is None else problem.signed(value) for value in (problem.optimum, problem.worst))
+    amounts = np.linspace(0.0, capital, POINTS)
+    spent = capital_spent(history).numpy()
+    within = np.searchsorted(spent, amounts * (1 + 1e-12), side="right")
+
+    best = np.concatenate([[-np.inf], best_values(history, target).numpy()])[within]
+    none = np.isinf(best)
+    simple = optimum - np.fmax(best, worst)
+    costs = torch.tensor([r.cost for r in history], dtype=torch.double).numpy()
+    paid = costs * instant_regret(history, target, optimum, worst).numpy()
+    cumulative = np.concatenate([[0.0], paid.cumsum()])[within]
+    residual = amounts - np.concatenate([[0.0], spent])[within]
+    own_sign = np.where(none, np.nan, best if problem.maximize else -best)
+    simple[np.isinf(simple)] = np.nan
+    return Curve(amounts, simple, cumulative + residual * (optimum - worst), own_sign)
+
+
+def _write_table(path: Path, curves: Mapping[tuple[str, str], Mapping[int, Curve]]) -> None:
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    columns = ("capital", "simple_regret", "cumulative_regret", "best_value")
+    writer.writerow(["problem", "strategy", "seed", *columns])
+    for (problem, strategy), runs in curves.items():
+        for seed, run in runs.items():
+            for row in zip(*run, strict=True):
+                writer.writerow([problem, strategy, seed, *("" if np.isnan(x) else repr(float(x)) for x in row)])
+    write(path, table.getvalue())
+
+
+def draw(comparison: Comparison) -> Figure:
+    """The picture of a comparison: a panel for each problem.
+
+    It has the simple regret or, where the metric is ``"cumulative"``, the cumulative regret
+    per capital ``R(Λ) / Λ``; for a problem without a known optimum, its best value.
+    """
+    problems, metric = comparison.problems, comparison.settings["metric"]
+    panels: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+    labels = {}
+    for (name, strategy), runs in comparison.curves.items():
+        capital = next(iter(runs.values())).capital
+        if problems[name].optimum is None:
+            labels[name], rows = "best value", [run.best for run in runs.values()]
+        elif metric == "simple":
+            labels[name], rows = "simple regret", [run.simple for run in runs.values()]
+        else:
+            labels[name] = "cumulative regret / capital"
+            capital, rows = capital[1:], [run.cumulative[1:] / run.capital[1:] for run in runs.values()]
+        panels.setdefault(name, {})[strategy] = (capital, np.array(rows))
+    return plots.regret(panels, labels, [name for name in panels if problems[name].optimum is None])
+
+
+def final(run: Curve, problem: Problem, metric: str) -> float:
+    """What a run ends with: regret as in :func:`draw`, or the best value."""
+    if problem.optimum is None:
+        return float(run.best[-1])
+    return float(run.simple[-1] if metric == "simple" else run.cumulative[-1] / run.capital[-1])
+
+
+def load(out: str | Path) -> Comparison:
+    """The comparison of a folder, as far as its runs have come.
+
+    Raises:
+        SettingError: There is none.
+    """
+    settings = {**read_mapping(Path(out) / CONFIG, "folder"), "out": str(out)}
+    problems, jobs = _prepare(settings)
+    return Comparison(settings, problems, collect(problems, jobs), len(jobs))

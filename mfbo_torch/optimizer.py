@@ -1,0 +1,159 @@
+"""Ask and tell: a strategy, a history, and a journal that keeps it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Record, Status
+from mfbo_torch.journal import Journal, plain
+from mfbo_torch.space import Space
+
+if TYPE_CHECKING:
+    from mfbo_torch.strategies.base import Strategy
+
+
+class HasSpace(Protocol):
+    """Anything that says what can be queried, such as a problem."""
+
+    @property
+    def space(self) -> Space: ...
+
+
+class Optimizer:
+    """Gives out queries and takes in values, which are to be maximised.
+
+    Every query is in the journal before it is given out, every value before the next
+    decision. A journal that already holds a history is continued.
+
+    Args:
+        strategy: Decides the queries.
+        journal: Where to keep the history; nowhere if not given.
+        problem: A problem (anything with a ``space``), for a strategy that has no space yet.
+
+    Raises:
+        SettingError: No space is known, or the journal's history belongs to another space.
+    """
+
+    def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
+        self.strategy = strategy if problem is None else strategy.bind(problem.space)
+        self.space = self.strategy.space
+        self.journal = journal
+        self._history = History() if journal is None else journal.history()
+        for record in self._history:
+            dim, fidelity = len(record.query.x), record.query.fidelity
+            if dim != self.space.dim or not 0 <= fidelity <= self.space.target:
+                given = f"{dim} parameters, fidelity {fidelity}"
+                wanted = f"{self.space.dim} parameters, fidelities 0 to {self.space.target}"
+                raise SettingError("journal", given, f"a history of this problem: {wanted}")
+
+    @property
+    def history(self) -> History:
+        """Everything asked so far."""
+        return self._history
+
+    def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
+        """Decide the next queries.
+
+        Args:
+            n: How many. Each is decided with the ones before it pending.
+            capital: What may be spent in all. The first query that does not fit, and all
+                after it, are not asked. Where costs are measured, every query fits until
+                one of them is known.
+
+        Returns:
+            The pending records, ``n`` unless the capital is spent.
+
+        Raises:
+            SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
+        """
+        started = time.perf_counter()
+        queries = self.strategy.ask(self._history, n)
+        seconds = (time.perf_counter() - started) / len(queries)
+        history = self._history
+        for query in queries:
+            cost = self.strategy.costs(history)[query.fidelity]
+            if not self._affordable(history, cost, capital):
+                break
+            history = history.asked(plain(query), cost, decision_seconds=seconds)
+        asked = list(history.records[len(self._history) :])
+        if asked:
+            self._keep(history, lambda journal: journal.asked(asked))
+        return asked
+
+    def _affordable(self, history: History, cost: float, capital: float) -> bool:
+        if self.space.measured and not history.done:  # nobody knows what a query costs
+            return math.fsum(r.cost for r in history if r.status != Status.PENDING) < capital
+        return history.spent + cost <= capital * (1 + 1e-12)  # up to rounding
+
+    def tell(self, id: int, value: float, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
+        """Take in the value of a pending query.
+
+        Args:
+            id: The number of its record.
+            value: The observation, to be maximised. One that is not finite is a failure.
+            evaluation_seconds: Time spent evaluating it.
+            cost: What it really cost, where costs are measured.
+
+        Returns:
+            The record as it now stands.
+
+        Raises:
+            SettingError: No such query is pending, or ``value`` is not a number.
+        """
+        record = self._pending(id)
+        if isinstance(value, (str, bytes)):
+            raise SettingError("value", value, "a number")
+        try:
+            number = float(value) + 0.0  # SQLite keeps no sign of zero
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise SettingError("value", value, "a number") from error
+        return self._end(record.done(number, **self._changes(record, evaluation_seconds, cost)))
+
+    def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
+        """Take in that a pending query has failed; it keeps its cost.
+
+        Raises:
+            SettingError: No such query is pending.
+        """
+        record = self._pending(id)
+        return self._end(record.failed(str(reason), **self._changes(record, evaluation_seconds, cost)))
+
+    def recommend(self) -> Record | None:
+        """The record the strategy advises, ``None`` while there is none."""
+        return self.strategy.recommend(self._history)
+
+    def _pending(self, id: int) -> Record:
+        if not isinstance(id, int) or not 0 <= id < len(self._history):
+            asked = f"0 to {len(self._history) - 1}" if len(self._history) else "none so far"
+            raise SettingError("id", id, f"the number of a query that was asked ({asked})")
+        record = self._history.records[id]
+        if record.status != Status.PENDING:
+            raise SettingError("id", id, f"a pending query; this one is {record.status}")
+        return record
+
+    @staticmethod
+    def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
+        changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
+        for setting, given in changes.items():
+            if not 0 <= given < math.inf:
+                raise SettingError(setting, given, "a finite number from 0 on")
+        return {setting: float(given) for setting, given in changes.items()}
+
+    def _end(self, record: Record) -> Record:
+        self._keep(self._history.updated(record), lambda journal: journal.ended(record))
+        return record
+
+    def _keep(self, history: History, write: Callable[[Journal], None]) -> None:
+        """Take over a history once it is on disk; after any error the disk is what counts."""
+        try:
+            if self.journal is not None:
+                write(self.journal)
+            self._history = history
+        except BaseException:
+            if self.journal is not None:
+                self._history = self.journal.history()
+            raise

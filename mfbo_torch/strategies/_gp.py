@@ -1,0 +1,135 @@
+"""What the strategies with a BoTorch model share: scaled targets, sparse refits, conditioning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gpytorch
+import torch
+from botorch.exceptions.errors import ModelFittingError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
+from botorch.utils.sampling import manual_seed
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.utils.errors import NanError, NotPSDError
+from torch import Tensor
+
+EXACT_SIZE = 4096
+"""Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
+
+Build = Callable[[Tensor, Tensor], Model]
+"""From ``n x d`` inputs and ``n x 1`` standardized targets to an untrained model."""
+
+
+def standardized(Y: Tensor) -> Tensor:
+    """Targets with mean 0 and deviation 1; zeros where they are equal up to rounding.
+
+    BoTorch's ``Standardize`` leaves deviations below 1e-8 alone, which loses targets around 1e-9.
+    """
+    scale = Y.abs().max()
+    if scale == 0:
+        return Y
+    centred = Y / scale
+    centred = centred - centred.mean()
+    spread = centred.abs().max()
+    if spread < 1e-14:
+        return torch.zeros_like(Y)
+    centred = centred / spread
+    return centred / centred.std() if len(Y) > 1 else centred
+
+
+def refit_size(n: int, every: int) -> int:
+    """On how many of ``n >= 1`` observations the hyper-parameters are fitted.
+
+    The largest number ``<= n`` of the schedule ``1, 2, ...`` that steps by a tenth of itself, by at
+    least 1 and at most ``every``: each observation counts at first, each ``every`` later.
+    """
+    size = 1
+    while (following := size + min(every, max(1, size // 10))) <= n:
+        size = following
+    return size
+
+
+@contextmanager
+def quiet(seed: int = 0) -> Iterator[None]:
+    """A reproducible torch random state, restored afterwards, exact solves, and no warnings of the libraries."""
+    with warnings.catch_warnings(), manual_seed(seed), gpytorch.settings.max_cholesky_size(EXACT_SIZE):
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Surrogate:
+    """Builds models whose hyper-parameters follow a sparse schedule.
+
+    The last fit is kept: it depends on nothing but the data it was made of, so forgetting it costs
+    time and changes no result.
+
+    Args:
+        refit_every: Most observations between two fits, see :func:`refit_size`.
+        device: Where the models live.
+        dtype: Their precision.
+    """
+
+    def __init__(self, refit_every: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.refit_every, self.device, self.dtype = refit_every, device, dtype
+        self._last: tuple[Any, dict[str, Tensor]] | None = None
+
+    def to(self, X: Tensor) -> Tensor:
+        """A tensor on the models' device in their precision."""
+        return X.to(self.device, self.dtype)
+
+    def model(self, build: Build, X: Tensor, Y: Tensor, X_believed: Tensor | None = None) -> Model:
+        """A model of all the data, with hyper-parameters fitted to the first part of it.
+
+        The targets are standardized over the part that is used in each case, so the
+        hyper-parameters are relative to the spread of the data.
+
+        Args:
+            build: Makes a model.
+            X: ``n x d`` inputs.
+            Y: ``n x 1`` targets.
+            X_believed: ``p x d`` pending inputs. The model is conditioned on its own posterior mean
+                there (the "kriging believer"): the deviation falls and the mean stays.
+
+        Returns:
+            The model, in evaluation mode, with standardized targets.
+        """
+        X = self.to(X)
+        state = self._state(build, X, Y)
+        scaled = self.to(standardized(Y))
+        model = self._with(build, state, X, scaled)
+        if X_believed is not None and len(X_believed):
+            X_believed = self.to(X_believed)
+            with torch.no_grad(), quiet():
+                believed = model.posterior(X_believed).mean
+            model = self._with(build, state, torch.cat([X, X_believed]), torch.cat([scaled, believed]))
+        return model
+
+    def _state(self, build: Build, X: Tensor, Y: Tensor) -> dict[str, Tensor]:
+        size = refit_size(len(Y), self.refit_every)
+        key = (build, X[:size].cpu().numpy().tobytes(), Y[:size].numpy().tobytes())
+        last = self._last
+        if last is None or last[0] != key:
+            last = self._last = (key, self._fit(build, X[:size], self.to(standardized(Y[:size]))))
+        return last[1]
+
+    @staticmethod
+    def _fit(build: Build, X: Tensor, Y: Tensor) -> dict[str, Tensor]:
+        with quiet():
+            model = build(X, Y)
+            try:
+                mll = ExactMarginalLogLikelihood(model.likelihood, model)
+                fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 100}})
+            except (ModelFittingError, NanError, NotPSDError):
+                model = build(X, Y)  # the priors' modes are better than no decision
+        return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+    @staticmethod
+    def _with(build: Build, state: dict[str, Tensor], X: Tensor, Y: Tensor) -> Model:
+        with quiet():
+            model = build(X, Y)
+        model.load_state_dict(state)
+        return model.eval()

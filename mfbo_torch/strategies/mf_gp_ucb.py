@@ -1,0 +1,179 @@
+r"""MF-GP-UCB: upper confidence bounds from several fidelities.
+
+References:
+
+.. [Kandasamy2016mfgpucb]
+    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
+    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+
+.. [LeGratiet2014recursive]
+    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
+    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.acquisition.multi_fidelity_ucb import (
+    MultiFidelityUpperConfidenceBound,
+    cost_thresholds,
+    select_fidelity,
+)
+from mfbo_torch.confidence import practical_beta
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Record
+from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
+from mfbo_torch.strategies._gp import quiet
+from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.thresholds import adaptive_thresholds
+
+
+class MFGPUCB(MultiFidelityModelBased):
+    r"""Multi-fidelity optimisation by upper confidence bounds.
+
+    ``link="recursive"``, the default, learns how each fidelity follows from the one below
+    [LeGratiet2014recursive]_, maximises the target's own bound
+    :math:`\mu^{(M)} + \beta_t^{1/2} \sigma^{(M)}`, and queries the lowest fidelity that explains as
+    much of the target's variance there per unit of cost as the target itself does. The threshold of
+    a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
+    something is, so that the target is always reached.
+
+    ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
+    Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
+    design of independent uniform points, hyper-parameters every 25 queries.
+
+    Args:
+        link: ``"recursive"`` or ``"independent"``.
+        beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
+            initial design.
+        initial_capital: What the initial design may cost, in units of the target's cost. By default
+            ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
+        refit_every: Most observations between two fits of the hyper-parameters. By default 25; the
+            recursive link also refits after every observation of the target and whenever the data
+            have grown by a tenth.
+        **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
+
+    Raises:
+        SettingError: An unknown link, or a negative ``beta``.
+    """
+
+    def __init__(
+        self,
+        *,
+        link: str = "recursive",
+        beta: float | None = None,
+        initial_capital: float | None = None,
+        refit_every: int = 25,
+        **settings: Any,
+    ) -> None:
+        if link not in LINKS:
+            raise SettingError("link", link, " or ".join(map(repr, LINKS)))
+        if beta is not None and not 0 <= beta < math.inf:
+            raise SettingError("beta", beta, "a number from 0 on")
+        super().__init__(
+            initial_capital=10.0 if initial_capital is None else initial_capital, refit_every=refit_every, **settings
+        )
+        self.link, self.beta, self._own_initial_capital = link, beta, initial_capital
+        self._fitted: tuple[Any, PerFidelityGP] | None = None
+
+    def counts(self, history: History) -> list[int]:
+        """Number of initial queries at each fidelity.
+
+        The recursive link wants few points at the target and as much as one of them costs at each
+        fidelity below (at most ``10 d`` points), so that each link is learned from nested designs.
+        """
+        if self.link == "independent":
+            return super().counts(history)
+        costs = self.costs(history)
+        budget = (self._own_initial_capital or len(costs) + 1) * costs[-1]
+        if self.capital is not None:
+            budget = min(budget, self.capital / 2)
+        share = budget / (len(costs) + 1)
+        top = max(1, int(2 * share / costs[-1] + 1e-9))
+        most = 10 * self.space.dim
+        return [*(max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]), top]
+
+    def initial_point(self, index: int, rank: int) -> Tensor:
+        if self.link == "independent":
+            return super().initial_point(index, rank)
+        return sobol(self.space.dim, rank + 1, self.seed)[rank]
+
+    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+        costs, target = self.costs(history), self.space.target
+        model = self.model(history)
+        noted: dict[str, Any] = {}
+        zeta: tuple[float, ...] | None = None
+        if self.link == "independent":
+            state = adaptive_thresholds(history, costs)
+            zeta, gamma, check = state.zeta, list(state.gamma), state.check
+            noted = {"zeta": list(zeta), "gamma": gamma}
+            if check is not None:
+                u, fidelity = self.unit_points([check])[:, :-1], check.query.fidelity - 1
+                return u, fidelity, {**noted, "check": check.id, **self._beliefs(model, u, fidelity)}
+        decisions = sum(r.query.meta.get("stage") != "initial" for r in history)
+        beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
+        pending = self._surrogate.to(self.unit_points(history.pending)) if history.pending else None
+        acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
+        u = self.maximize_from(acquisition, self._incumbents(history), generator)
+        if zeta is None:
+            growth = [2.0 ** (idle // (costs[m + 1] / costs[m])) for m, idle in enumerate(_idle(history, target))]
+            gamma = cost_thresholds(model, u, beta, costs, growth, pending)
+        fidelity = select_fidelity(model, u, beta, gamma, pending)
+        return u, fidelity, {**noted, "beta": beta, **self._beliefs(model, u, fidelity)}
+
+    def _beliefs(self, model: PerFidelityGP, u: Tensor, fidelity: int) -> dict[str, Any]:
+        """What the model predicts at a query, for the log and for the check of ζ."""
+        with torch.no_grad():
+            mean, variance = model.mean_variance(self._surrogate.to(u))
+        noted = {"mean": mean[0, fidelity].item(), "deviation": variance[0, fidelity].sqrt().item()}
+        return noted if fidelity == 0 else {**noted, "mean_below": mean[0, fidelity - 1].item()}
+
+    def _incumbents(self, history: History) -> Tensor:
+        """The best design so far at each fidelity, in the unit cube."""
+        best = [history.best(m) for m in range(self.space.num_fidelities)]
+        return self.unit_points([record for record in best if record is not None])[:, :-1]
+
+    def model(self, history: History) -> PerFidelityGP:
+        """The model of everything observed, with hyper-parameters fitted to the first part of it."""
+        records = self.modelled(history)
+        size = self._fit_size(records)
+        X, Y = map(self._surrogate.to, self.data(records))
+        key = tuple((r.id, r.value) for r in records[:size])
+        last = self._fitted
+        if last is None or last[0] != key:
+            with quiet():
+                fitted = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link).fit(
+                    optimizer_kwargs={"options": {"maxiter": 100}}
+                )
+            last = self._fitted = (key, fitted)
+        return last[1].condition_on_observations(X[size:], Y[size:]) if size < len(records) else last[1]
+
+    def _fit_size(self, records: list[Record]) -> int:
+        """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""
+        initial = sum(r.query.meta.get("stage") == "initial" for r in records)
+        size = first = max(1, min(initial, len(records)))
+        seen = {r.query.fidelity for r in records[:first]}
+        for n, record in enumerate(records[first:], first + 1):
+            step = self.refit_every
+            new = record.query.fidelity not in seen
+            if self.link == "recursive":
+                step = min(step, max(1, size // 10))
+                new = new or record.query.fidelity == self.space.target
+            if n - size >= step or new:
+                size = n
+            seen.add(record.query.fidelity)
+        return size
+
+
+def _idle(history: History, target: int) -> list[int]:
+    """For each fidelity below the target: how many queries since the last one above it."""
+    counts = [0] * target
+    for record in history:
+        counts = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(counts)]
+    return counts

@@ -1,0 +1,19 @@
+"""Uniform random search at the target fidelity."""
+
+from __future__ import annotations
+
+import torch
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.repeats import clear
+
+
+class RandomSearch(Strategy):
+    """Uniform random designs at the target fidelity, none of them twice."""
+
+    def decide(self, history: History) -> Query:
+        """The next query."""
+        generator = self.generator(history)
+        u = torch.rand(self.space.dim, generator=generator, dtype=torch.double)
+        return self.query(clear(self, u, self.space.target, history, generator), self.space.target)

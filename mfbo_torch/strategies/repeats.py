@@ -1,0 +1,114 @@
+"""Keeping away from designs that were already asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.history import History, Status
+from mfbo_torch.space import Space
+from mfbo_torch.strategies.base import Strategy
+
+OBSERVED_RADIUS = 1e-6
+"""Max-norm distance in the unit cube below which an observed design counts as asked again."""
+BUSY_RADIUS = 1e-2
+"""The same for a design that is pending or failed: its neighbours tell little new or fail as well."""
+GRID_LIMIT = 4096
+"""A space of whole numbers is searched exhaustively up to this size."""
+
+
+def distinct(
+    u: Tensor,
+    taken: Tensor,
+    radii: Tensor,
+    generator: torch.Generator,
+    *,
+    snap: Callable[[Tensor], Tensor] = lambda v: v,
+    grid: Tensor | None = None,
+    tries: int = 64,
+) -> tuple[Tensor, bool]:
+    """The design ``u``, or one near it that keeps its distance from every taken design.
+
+    Gaussian steps of growing deviation, clamped to the cube, are tried until the max-norm distance
+    to each ``taken[i]`` exceeds ``radii[i]``; then the nearest such point of ``grid``, if there is a
+    grid. If none does, the farthest one tried (relative to the radii) is returned.
+
+    Args:
+        u: A design in the unit cube, ``d`` numbers.
+        taken: ``n x d`` designs to keep away from.
+        radii: ``n`` distances to keep.
+        generator: Random numbers of the steps.
+        snap: Moves a point to the nearest one that is allowed.
+        grid: Every allowed point, ``g x d``, where they are few.
+        tries: Number of steps.
+
+    Returns:
+        The design, and whether it is clear of all taken ones.
+    """
+    best = u = snap(u)
+    if not len(taken):
+        return best, True
+
+    def clearance(points: Tensor) -> Tensor:
+        return ((points.unsqueeze(-2) - taken).abs().amax(dim=-1) / radii).amin(dim=-1)
+
+    largest = clearance(u)
+    deviation = 2.0 * radii.min().item()
+    for _ in range(tries):
+        if largest > 1:
+            return best, True
+        step = torch.randn(u.shape, generator=generator, dtype=u.dtype)
+        moved = snap((u + deviation * step).clamp(0.0, 1.0))
+        room = clearance(moved)
+        if room > largest:
+            best, largest = moved, room
+        deviation = min(1.5 * deviation, 1.0)
+    if grid is not None and largest <= 1:
+        free = grid[clearance(grid) > 1]
+        if len(free):
+            return free[(free - u).abs().amax(dim=-1).argmin()], True
+    return best, bool(largest > 1)
+
+
+def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> Tensor:
+    """A design that a strategy may ask: allowed, and not one it has asked at this fidelity.
+
+    Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
+    :data:`BUSY_RADIUS`. Where everything has been asked (a small grid of whole numbers), an observed
+    design is asked again rather than a pending or failed one.
+
+    Args:
+        strategy: Whose space it is.
+        u: The wanted design in the unit cube, ``d`` or ``1 x d``.
+        fidelity: Where it is to be asked.
+        history: Everything asked so far.
+        generator: Random numbers, a function of the history.
+
+    Returns:
+        The design, of the shape of ``u``, double, on the CPU.
+    """
+    space = strategy.space
+    wanted = u.detach().to("cpu", torch.double).reshape(-1).clamp(0.0, 1.0)
+    records = [r for r in history if r.query.fidelity == fidelity]
+    taken = strategy.unit_points(records)[:, :-1]
+    observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
+    radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
+    grid = _grid(space)
+    found, is_clear = distinct(wanted, taken, radii, generator, snap=space.snap, grid=grid)
+    if not is_clear and grid is not None:
+        found, _ = distinct(wanted, taken[~observed], radii[~observed], generator, snap=space.snap, grid=grid)
+    return found.reshape(u.shape)
+
+
+def _grid(space: Space) -> Tensor | None:
+    """Every design of a small space of whole numbers in the unit cube, ``None`` for any other space."""
+    size = 1
+    for parameter in space.parameters:
+        size *= round(parameter.upper - parameter.lower) + 1 if parameter.integer else GRID_LIMIT + 1
+        if size > GRID_LIMIT:
+            return None
+    axes = [range(round(p.lower), round(p.upper) + 1) for p in space.parameters]
+    return space.to_unit(torch.tensor(list(itertools.product(*axes)), dtype=torch.double))

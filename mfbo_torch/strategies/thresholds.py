@@ -1,0 +1,80 @@
+r"""ζ, γ and the checks of MF-GP-UCB, read off a history.
+
+References:
+
+.. [Kandasamy2016mfgpucb]
+    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
+    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mfbo_torch.history import History, Record, Status
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What MF-GP-UCB believes of the fidelities, in the units of the values.
+
+    Args:
+        zeta: ``M`` bounds on ``|f^(M) - f^(m)|``, the last one 0.
+        gamma: ``M - 1`` widths of the confidence band below which a fidelity is left.
+        check: An observation that contradicts the posterior mean below it and has not been
+            compared yet: its design is to be queried at the fidelity below.
+    """
+
+    zeta: tuple[float, ...]
+    gamma: tuple[float, ...]
+    check: Record | None
+
+
+def adaptive_thresholds(history: History, costs: Sequence[float], fraction: float = 0.01) -> Thresholds:
+    """Adapt ζ and γ to a history [Kandasamy2016mfgpucb]_ (Sec. 5 and Appendix B).
+
+    Both start at ``fraction`` of the range of the initial values. After an observation ``y`` at
+    ``m > 0`` with ``|y - μ^(m-1)(x)| > ζ`` (the mean of the moment of asking, which rides on the
+    query as ``mean_below``) the same design is due at ``m - 1``; when both values are known and differ
+    by more than ζ, ζ becomes twice the difference. ``(M-1)ζ, ..., ζ, 0`` go to the fidelities. When
+    nothing above ``m`` was asked for more than ``λ^(m+1) / λ^(m)`` queries, ``γ^(m)`` is doubled.
+
+    Args:
+        history: Everything asked so far.
+        costs: ``M`` costs.
+        fraction: Where ζ and γ start.
+    """
+    start = fraction * _range([r for r in history.done if r.query.meta.get("stage") == "initial"] or history.done)
+    zeta, gamma, idle = start, [start] * (len(costs) - 1), [0] * (len(costs) - 1)
+    checks = {r.query.meta["check"]: r for r in history if "check" in r.query.meta}
+    due: Record | None = None
+    for record in history:
+        if record.query.meta.get("stage") == "initial":
+            continue
+        fidelity = record.query.fidelity
+        for m in range(len(gamma)):
+            idle[m] = 0 if fidelity > m else idle[m] + 1
+            if idle[m] > costs[m + 1] / costs[m]:
+                gamma[m], idle[m] = 2 * gamma[m], 0
+        if record.status != Status.DONE:
+            continue
+        checked = record.query.meta.get("check")
+        if checked is not None:
+            gap = abs(_value(history.records[checked]) - _value(record))
+            zeta = 2 * gap if gap > zeta else zeta
+        below = record.query.meta.get("mean_below")
+        if below is not None and abs(_value(record) - below) > zeta and record.id not in checks:
+            due = record
+    top = len(costs) - 1
+    return Thresholds(tuple((top - m) * zeta for m in range(top + 1)), tuple(gamma), due)
+
+
+def _value(record: Record) -> float:
+    return record.value if record.value is not None else float("nan")
+
+
+def _range(records: list[Record]) -> float:
+    """The range of some values; where they are all the same, their size or 1."""
+    values = [_value(r) for r in records] or [0.0]
+    return (max(values) - min(values)) or max(map(abs, values)) or 1.0

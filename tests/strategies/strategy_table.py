@@ -1,0 +1,106 @@
+"""Every strategy that must keep the contract: one row each, and a small problem to keep it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import (
+    GPUCB,
+    MFGIBBON,
+    MFSKO,
+    Direct,
+    ExpectedImprovement,
+    MFKnowledgeGradient,
+    MFNaive,
+    ProbabilityOfImprovement,
+    RandomSearch,
+    Strategy,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A strategy under test.
+
+    Args:
+        label: Its name in the test's id.
+        make: From a seed to the strategy, with settings that make it quick.
+        steps: Length of a run: a few decisions beyond the initial design.
+        seeded: Whether its decisions depend on the seed.
+        capital: What it is bound to; the toy costs are ``4^m``.
+    """
+
+    label: str
+    make: Callable[[int], Strategy]
+    steps: int = 9
+    seeded: bool = True
+    capital: float = 40.0
+
+
+ROWS = [
+    Row("random", lambda seed: RandomSearch(seed=seed)),
+    Row("direct", lambda seed: Direct(seed=seed), seeded=False),
+    Row("gp_ucb", lambda seed: GPUCB(seed=seed, initial=4)),
+    Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
+    Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4)),
+    Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
+    Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
+    Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5),
+    Row(
+        "mf_gibbon",
+        lambda seed: MFGIBBON(
+            seed=seed, initial_capital=1.0, num_candidates=100, num_restarts=1, raw_samples=16, max_iterations=10
+        ),
+        steps=5,
+    ),
+    Row(
+        "mf_kg",
+        lambda seed: MFKnowledgeGradient(
+            seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=4, max_iterations=4
+        ),
+        steps=4,
+    ),
+]
+
+SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, log=True)), (1.0, 4.0))
+MIXED = Space(
+    (Parameter("layers", 1, 6, integer=True), Parameter("rate", 1e-4, 1e2, log=True), Parameter("x", -3.0, 2.0)),
+    (1.0, 4.0),
+)
+
+
+def box(dim: int, num_fidelities: int = 2) -> Space:
+    """The unit cube with costs ``4^m``."""
+    return Space.box([[0.0] * dim, [1.0] * dim], [4.0**m for m in range(num_fidelities)])
+
+
+def toy(space: Space, scale: float = 1.0, shift: float = 0.0) -> Callable[[Query], float]:
+    """A smooth objective whose fidelities differ by a small bias, times ``scale`` plus ``shift``."""
+
+    def value(query: Query) -> float:
+        u = space.to_unit(torch.tensor(query.x, dtype=torch.double))
+        bias = 0.1 * (space.target - query.fidelity)
+        return shift + scale * (-((u - 0.3 - bias) ** 2).mean().item() + 0.2 * bias * u[0].item())
+
+    return value
+
+
+def step(history: History, query: Query, space: Space, value: float | None) -> History:
+    """The history with one more query, done, or failed where ``value`` is ``None``."""
+    history = history.asked(query, space.costs[query.fidelity])
+    record = history.records[-1]
+    return history.updated(record.failed("a test") if value is None else record.done(value))
+
+
+def loop(strategy: Strategy, objective: Callable[[Query], float | None], steps: int, history: History | None = None):
+    """The history after ``steps`` sequential decisions."""
+    history = history or History()
+    for _ in range(steps):
+        query = strategy.ask(history)[0]
+        history = step(history, query, strategy.space, objective(query))
+    return history

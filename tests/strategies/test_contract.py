@@ -1,0 +1,204 @@
+"""What every strategy promises, on small problems: one row of ``strategy_table.ROWS`` each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from functools import cache
+
+import pytest
+import torch
+from strategy_table import MIXED, ROWS, SPACE, Row, box, loop, step, toy
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import Strategy
+
+
+@pytest.fixture(params=ROWS, ids=lambda row: row.label)
+def row(request) -> Row:
+    return request.param
+
+
+def bound(row: Row, space: Space = SPACE, seed: int = 0) -> Strategy:
+    return row.make(seed).bind(space, row.capital)
+
+
+@cache
+def usual(row: Row) -> History:
+    """The history of an undisturbed run, shared by the tests."""
+    return loop(bound(row), toy(SPACE), row.steps)
+
+
+@cache
+def following(row: Row) -> Query:
+    """What is asked after that run."""
+    return bound(row).ask(usual(row))[0]
+
+
+def queries(history: History) -> list[Query]:
+    return [r.query for r in history]
+
+
+def check_allowed(query: Query, space: Space) -> None:
+    assert len(query.x) == space.dim
+    for value, parameter in zip(query.x, space.parameters, strict=True):
+        assert parameter.lower <= value <= parameter.upper
+        assert not parameter.integer or value == round(value)
+    assert isinstance(query.fidelity, int)
+    assert 0 <= query.fidelity <= space.target
+    assert json.loads(json.dumps(dict(query.meta))) == query.meta
+
+
+def distance(a: Query, b: Query, space: Space = SPACE) -> float:
+    """Max-norm distance of two designs in the unit cube, infinite at different fidelities."""
+    if a.fidelity != b.fidelity:
+        return float("inf")
+    first, second = space.to_unit(torch.tensor([a.x, b.x], dtype=torch.double))
+    return (first - second).abs().max().item()
+
+
+def test_unbound_raises(row):
+    with pytest.raises(SettingError, match="space"):
+        row.make(0).ask(History())
+
+
+def test_n_below_one_raises(row):
+    with pytest.raises(SettingError, match="n = 0"):
+        bound(row).ask(History(), 0)
+
+
+def test_same_seed_same_decisions(row):
+    again = loop(bound(row), toy(SPACE), row.steps)
+    assert queries(again) == queries(usual(row))
+
+
+def test_other_seed_other_decisions(row):
+    other = loop(bound(row, seed=1), toy(SPACE), 3)
+    assert (queries(other) != queries(usual(row))[:3]) == row.seeded
+
+
+def test_replay(row):
+    history = usual(row)
+    for n in range(len(history)):
+        assert bound(row).ask(History(history.records[:n])) == [history.records[n].query]
+
+
+def test_asking_leaves_no_trace(row):
+    """A strategy that was asked about another history decides as a fresh one."""
+    history = usual(row)
+    strategy = bound(row)
+    strategy.ask(History(history.records[:-2]))
+    assert strategy.ask(history) == [following(row)]
+
+
+def test_queries_are_allowed(row):
+    for query in queries(usual(row)):
+        check_allowed(query, SPACE)
+
+
+def test_mixed_parameters(row):
+    for query in queries(loop(bound(row, MIXED), toy(MIXED), row.steps)):
+        check_allowed(query, MIXED)
+
+
+def test_pending_points_are_not_repeated(row):
+    history = usual(row)
+    asked = bound(row).ask(history, 4)
+    for a, b in itertools.combinations(asked, 2):
+        assert distance(a, b) > 1e-3
+    for a, b in itertools.product(asked, queries(history)):
+        assert distance(a, b) > 1e-7
+
+
+def test_asking_many_is_asking_one_by_one(row):
+    history = usual(row)
+    asked = bound(row).ask(history, 2)
+    pending = history.asked(following(row), SPACE.costs[following(row).fidelity])
+    assert asked == [following(row), *bound(row).ask(pending)]
+
+
+def test_everything_pending(row):
+    asked = bound(row).ask(History(), row.steps)
+    for query in asked:
+        check_allowed(query, SPACE)
+    for a, b in itertools.combinations(asked, 2):
+        assert distance(a, b) > 1e-7
+
+
+def test_failed_point_is_not_asked_at_once(row):
+    history, failed = usual(row), following(row)
+    strategy = bound(row)
+    for _ in range(2):
+        history = step(history, failed, SPACE, None)
+        query = strategy.ask(history)[0]
+        assert distance(query, failed) > 1e-6
+        failed = query
+
+
+def test_failures_carry_no_value(row):
+    """What a failed evaluation said, or how, makes no difference."""
+    history = usual(row)
+    query = following(row)
+    asked = history.asked(query, SPACE.costs[query.fidelity])
+    nan = asked.updated(asked.records[-1].done(float("nan")))
+    strategy = bound(row)
+    assert strategy.ask(nan) == strategy.ask(step(history, query, SPACE, None))
+
+
+def test_all_failed(row):
+    history = loop(bound(row), lambda query: None, row.steps)
+    for query in queries(history):
+        check_allowed(query, SPACE)
+    assert bound(row).recommend(history) is None
+
+
+@pytest.mark.parametrize("values", ["constant", "offset", "two"])
+def test_awkward_values(row, values):
+    objective = {
+        "constant": lambda query: 1e9,
+        "offset": toy(SPACE, shift=1e9),
+        "two": lambda query: float(query.x[0] > 0),
+    }[values]
+    for query in queries(loop(bound(row), objective, min(row.steps, 6))):
+        check_allowed(query, SPACE)
+
+
+@pytest.mark.parametrize("scale", [2.0**30, 2.0**-30], ids=["1e9", "1e-9"])
+def test_scale_of_the_values(row, scale):
+    """Multiplying every value by a power of two changes no decision."""
+    history = usual(row)
+    scaled = history
+    for r in history:
+        scaled = scaled.updated(r.done(scale * r.value))
+    expected, found = following(row), bound(row).ask(scaled)[0]
+    assert found.fidelity == expected.fidelity
+    assert found.x == pytest.approx(expected.x, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(("dim", "num_fidelities"), [(1, 1), (1, 3), (20, 2)])
+def test_dimensions_and_fidelities(row, dim, num_fidelities):
+    space = box(dim, num_fidelities)
+    for query in queries(loop(bound(row, space), toy(space), 6 if dim == 1 else 5)):
+        check_allowed(query, space)
+
+
+def test_small_grid_is_exhausted_before_it_is_repeated(row):
+    space = Space((Parameter("k", 0, 2, integer=True),), (1.0,))
+    history = loop(bound(row, space), toy(space), 3)
+    assert {query.x for query in queries(history)} == {(0.0,), (1.0,), (2.0,)}
+    check_allowed(bound(row, space).ask(history)[0], space)
+
+
+def test_recommends_the_best_at_the_target(row):
+    history = usual(row)
+    at_target = [r for r in history if r.query.fidelity == SPACE.target]
+    best = bound(row).recommend(history)
+    assert best == max(at_target, key=lambda r: r.value, default=None)
+
+
+def test_measured_costs(row):
+    space = Space(SPACE.parameters, SPACE.costs, measured=True)
+    for query in queries(loop(bound(row, space), toy(space), min(row.steps, 5))):
+        check_allowed(query, space)

@@ -1,0 +1,300 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+from test_runner import timeless
+from toy import Hill, Walk
+
+from mfbo_torch import __file__ as package
+from mfbo_torch import cli, experiment
+from mfbo_torch.journal import Journal
+from mfbo_torch.runner import run
+
+HERE = Path(__file__).parent
+BASE = {
+    "problem": {"class_path": "toy.Hill"},
+    "strategy": {"class_path": "toy.Walk", "init_args": {"every": 2}},
+    "capital": 40,
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(**changes):
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump({**BASE, "out": str(tmp_path / "out"), **changes}))
+        return str(path)
+
+    return write
+
+
+def history(out):
+    with Journal(out / "history.sqlite", read_only=True) as journal:
+        return journal.history()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refused(capsys, argv, said):
+    """The command ends with code 2 and exactly one line on the standard error."""
+    capsys.readouterr()
+    assert cli.main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("mfbo: ")
+    assert said in err
+
+
+def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
+    assert cli.main(["run", config(), "--seed", "3"]) == 0
+    out = tmp_path / "out"
+    assert set(contents(out)) == {"config.yaml", "history.sqlite", "summary.json", "progress.png"}
+    expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
+    assert timeless(history(out)) == timeless(expected)
+
+    summary = json.loads((out / "summary.json").read_text())
+    best = expected.best(1)
+    assert summary["best_parameters"] == {"x": best.query.x[0]}
+    assert summary["best_value"] == best.value
+    assert (summary["capital"], summary["spent"], summary["seed"]) == (40.0, expected.spent, 3)
+    assert summary["queries_per_fidelity"] == [sum(r.query.fidelity == m for r in expected) for m in (0, 1)]
+    assert summary["decision_seconds"] > 0
+    assert summary["evaluation_seconds"] > 0
+    assert summary["versions"].keys() == {"mfbo_torch", "torch", "botorch", "gpytorch", "python"}
+    assert summary["finished"]
+
+    settings = yaml.safe_load((out / "config.yaml").read_text())
+    assert settings["seed"] == 3
+    assert settings["strategy"] == {"class_path": "toy.Walk", "init_args": {"every": 2, "width": 0.3}}
+    printed = capsys.readouterr().out
+    assert f"Best value    {best.value:.8g}" in printed
+    assert f"x = {best.query.x[0]:.6g}" in printed
+    assert str(out / "progress.png") in printed
+
+
+def test_the_resolved_settings_are_a_configuration(config, tmp_path):
+    assert cli.main(["run", config()]) == 0
+    first = history(tmp_path / "out")
+    again = str(tmp_path / "again")
+    assert cli.main(["run", str(tmp_path / "out" / "config.yaml"), "--out", again]) == 0
+    assert timeless(history(tmp_path / "again")) == timeless(first)
+
+
+def test_a_problem_that_minimises_is_told_in_its_own_sign(config, tmp_path):
+    assert cli.main(["run", config(problem={"class_path": "toy.Hill", "init_args": {"maximize": False}})]) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["best_value"] == -history(tmp_path / "out").best(1).value
+
+
+def test_a_larger_capital_continues(config, tmp_path, capsys):
+    assert cli.main(["run", config()]) == 0
+    short = history(tmp_path / "out")
+    assert cli.main(["run", config(), "--capital", "90", "--max_pending", "1"]) == 0
+    long = history(tmp_path / "out")
+    assert long.records[: len(short)] == short.records
+    assert timeless(long) == timeless(run(Hill(), Walk(2), 90.0, progress=False))
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["capital"] == 90.0
+    before = contents(tmp_path / "out")
+    refused(capsys, ["run", config(), "--capital", "20"], f"capital = 20.0: must be at least {long.spent:g}")
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--strategy.every", "4"], "strategy.init_args.every is 2, not 4"),
+        (["--seed", "1"], "seed is 0, not 1"),
+        (["--strategy", "toy.Plain"], "'toy.Plain'"),
+        (["--problem.upper", "20"], "problem.init_args.upper is 10.0, not 20.0"),
+        (["--dtype", "float32"], "dtype is 'float64', not 'float32'"),
+    ],
+)
+def test_another_run_in_the_same_folder_is_refused(config, tmp_path, capsys, flags, said):
+    assert cli.main(["run", config()]) == 0
+    before = contents(tmp_path / "out")
+    refused(capsys, ["run", config(), *flags], said)
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"capital": 0.5}, "capital = 0.5: must be at least 1, the cost of the cheapest query"),
+        ({"capital": "much"}, "capital = 'much': must be a number"),
+        ({"nope": 1}, "nope = 1: must be one of the settings"),
+        ({"strategy": "Nope"}, "strategy.class_path = 'Nope'"),
+        ({"problem": {"class_path": "toy.Hill", "init_args": {"upper": 0.0}}}, "x.lower = 0.0: must be below x.upper"),
+        ({"strategy": {"class_path": "toy.Walk", "init_args": {"every": 0}}}, "every = 0: must be a whole number"),
+        ({"workers": 0}, "workers = 0: must be a whole number from 1 on"),
+        ({"max_pending": -1}, "max_pending = -1: must be a whole number from 1 on"),
+        ({"device": "nowhere"}, "device = 'nowhere'"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_bad_settings_are_one_line_and_leave_nothing(config, tmp_path, capsys, changes, said):
+    refused(capsys, ["run", config(**changes)], said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_found_wrong_at_the_first_decision(config, tmp_path, capsys, monkeypatch):
+    """The folder of a run that never asked anything can be used with other settings."""
+    monkeypatch.setattr(Walk, "decide", lambda self, history: Walk(every=0))
+    refused(capsys, ["run", config()], "every = 0")
+    monkeypatch.undo()
+    assert cli.main(["run", config(), "--strategy.every", "4"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["nope"], "command = 'nope': must be one of run, compare, show"),
+        (["run", "no.yaml"], "config = 'no.yaml': must be an existing file"),
+        (["run"], "must be given, in CONFIG or as --"),
+        (["show"], "must be one folder, as in mfbo show runs/mine"),
+        (["show", "nowhere"], "folder = 'nowhere': must be an existing folder"),
+        (["compare", "no.yaml"], "config = 'no.yaml': must be an existing file"),
+    ],
+)
+def test_bad_commands(capsys, argv, said):
+    refused(capsys, argv, said)
+
+
+def test_folders_that_hold_something_else(config, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.write_text("a file")
+    refused(capsys, ["run", config()], "must be a folder")
+    out.unlink()
+    out.mkdir()
+    refused(capsys, ["show", str(out)], "must be an existing file")
+    (out / "summary.json").write_text("{}")
+    refused(capsys, ["run", config()], "it has summary.json but no config.yaml")
+    (out / "config.yaml").write_text("strategies: {}")
+    refused(capsys, ["run", config()], "it holds a comparison")
+    (out / "config.yaml").write_text("a: [")
+    refused(capsys, ["run", config()], "must be a YAML file")
+    (out / "config.yaml").write_text(yaml.safe_dump(BASE))
+    (out / "history.sqlite").write_text("something else")
+    before = contents(out)
+    refused(capsys, ["run", config()], "must be a journal of mfbo_torch")
+    refused(capsys, ["show", str(out)], "must be a journal of mfbo_torch")
+    assert contents(out) == before
+
+
+def test_a_folder_that_cannot_be_written(config, tmp_path, capsys, monkeypatch):
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(experiment, "write", full)
+    refused(capsys, ["run", config()], "must be a folder that can be written: No space left on device")
+
+
+def test_defaults_that_came_later_do_not_matter(config, tmp_path):
+    assert cli.main(["run", config()]) == 0
+    path = tmp_path / "out" / "config.yaml"
+    settings = yaml.safe_load(path.read_text())
+    del settings["strategy"]["init_args"]["width"], settings["dtype"]
+    path.write_text(yaml.safe_dump(settings))
+    assert cli.main(["run", config(), "--capital", "60"]) == 0
+
+
+def test_show_a_finished_and_a_running_folder(config, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert cli.main(["run", config(problem={"class_path": "toy.Hill", "init_args": {"trouble": "raise"}})]) == 0
+    capsys.readouterr()
+    assert cli.main(["show", str(out)]) == 0
+    shown = capsys.readouterr().out
+    h = history(out)
+    assert f"Spent         {h.spent:g} of 40" in shown
+    assert "RuntimeError: no convergence at step 3" in shown
+    assert "Recommended   x = " in shown
+    assert "Pending" not in shown
+    with Journal(out / "history.sqlite") as journal:
+        journal.asked(h.asked(h.records[0].query, 1.0).records[-1:])
+        assert cli.main(["show", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "Pending       1" in shown
+    assert f"for {sum(r.query.fidelity == 0 for r in h) + 1} queries" in shown
+
+
+def test_show_before_the_target_was_asked(config, tmp_path, capsys):
+    assert cli.main(["run", config(capital=1)]) == 0
+    capsys.readouterr()
+    assert cli.main(["show", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "Best value    none at the target yet" in shown
+    assert "Recommended" not in shown
+    assert "1 for 1 query\n" in shown
+
+
+def test_help(capsys):
+    for argv in (["--help"], ["-h"], []):
+        sys_argv, sys.argv = sys.argv, ["mfbo"]
+        assert cli.main(argv or None) == 0
+        sys.argv = sys_argv
+        assert "mfbo compare CONFIG" in capsys.readouterr().out
+    assert cli.main(["show", "--help"]) == 0
+    assert capsys.readouterr().out == "usage: mfbo show DIR\n"
+    for argv, said in ((["run", "--help"], "--capital"), (["compare", "-h"], "--seeds")):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(argv)
+        assert caught.value.code == 0
+        assert said in capsys.readouterr().out
+
+
+def test_workers_evaluate_in_processes(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    assert cli.main(["run", config(capital=30), "--workers", "2"]) == 0
+    h = history(tmp_path / "out")
+    assert h.spent <= 30
+    assert [r.value for r in h] == [Hill().reward(r.query.x, r.query.fidelity) for r in h]
+
+
+def test_workers_that_die_are_told_in_one_line(config, capsys, monkeypatch):
+    def broken(*args):
+        raise BrokenExecutor("the executor broke")
+
+    monkeypatch.setattr(experiment, "drive", broken)
+    assert cli.main(["run", config()]) == 1
+    assert capsys.readouterr().err == "mfbo: the executor broke\n"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupted_it_ends_cleanly_and_continues(config, tmp_path, workers, capsys):
+    """Ctrl-C in the middle of an evaluation, then the same command again."""
+    path = config(problem={"class_path": "toy.Hill", "init_args": {"seconds": 0.05}}, workers=workers, max_pending=1)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(Path(package).parent.parent)])}
+    command = [sys.executable, "-m", "mfbo_torch.cli", "run", path]
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    journal, deadline = tmp_path / "out" / "history.sqlite", time.monotonic() + 60
+    while not (journal.exists() and journal.stat().st_size and len(history(tmp_path / "out")) >= 2):
+        assert child.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err.rstrip().splitlines()[-1] == "mfbo: interrupted; the same command continues"
+    assert "Traceback" not in err
+    assert "Best value" in out
+    assert not json.loads((tmp_path / "out" / "summary.json").read_text())["finished"]
+    assert history(tmp_path / "out").spent < 40
+    assert cli.main(["run", path, "--workers", "1"]) == 0
+    assert timeless(history(tmp_path / "out")) == timeless(run(Hill(), Walk(2), 40.0, progress=False))
+
+
+def test_classes_of_the_current_folder_are_found(config, tmp_path, monkeypatch):
+    (tmp_path / "my_own_problem.py").write_text("from toy import Hill\n\n\nclass Mine(Hill):\n    '''Mine.'''\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    assert cli.main(["run", config(), "--problem", "my_own_problem.Mine"]) == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["problem"] == "Mine"
