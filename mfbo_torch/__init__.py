@@ -1,0 +1,31 @@
+"""Multi-fidelity, batch and indirect-query Bayesian optimisation on BoTorch."""
+
+from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query, Record
+from mfbo_torch.journal import Journal
+from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.runner import run
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import MFGPUCB
+
+__version__ = "0.1.0"
+__all__ = [
+    "MFGPUCB",
+    "History",
+    "Journal",
+    "MultiFidelityUpperConfidenceBound",
+    "Optimizer",
+    "Parameter",
+    "PerFidelityGP",
+    "Query",
+    "Record",
+    "SettingError",
+    "Space",
+    "UserProblem",
+    "cost_thresholds",
+    "run",
+    "select_fidelity",
+]

@@ -206,14 +206,14 @@ class _Progress:
             return
         if self.bar is None:
             layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}<{remaining}{postfix}]"
-            self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout)
+            self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
         best = history.best(self.problem.space.target)
         counts = Counter(record.query.fidelity for record in history)
         queries = "/".join(str(counts[m]) for m in range(self.problem.space.num_fidelities))
         value = "-" if best is None or best.value is None else f"{self.problem.signed(best.value):.6g}"
         self.bar.set_postfix_str(f"best {value}, queries {queries}", refresh=False)
-        self.bar.n = min(math.fsum(r.cost for r in history if r.status != Status.PENDING), self.capital)
-        self.bar.refresh()
+        ended = math.fsum(r.cost for r in history if r.status != Status.PENDING)
+        self.bar.update(min(ended, self.capital) - self.bar.n)
 
     def __enter__(self) -> _Progress:
         return self

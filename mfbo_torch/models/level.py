@@ -31,12 +31,29 @@ class LinkedMean(Mean):
         super().__init__()
         self.register_parameter("constant", torch.nn.Parameter(torch.zeros(())))
         self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if linked else 0.0), requires_grad=linked))
-        self.register_prior("constant_prior", NormalPrior(0.0, 1.0), "constant")
+        self.register_prior("constant_prior", NormalPrior(0.0, 1.0), _constant, _set_constant)
         if linked:
-            self.register_prior("rho_prior", NormalPrior(1.0, 1.0), "rho")
+            self.register_prior("rho_prior", NormalPrior(1.0, 1.0), _rho, _set_rho)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.constant + self.rho * x[..., -1]
+
+
+# Functions with a name, as the ones that ``register_prior`` makes of a string cannot be pickled.
+def _constant(mean: LinkedMean) -> Tensor:
+    return mean.constant
+
+
+def _set_constant(mean: LinkedMean, value: Tensor) -> None:
+    mean.initialize(constant=value)
+
+
+def _rho(mean: LinkedMean) -> Tensor:
+    return mean.rho
+
+
+def _set_rho(mean: LinkedMean, value: Tensor) -> None:
+    mean.initialize(rho=value)
 
 
 class _ResidualGP(ExactGP, GPyTorchModel):

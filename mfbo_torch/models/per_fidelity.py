@@ -39,6 +39,16 @@ from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 
 LINKS = ("recursive", "independent")
+FIT_POINTS = 256
+"""More observations than this change the hyper-parameters little and make fitting them slow."""
+
+
+class _Normal(MultivariateNormal):
+    """A normal distribution in the units of the targets: no floor of 1e-10 under its variances."""
+
+    @property
+    def variance(self) -> Tensor:
+        return self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp_min(0.0).expand(self.mean.shape)
 
 
 class PerFidelityGP(Model, FantasizeMixin):
@@ -71,10 +81,16 @@ class PerFidelityGP(Model, FantasizeMixin):
 
     Raises:
         BotorchTensorDimensionError: Wrong shapes.
-        InputDataError: NaN or infinite data, or fidelities that are not whole numbers in
+        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in
             ``0..M-1``.
         SettingError: An unknown link, ``num_fidelities`` below 1, or a wrong number of kernels.
     """
+
+    train_X: Tensor
+    train_Y: Tensor
+    train_Yvar: Tensor | None
+    shift: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -112,6 +128,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         self.register_buffer("shift", shift)
         self.register_buffer("scale", scale)
         self.to(train_X)
+        self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
         self._cache: Cache | None = None
         self._links: tuple[Tensor, Tensor] | None = None
         self._pending: Tensor | None = None
@@ -140,7 +157,11 @@ class PerFidelityGP(Model, FantasizeMixin):
     @property
     def likelihood(self) -> torch.nn.Module:
         """The likelihood of the target fidelity."""
-        return self.levels[-1].likelihood
+        return self._levels[-1].likelihood
+
+    @property
+    def _levels(self) -> list[Level]:
+        return [level for level in self.levels if isinstance(level, Level)]
 
     def _counts(self) -> list[int]:
         """Observations per fidelity (the most of any batch)."""
@@ -157,7 +178,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             rich = [k for k, group in enumerate(groups) if _varies(group)]
             near = groups[min(rich, key=lambda k: (abs(k - m), k))] if rich else Y.new_ones(0)
             scales.append(near.std() if len(near) else Y.new_ones(()))
-            shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.new_zeros(()))
+            shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.mean())
         return torch.stack(shifts), torch.stack(scales)
 
     def _level_data(self, m: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -166,7 +187,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         X = self.transform_inputs(self.train_X)
         Y = ((self.train_Y - self.shift[m]) / self.scale[m]).squeeze(-1)
         if self.train_Yvar is None:
-            noise = self.levels[m].likelihood.noise.detach().expand_as(Y)
+            noise = self._levels[m].likelihood.noise.detach().expand_as(Y)
         else:
             noise = (self.train_Yvar / self.scale[m].square()).squeeze(-1).expand_as(Y)
         mask = self.train_X[..., -1] == m
@@ -179,17 +200,21 @@ class PerFidelityGP(Model, FantasizeMixin):
     def fit(self, **kwargs: Any) -> Self:
         """Fit the hyper-parameters of each fidelity in turn by marginal likelihood, the cheapest first.
 
+        A fidelity with more than :data:`FIT_POINTS` observations is fitted to that many of them,
+        evenly spaced in the order of the data.
+
         Args:
             kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
         """
         if self.batch_shape:
             raise UnsupportedError(f"batch_shape = {tuple(self.batch_shape)}: must be empty to fit")
         caches: list[Cache] = []
-        for m, level in enumerate(self.levels):
+        for m, level in enumerate(self._levels):
             U, Y, noise, _ = self._level_data(m)
             if len(U):
                 below = self._mean_below(U, m, caches)
-                level.fit(U, Y, noise, below, **kwargs)
+                some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
+                level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
             caches.append(self._level_cache(m, caches))
         self._cache = None
         return self.eval()
@@ -201,12 +226,12 @@ class PerFidelityGP(Model, FantasizeMixin):
         mean = torch.zeros_like(U[..., 0])
         for k in range(m):
             own, _ = mean_variance(caches[k], U)
-            mean = own + self.levels[k].rho * mean if self.linked[k] else own
-        return mean.detach()
+            mean = own + self._levels[k].rho.detach() * mean if self.linked[k] else own
+        return mean
 
     def _level_cache(self, m: int, caches: list[Cache]) -> Cache:
         """The factor of the residual of fidelity ``m``, given those below."""
-        level = self.levels[m]
+        level = self._levels[m]
         U, Y, noise, mask = self._level_data(m)
         constant = level.constant.detach()
         residuals = Y - constant - level.rho.detach() * self._mean_below(U, m, caches)
@@ -217,13 +242,15 @@ class PerFidelityGP(Model, FantasizeMixin):
     def cache(self) -> Cache:
         """The factors of all fidelities in one batch ``... x M``, pending points included."""
         if self._cache is None:
-            with torch.no_grad():
+            # detached from the hyper-parameters; a fantasy's points and values may need gradients
+            fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
+            with torch.set_grad_enabled(fantasy and torch.is_grad_enabled()):
                 caches: list[Cache] = []
                 for m in range(self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
                 self._cache = _stack(caches)
                 if self._pending is not None:
-                    self._cache = self._extended(self._cache, self._pending)
+                    self._cache = self._extended(self._cache, self._pending.to(self.train_X))
         return self._cache
 
     def _extended(self, cache: Cache, X_pending: Tensor) -> Cache:
@@ -247,6 +274,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         if X_pending is None or len(X_pending) == 0:
             return self
         _check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
+        self.eval()
         clone = copy.copy(self)
         X_pending = X_pending.to(self.train_X)
         clone._cache = self._extended(self.cache, X_pending)
@@ -255,8 +283,9 @@ class PerFidelityGP(Model, FantasizeMixin):
 
     def _couplings(self) -> tuple[Tensor, Tensor]:
         """``M x M`` weights of the residuals in each fidelity, and ``M`` offsets, in the targets' units."""
-        rows, offsets = [], []
-        for m, level in enumerate(self.levels):
+        rows: list[Tensor] = []
+        offsets: list[Tensor] = []
+        for m, level in enumerate(self._levels):
             unit = torch.zeros(self.num_fidelities).to(self.scale)
             unit[m] = self.scale[m]
             offset = self.shift[m]
@@ -281,6 +310,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         if X.shape[-1] != self.dim:
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
         if hasattr(self, "input_transform"):
+            self.eval()
             X = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
         weights, offsets = self._weights()
         mean, variance = mean_variance(self.cache, X.reshape(-1, self.dim).unsqueeze(-3))
@@ -329,14 +359,14 @@ class PerFidelityGP(Model, FantasizeMixin):
             covariance = covariance + torch.diag_embed(observation_noise.squeeze(-1).expand_as(mean))
         elif observation_noise:
             covariance = covariance + torch.diag_embed(self.noise[fidelity].expand_as(mean))
-        posterior = GPyTorchPosterior(MultivariateNormal(mean, covariance))
+        posterior = GPyTorchPosterior(_Normal(mean, covariance))
         return posterior_transform(posterior) if posterior_transform is not None else posterior
 
     @property
     def noise(self) -> Tensor:
         """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
         if self.train_Yvar is None:
-            levels = torch.stack([level.likelihood.noise.detach().reshape(()) for level in self.levels])
+            levels = torch.stack([level.likelihood.noise.detach().reshape(()) for level in self._levels])
             return levels * self.scale.square()
         fidelity = self.train_X[..., -1]
         Yvar = self.train_Yvar.squeeze(-1).expand_as(fidelity)
@@ -475,4 +505,6 @@ def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) 
             raise InputDataError(f"{name}: must be finite, found NaN or infinity")
     if Yvar is not None and (Yvar < 0).any():
         raise InputDataError(f"train_Yvar = {Yvar.min().item():g}: must not be negative")
+    if len(X) == 0:
+        raise InputDataError("train_X: must have at least one row, found none")
     _check_points(X, X.shape[-1], num_fidelities, "train_X")

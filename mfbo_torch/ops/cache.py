@@ -124,6 +124,6 @@ def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
     return replace(
         cache,
         inputs=torch.cat([cache.inputs, scaled.expand(*cache.inputs.shape[:-2], *scaled.shape[-2:])], -2),
-        mask=torch.cat([cache.mask, mask.to(cache.mask)], -1),
+        mask=torch.cat([cache.mask, mask.to(cache.mask).expand(*cache.mask.shape[:-1], mask.shape[-1])], -1),
         inverse=inverse,
     )

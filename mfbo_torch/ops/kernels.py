@@ -54,8 +54,11 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
         kind = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}[base.nu]
     else:
         raise UnsupportedError(f"kernel = {type(base).__name__}: must be RBF or Matérn 1/2, 3/2, 5/2, scaled or not")
-    if base.active_dims is not None and base.active_dims.tolist() != list(range(dim)):
-        raise UnsupportedError(f"active_dims = {base.active_dims.tolist()}: must be all {dim} inputs")
-    lengthscale = base.lengthscale.detach().reshape(-1).expand(dim)
+    for part in (kernel, base):
+        if part.active_dims is not None and part.active_dims.tolist() != list(range(dim)):
+            raise UnsupportedError(f"active_dims = {part.active_dims.tolist()}: must be all {dim} inputs")
+    lengthscale = base.lengthscale.detach().reshape(-1)
+    if len(lengthscale) not in (1, dim):
+        raise UnsupportedError(f"lengthscale of {type(base).__name__}: {len(lengthscale)} numbers, must be 1 or {dim}")
     scale = kernel.outputscale.detach().reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
-    return kind, lengthscale, scale
+    return kind, lengthscale.expand(dim), scale

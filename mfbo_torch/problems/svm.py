@@ -27,8 +27,8 @@ class SVM(Problem):
     r"""Cross-validated accuracy of a Gaussian-kernel SVM, to be maximised.
 
     The parameters, both searched on a log scale, are the ``bandwidth`` ``h`` in ``(1e-3, 1e1)``
-    of the kernel :math:`e^{-\|x - x'\|^2 / (2 h^2)}` on standardised features (scikit-learn's
-    ``gamma`` is ``1 / (2 h^2)``) and the soft margin ``C`` in ``(1e-1, 1e5)``. A fidelity is a
+    of the kernel :math:`e^{-\|x - x'\|^2 / (2 p h^2)}` on ``p`` standardised features (scikit-learn's
+    ``gamma`` is ``1 / (2 p h^2)``) and the soft margin ``C`` in ``(1e-1, 1e5)``. A fidelity is a
     number of data points: nested subsets in one random order, five stratified folds, features
     standardised on each training fold. The accuracy on few points is too low, and most so
     where kernels are narrow. Deterministic.
@@ -83,7 +83,7 @@ class SVM(Problem):
         """
         (bandwidth, C), level = self.checked(x, fidelity)
         n = self.sizes[level]
-        machine = SVC(C=C, gamma=0.5 / bandwidth**2, max_iter=self.max_iterations)
+        machine = SVC(C=C, gamma=0.5 / (self.features.shape[1] * bandwidth**2), max_iter=self.max_iterations)
         folds = StratifiedKFold(5, shuffle=True, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -1,0 +1,110 @@
+"""Tables and the picture of ``benchmarks/results/regret.csv``.
+
+    python -m benchmarks.regret.report [--results FILE]
+
+Writes ``regret.md`` (medians, the number of seeds, time a decision) and ``regret.png`` beside the
+results. Regret below 1e-12 of the optimum is rounding and told as 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+from matplotlib.figure import Figure
+
+from benchmarks.regret.run import CAPITALS, ENTRIES, PROBLEMS, RESULTS, read
+from mfbo_torch import problems
+
+Regrets = dict[tuple[str, str, int], list[float]]
+COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (paper)": "#0072b2"}
+
+
+def collect(path: Path) -> tuple[Regrets, dict[str, list[float]]]:
+    """Regret by problem, strategy and capital, and seconds a decision by strategy."""
+    regrets: Regrets = defaultdict(list)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for row in read(path):
+        regret = float(row["regret"])
+        optimum = getattr(problems, row["problem"])().optimum
+        regret = 0.0 if regret < 1e-12 * abs(optimum) else regret
+        regrets[row["problem"], row["strategy"], int(row["capital"])].append(regret)
+        seconds[row["strategy"]].append(float(row["decision_seconds"]) / max(int(row["queries"]), 1))
+    return regrets, seconds
+
+
+def table(regrets: Regrets, seconds: dict[str, list[float]]) -> str:
+    """Median regret of every strategy, one table a problem, and the time they take."""
+    parts = ["# Simple regret at equal capital", "", "Median over the seeds; capital in units of the target's cost,"]
+    parts += ["the initial design included. Bold: no other strategy has a smaller median there.", ""]
+    for name in PROBLEMS:
+        labels = [label for label in ENTRIES if any((name, label, c) in regrets for c in CAPITALS)]
+        if not labels:
+            continue
+        medians = {key: median(values) for key, values in regrets.items() if key[0] == name}
+        least = {c: min((v for k, v in medians.items() if k[2] == c), default=0.0) for c in CAPITALS}
+        parts += [f"## {name}", "", "| strategy | seeds | " + " | ".join(map(str, CAPITALS)) + " |"]
+        parts += ["| --- | ---: |" + " ---: |" * len(CAPITALS)]
+        for label in labels:
+            cells = []
+            for c in CAPITALS:
+                value = medians.get((name, label, c))
+                text = "" if value is None else f"{value:.2g}"
+                cells.append(f"**{text}**" if value is not None and value <= least[c] else text)
+            seeds = max(len(regrets.get((name, label, c), [])) for c in CAPITALS)
+            parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
+        parts.append("")
+    parts += ["## Seconds a decision", "", "| strategy | median over runs |", "| --- | ---: |"]
+    parts += [f"| {label} | {median(seconds[label]):.3f} |" for label in ENTRIES if label in seconds]
+    return "\n".join(parts) + "\n"
+
+
+def picture(regrets: Regrets) -> Figure:
+    """Median regret against capital, a panel for each problem."""
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    panels = figure.subplots(2, 3).flat
+    for axis, name in zip(panels, PROBLEMS, strict=True):
+        for label in ENTRIES:
+            points = [(c, median(regrets[name, label, c])) for c in CAPITALS if (name, label, c) in regrets]
+            if points:
+                own = label in COLORS
+                axis.plot(
+                    *zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True),
+                    marker="o",
+                    markersize=4,
+                    linewidth=2.5 if own else 1.2,
+                    color=COLORS.get(label),
+                    zorder=3 if own else 2,
+                    label=label,
+                )
+        axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
+        axis.minorticks_off()
+        axis.set_xticklabels(map(str, CAPITALS))
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("capital, in queries at the target")
+    figure.supylabel("median simple regret (1e-9: the optimum itself)")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    found = dict(zip(labels, handles, strict=True))
+    for axis in figure.axes[1:]:
+        found |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=6, frameon=False)
+    return figure
+
+
+def main() -> None:
+    """Write the tables and the picture beside the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    regrets, seconds = collect(options.results)
+    text = table(regrets, seconds)
+    options.results.with_suffix(".md").write_text(text)
+    picture(regrets).savefig(options.results.with_suffix(".png"), dpi=120)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

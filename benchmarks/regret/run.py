@@ -1,0 +1,157 @@
+"""Simple regret of every strategy on the synthetic problems at equal capital.
+
+    python -m benchmarks.regret.run [--workers N] [--strategies LABEL ...] [--problems NAME ...] [--seeds N]
+
+Each finished run adds its rows to ``benchmarks/results/regret.csv``; runs that are there are not
+repeated, so the command can be stopped and started again. ``python -m benchmarks.regret.report``
+makes the tables and the picture. Capital counts everything, the initial design included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tqdm import tqdm
+
+from mfbo_torch import problems, strategies
+from mfbo_torch.metrics import capital_spent, simple_regret
+from mfbo_torch.runner import run
+from mfbo_torch.strategies import Strategy
+
+RESULTS = Path(__file__).parents[1] / "results" / "regret.csv"
+COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "queries", "decision_seconds")
+PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
+CAPITALS = (15, 20, 30, 50, 100)
+"""In units of the target's cost."""
+
+
+class Entry(NamedTuple):
+    """A strategy to compare.
+
+    Attributes:
+        make: From a seed to the strategy.
+        capitals: At which capitals its regret is told.
+        separate: Whether each capital is a run of its own, for a strategy that plans with the capital;
+            otherwise all are read off one run to the largest.
+        problems: Where it runs.
+        seeds: At most so many seeds.
+    """
+
+    make: Callable[[int], Strategy]
+    capitals: tuple[int, ...] = CAPITALS
+    separate: bool = False
+    problems: tuple[str, ...] = PROBLEMS
+    seeds: int = 10
+
+
+ENTRIES = {
+    "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed)),
+    "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
+    "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
+    "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
+    "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed)),
+    "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
+    "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed)),
+    "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), (15, 20, 30), separate=True),
+    "MF-NAIVE (random)": Entry(lambda seed: strategies.MFNaive(explore="random", seed=seed), separate=True),
+    "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30)),
+    "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30)),
+    "MF-KG": Entry(
+        lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), False, ("Currin", "Hartmann3"), 3
+    ),
+}
+
+
+class Job(NamedTuple):
+    """One run: which, and the capitals at which its regret is told."""
+
+    problem: str
+    strategy: str
+    seed: int
+    capitals: tuple[int, ...]
+
+
+def jobs(labels: Sequence[str], names: Sequence[str], seeds: int, largest: int) -> list[Job]:
+    """Every run, the first seeds of all strategies before the next ones."""
+    found = []
+    for seed in range(seeds):
+        for name in names:
+            for label in labels:
+                entry = ENTRIES[label]
+                if seed >= entry.seeds or name not in entry.problems:
+                    continue
+                capitals = tuple(capital for capital in entry.capitals if capital <= largest)
+                parts = [(capital,) for capital in capitals] if entry.separate else [capitals]
+                found += [Job(name, label, seed, part) for part in parts]
+    return found
+
+
+def execute(job: Job) -> list[tuple[object, ...]]:
+    """Run a job; one row for each capital."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    problem = getattr(problems, job.problem)()
+    target, top = problem.space.target, problem.space.costs[-1]
+    strategy = ENTRIES[job.strategy].make(job.seed)
+    history = run(problem, strategy, max(job.capitals) * top, progress=False)
+    spent = capital_spent(history) / top
+    regret = simple_regret(history, target, problem.optimum, problem.worst)
+    rows: list[tuple[object, ...]] = []
+    for capital in job.capitals:
+        within = int((spent <= capital * (1 + 1e-12)).sum())
+        seconds = sum(record.decision_seconds for record in history.records[:within])
+        rows.append(
+            (job.problem, job.strategy, job.seed, capital, regret[within - 1].item(), within, round(seconds, 3))
+        )
+    return rows
+
+
+def read(path: Path = RESULTS) -> list[dict[str, str]]:
+    """The rows that are there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--strategies", nargs="+", choices=ENTRIES, default=list(ENTRIES))
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--largest", type=int, default=max(CAPITALS), help="largest capital")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    have = {(row["problem"], row["strategy"], int(row["seed"]), int(row["capital"])) for row in read(options.results)}
+    wanted = jobs(options.strategies, options.problems, options.seeds, options.largest)
+    left = [job for job in wanted if any((*job[:3], capital) not in have for capital in job.capitals)]
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    new = not options.results.exists()
+    with (
+        options.results.open("a", newline="") as file,
+        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
+        tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(COLUMNS)
+        for future in as_completed([pool.submit(execute, job) for job in left]):
+            rows = future.result()
+            writer.writerows(row for row in rows if (*row[:3], row[3]) not in have)
+            file.flush()
+            bar.update()
+
+
+if __name__ == "__main__":
+    main()
