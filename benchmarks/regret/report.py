@@ -15,30 +15,36 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from benchmarks.regret.run import CAPITALS, ENTRIES, PROBLEMS, RESULTS, read
+from benchmarks.regret.run import CAPITALS, ENTRIES, MINUTES, PROBLEMS, RESULTS, read
 from mfbo_torch import problems
 
-Regrets = dict[tuple[str, str, int], list[float]]
+Key = tuple[str, str, int]
+Regrets = dict[Key, list[float]]
 COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (paper)": "#0072b2"}
 
 
-def collect(path: Path) -> tuple[Regrets, dict[str, list[float]]]:
-    """Regret by problem, strategy and capital, and seconds a decision by strategy."""
+def collect(path: Path) -> tuple[Regrets, dict[str, list[float]], set[Key]]:
+    """Regret by problem, strategy and capital; seconds a decision by strategy; which were cut."""
     regrets: Regrets = defaultdict(list)
+    cut: set[Key] = set()
     seconds: dict[str, list[float]] = defaultdict(list)
     for row in read(path):
         regret = float(row["regret"])
         optimum = getattr(problems, row["problem"])().optimum
         regret = 0.0 if regret < 1e-12 * abs(optimum) else regret
-        regrets[row["problem"], row["strategy"], int(row["capital"])].append(regret)
+        key = (row["problem"], row["strategy"], int(row["capital"]))
+        regrets[key].append(regret)
+        if float(row["spent"]) < key[-1] - 1:
+            cut.add(key)
         seconds[row["strategy"]].append(float(row["decision_seconds"]) / max(int(row["queries"]), 1))
-    return regrets, seconds
+    return regrets, seconds, cut
 
 
-def table(regrets: Regrets, seconds: dict[str, list[float]]) -> str:
+def table(regrets: Regrets, seconds: dict[str, list[float]], cut: set[Key]) -> str:
     """Median regret of every strategy, one table a problem, and the time they take."""
     parts = ["# Simple regret at equal capital", "", "Median over the seeds; capital in units of the target's cost,"]
-    parts += ["the initial design included. Bold: no other strategy has a smaller median there.", ""]
+    parts += ["the initial design included. Bold: no other strategy has a smaller median there."]
+    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then.", ""]
     for name in PROBLEMS:
         labels = [label for label in ENTRIES if any((name, label, c) in regrets for c in CAPITALS)]
         if not labels:
@@ -51,7 +57,7 @@ def table(regrets: Regrets, seconds: dict[str, list[float]]) -> str:
             cells = []
             for c in CAPITALS:
                 value = medians.get((name, label, c))
-                text = "" if value is None else f"{value:.2g}"
+                text = "" if value is None else f"{value:.2g}" + "†" * ((name, label, c) in cut)
                 cells.append(f"**{text}**" if value is not None and value <= least[c] else text)
             seeds = max(len(regrets.get((name, label, c), [])) for c in CAPITALS)
             parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
@@ -99,8 +105,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    regrets, seconds = collect(options.results)
-    text = table(regrets, seconds)
+    regrets, seconds, cut = collect(options.results)
+    text = table(regrets, seconds, cut)
     options.results.with_suffix(".md").write_text(text)
     picture(regrets).savefig(options.results.with_suffix(".png"), dpi=120)
     print(text)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import signal
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -28,10 +29,12 @@ from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
 RESULTS = Path(__file__).parents[1] / "results" / "regret.csv"
-COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "queries", "decision_seconds")
+COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "spent", "queries", "decision_seconds")
 PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
 CAPITALS = (15, 20, 30, 50, 100)
 """In units of the target's cost."""
+MINUTES = 10
+"""A run that takes longer is cut; ``spent`` below ``capital - 1`` tells so, and its regret is what it had."""
 
 
 class Entry(NamedTuple):
@@ -102,17 +105,24 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     problem = getattr(problems, job.problem)()
     target, top = problem.space.target, problem.space.costs[-1]
     strategy = ENTRIES[job.strategy].make(job.seed)
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.alarm(60 * MINUTES)
     history = run(problem, strategy, max(job.capitals) * top, progress=False)
+    signal.alarm(0)
     spent = capital_spent(history) / top
     regret = simple_regret(history, target, problem.optimum, problem.worst)
     rows: list[tuple[object, ...]] = []
     for capital in job.capitals:
         within = int((spent <= capital * (1 + 1e-12)).sum())
         seconds = sum(record.decision_seconds for record in history.records[:within])
-        rows.append(
-            (job.problem, job.strategy, job.seed, capital, regret[within - 1].item(), within, round(seconds, 3))
-        )
+        found = (regret[within - 1].item(), round(spent[within - 1].item(), 6), within, round(seconds, 3))
+        rows.append((job.problem, job.strategy, job.seed, capital, *found))
     return rows
+
+
+def _interrupt(*_: object) -> None:
+    """End the run as Ctrl-C would, with the history so far."""
+    raise KeyboardInterrupt
 
 
 def read(path: Path = RESULTS) -> list[dict[str, str]]:

@@ -55,24 +55,41 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         self.beta = _checked_beta(beta)
         if zeta is not None:
             zeta = [float(z) for z in zeta]
-            if len(zeta) != model.num_fidelities or zeta[-1] != 0 or min(zeta) < 0:
+            if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
         self._hallucinated = model
+        self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Set the points whose values are still out, in place of the former ones.
 
         Args:
-            X_pending: ``p x (d + 1)``, the last column the fidelity, or ``p x d`` designs, which
-                count as pending at the target; ``None`` for no point.
+            X_pending: ``p x (d + 1)``, the last column the fidelity; or ``p x d`` designs: those
+                that were pending before, in the same place, stay at their fidelity, the others
+                count as pending at the target. ``None`` for no point.
         """
-        if X_pending is not None and X_pending.shape[-1] == self.model.dim:
-            target = torch.full_like(X_pending[..., :1], self.model.num_fidelities - 1)
-            X_pending = torch.cat([X_pending, target], dim=-1)
-        self.X_pending = None if X_pending is None else X_pending.detach()
-        self._hallucinated = self.model.hallucinate(self.X_pending)
+        if X_pending is not None:
+            X_pending = X_pending.detach().clone()
+            if X_pending.dim() == 2 and X_pending.shape[-1] == self.model.dim:
+                X_pending = self._with_fidelities(X_pending)
+        self._hallucinated = self.model.hallucinate(X_pending)
+        self._pending = X_pending
+
+    @property
+    def X_pending(self) -> Tensor | None:
+        """The designs whose values are still out, ``p x d`` like the candidates BoTorch's optimisers append."""
+        return None if self._pending is None else self._pending[..., :-1]
+
+    def _with_fidelities(self, X: Tensor) -> Tensor:
+        """``p x d`` designs with the fidelity at which they are pending."""
+        fidelity = torch.full_like(X[:, :1], self.model.num_fidelities - 1)
+        if self._pending is not None:
+            k = min(len(X), len(self._pending))
+            same = (X[:k] == self._pending[:k, :-1]).all(dim=-1, keepdim=True)
+            fidelity[:k] = torch.where(same, self._pending[:k, -1:].to(X), fidelity[:k])
+        return torch.cat([X, fidelity], dim=-1)
 
     def bounds(self, X: Tensor) -> Tensor:
         """The upper bound each fidelity gives, ``... x M`` at ``... x d`` designs."""
@@ -141,15 +158,21 @@ def cost_thresholds(
         X_pending: ``p x (d + 1)`` points whose values are still out.
 
     Returns:
-        ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`.
+        ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`; infinite where a
+        fidelity explains nothing, and all of them where nothing is left to explain.
+
+    Raises:
+        SettingError: A negative ``beta`` or another number of costs.
     """
+    if len(costs) != model.num_fidelities:
+        raise SettingError("costs", list(costs), f"{model.num_fidelities} numbers, one a fidelity")
     with torch.no_grad():
         _, variance = model.hallucinate(X_pending).mean_variance(x)
     width = math.sqrt(_checked_beta(beta) * variance[0, -1].item())
     slopes = model.slopes.abs().tolist()
     growth = [1.0] * (len(costs) - 1) if growth is None else growth
     return [
-        width * math.sqrt(g * cost / costs[-1]) / slope if slope > 0 else math.inf
+        width * math.sqrt(g * cost / costs[-1]) / slope if width * slope > 0 else math.inf
         for g, cost, slope in zip(growth, costs[:-1], slopes[:-1], strict=True)
     ]
 

@@ -19,6 +19,7 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
+from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 NOISE_FLOOR = 1e-8
@@ -117,6 +118,6 @@ class Level(torch.nn.Module):
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
         try:
             fit_gpytorch_mll(ExactMarginalLogLikelihood(likelihood, model).to(X), **kwargs)
-        except ModelFittingError:
+        except (ModelFittingError, NanError, NotPSDError):
             message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
             warnings.warn(message, stacklevel=2)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -30,6 +31,7 @@ from botorch.posteriors import GPyTorchPosterior, Posterior
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
+from linear_operator import to_linear_operator
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
@@ -129,7 +131,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         self.register_buffer("scale", scale)
         self.to(train_X)
         self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
-        self._cache: Cache | None = None
+        self._caches: tuple[Cache, ...] | None = None
         self._links: tuple[Tensor, Tensor] | None = None
         self._pending: Tensor | None = None
 
@@ -216,7 +218,7 @@ class PerFidelityGP(Model, FantasizeMixin):
                 some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
                 level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
             caches.append(self._level_cache(m, caches))
-        self._cache = None
+        self._caches = None
         return self.eval()
 
     def _mean_below(self, U: Tensor, m: int, caches: list[Cache]) -> Tensor:
@@ -236,28 +238,32 @@ class PerFidelityGP(Model, FantasizeMixin):
         constant = level.constant.detach()
         residuals = Y - constant - level.rho.detach() * self._mean_below(U, m, caches)
         kind, lengthscale, outputscale = describe(level.covar_module, self.dim)
-        return factorize(kind, U, residuals, noise, lengthscale, outputscale, constant, mask)
+        cache = factorize(kind, U, residuals, noise, lengthscale, outputscale, constant, mask)
+        unseen = self.noise[m] / self.scale[m].square()  # for pending points where there are no data
+        return replace(cache, noise=torch.where(mask.sum(-1) > 0, cache.noise, unseen))
 
     @property
-    def cache(self) -> Cache:
-        """The factors of all fidelities in one batch ``... x M``, pending points included."""
-        if self._cache is None:
+    def caches(self) -> tuple[Cache, ...]:
+        """The factors of the fidelities, pending points included: all in one batch ``... x M`` where
+        that pays, else one batch ``... x 1`` a fidelity."""
+        if self._caches is None:
             # detached from the hyper-parameters; a fantasy's points and values may need gradients
             fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
             with torch.set_grad_enabled(fantasy and torch.is_grad_enabled()):
                 caches: list[Cache] = []
                 for m in range(self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
-                self._cache = _stack(caches)
+                self._caches = _grouped(caches)
                 if self._pending is not None:
-                    self._cache = self._extended(self._cache, self._pending.to(self.train_X))
-        return self._cache
+                    self._caches = self._extended(self._caches, self._pending.to(self.train_X))
+        return self._caches
 
-    def _extended(self, cache: Cache, X_pending: Tensor) -> Cache:
+    def _extended(self, caches: tuple[Cache, ...], X_pending: Tensor) -> tuple[Cache, ...]:
         fidelity = X_pending[..., -1]
         mask = torch.stack([(fidelity == m).to(X_pending) for m in range(self.num_fidelities)], dim=-2)
         U = self.transform_inputs(X_pending)[..., :-1].unsqueeze(-3)
-        return extend(cache, U, mask)
+        masks = mask.split([cache.outputscale.shape[-1] for cache in caches], dim=-2)
+        return tuple(extend(cache, U, own) for cache, own in zip(caches, masks, strict=True))
 
     def hallucinate(self, X_pending: Tensor | None) -> PerFidelityGP:
         """This model with deviations also conditioned on points whose values are still out.
@@ -271,13 +277,15 @@ class PerFidelityGP(Model, FantasizeMixin):
             BotorchTensorDimensionError: Another width.
             InputDataError: NaN, or a fidelity that does not exist.
         """
-        if X_pending is None or len(X_pending) == 0:
+        if X_pending is None or X_pending.shape[-2:-1] == (0,):
             return self
+        if X_pending.dim() != 2:
+            raise BotorchTensorDimensionError(f"X_pending of shape {tuple(X_pending.shape)}: must be p x (d + 1)")
         _check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
         self.eval()
         clone = copy.copy(self)
         X_pending = X_pending.to(self.train_X)
-        clone._cache = self._extended(self.cache, X_pending)
+        clone._caches = self._extended(self.caches, X_pending)
         clone._pending = X_pending if self._pending is None else torch.cat([self._pending, X_pending])
         return clone
 
@@ -313,7 +321,9 @@ class PerFidelityGP(Model, FantasizeMixin):
             self.eval()
             X = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
         weights, offsets = self._weights()
-        mean, variance = mean_variance(self.cache, X.reshape(-1, self.dim).unsqueeze(-3))
+        points = X.reshape(-1, self.dim).unsqueeze(-3)
+        means, variances = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
+        mean, variance = torch.cat(means, -2), torch.cat(variances, -2)
         mean = mean.mT @ weights.mT + offsets
         variance = variance.mT @ weights.square().mT
         shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
@@ -351,7 +361,8 @@ class PerFidelityGP(Model, FantasizeMixin):
         U = self.transform_inputs(X)[..., :-1]
         fidelity = X[..., -1].round().long()
         weights, offsets = self._weights()
-        mean, covariance = mean_covariance(self.cache, U.unsqueeze(-3))
+        means, covariances = zip(*(mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches), strict=True)
+        mean, covariance = torch.cat(means, -2), torch.cat(covariances, -3)
         W = weights[fidelity].mT
         mean = (W * mean).sum(-2) + offsets[fidelity]
         covariance = (W.unsqueeze(-1) * W.unsqueeze(-2) * covariance).sum(-3)
@@ -359,7 +370,8 @@ class PerFidelityGP(Model, FantasizeMixin):
             covariance = covariance + torch.diag_embed(observation_noise.squeeze(-1).expand_as(mean))
         elif observation_noise:
             covariance = covariance + torch.diag_embed(self.noise[fidelity].expand_as(mean))
-        posterior = GPyTorchPosterior(_Normal(mean, covariance))
+        # lazy: a dense one would be factored at once and fail where points repeat
+        posterior = GPyTorchPosterior(_Normal(mean, to_linear_operator(covariance)))
         return posterior_transform(posterior) if posterior_transform is not None else posterior
 
     @property
@@ -394,23 +406,23 @@ class PerFidelityGP(Model, FantasizeMixin):
         if self.train_Yvar is not None:
             known = self.noise[X[..., -1].round().long()].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
-        clone._cache = None
+        clone._caches = None
         return clone
 
     def train(self, mode: bool = True) -> Self:
         if mode:
-            self._cache = self._links = None
+            self._caches = self._links = None
         return torch.nn.Module.train(self, mode)
 
     def eval(self) -> Self:
         return torch.nn.Module.train(self, False)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        self._cache = self._links = None
+        self._caches = self._links = None
         return super()._apply(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self._cache = self._links = None
+        self._caches = self._links = None
         return super().load_state_dict(*args, **kwargs)
 
     @classmethod
@@ -442,6 +454,14 @@ class PerFidelityGP(Model, FantasizeMixin):
 def _varies(values: Tensor) -> bool:
     """Whether values differ by more than rounding."""
     return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())
+
+
+def _grouped(caches: list[Cache]) -> tuple[Cache, ...]:
+    """One batch of all processes, or each for itself where padding would be most of the work."""
+    sizes = [cache.num_points for cache in caches]
+    if len(caches) * max(sizes) ** 2 > 4 * sum(n**2 for n in sizes) + 128**2:
+        return tuple(_stack([cache]) for cache in caches)
+    return (_stack(caches),)
 
 
 def _stack(caches: list[Cache]) -> Cache:

@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
@@ -46,7 +47,7 @@ class MFGPUCB(MultiFidelityModelBased):
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
-    design of independent uniform points, hyper-parameters every 25 queries.
+    design of independent uniform points.
 
     Args:
         link: ``"recursive"`` or ``"independent"``.
@@ -54,9 +55,9 @@ class MFGPUCB(MultiFidelityModelBased):
             initial design.
         initial_capital: What the initial design may cost, in units of the target's cost. By default
             ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
-        refit_every: Most observations between two fits of the hyper-parameters. By default 25; the
-            recursive link also refits after every observation of the target and whenever the data
-            have grown by a tenth.
+        refit_every: Most observations between two fits of the hyper-parameters. They are also
+            fitted after every observation of the target and whenever the data have grown by a tenth:
+            with few points at the target, 25 queries of old hyper-parameters can stand still.
         **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
@@ -120,9 +121,10 @@ class MFGPUCB(MultiFidelityModelBased):
         beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
         pending = self._surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
-        u = self.maximize_from(acquisition, self._incumbents(history), generator)
+        u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
         if zeta is None:
-            growth = [2.0 ** (idle // (costs[m + 1] / costs[m])) for m, idle in enumerate(_idle(history, target))]
+            waits = [idle // (costs[m + 1] / costs[m]) for m, idle in enumerate(_idle(history, target))]
+            growth = [2.0 ** min(wait, 500) for wait in waits]
             gamma = cost_thresholds(model, u, beta, costs, growth, pending)
         fidelity = select_fidelity(model, u, beta, gamma, pending)
         return u, fidelity, {**noted, "beta": beta, **self._beliefs(model, u, fidelity)}
@@ -144,7 +146,7 @@ class MFGPUCB(MultiFidelityModelBased):
         records = self.modelled(history)
         size = self._fit_size(records)
         X, Y = map(self._surrogate.to, self.data(records))
-        key = tuple((r.id, r.value) for r in records[:size])
+        key = tuple((r.query.x, r.query.fidelity, r.value) for r in records[:size])
         last = self._fitted
         if last is None or last[0] != key:
             with quiet():
@@ -160,15 +162,22 @@ class MFGPUCB(MultiFidelityModelBased):
         size = first = max(1, min(initial, len(records)))
         seen = {r.query.fidelity for r in records[:first]}
         for n, record in enumerate(records[first:], first + 1):
-            step = self.refit_every
-            new = record.query.fidelity not in seen
-            if self.link == "recursive":
-                step = min(step, max(1, size // 10))
-                new = new or record.query.fidelity == self.space.target
-            if n - size >= step or new:
+            new = record.query.fidelity == self.space.target or record.query.fidelity not in seen
+            if new or n - size >= min(self.refit_every, max(1, size // 10)):
                 size = n
             seen.add(record.query.fidelity)
         return size
+
+
+class _Standardized(AcquisitionFunction):
+    """A bound in standardised units, as the tolerances of the optimiser are absolute."""
+
+    def __init__(self, bound: MultiFidelityUpperConfidenceBound) -> None:
+        super().__init__(bound.model)
+        self.bound = bound
+
+    def forward(self, X: Tensor) -> Tensor:
+        return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
 
 
 def _idle(history: History, target: int) -> list[int]:

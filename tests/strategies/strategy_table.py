@@ -12,6 +12,7 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import (
     GPUCB,
     MFGIBBON,
+    MFGPUCB,
     MFSKO,
     Direct,
     ExpectedImprovement,
@@ -50,6 +51,8 @@ ROWS = [
     Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4)),
     Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
     Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
+    Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
+    Row("MFGPUCB-independent", lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0), steps=8),
     Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5),
     Row(
         "mf_gibbon",

@@ -1,0 +1,309 @@
+"""φ, the fidelity rule and the cost thresholds, against plain loops and in BoTorch's optimisers."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import dense
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
+from tolerances import TOLERANCES
+
+from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.errors import SettingError
+from mfbo_torch.models import PerFidelityGP
+
+LINKS = ("recursive", "independent")
+COUNTS = [(6,), (6, 4), (6, 5, 3), (6, 5, 4, 3), (5, 0, 3), (0, 4), (5, 0)]
+BETA = 1.7
+EXACT = TOLERANCES[torch.double]
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+
+def zeta_of(num_fidelities: int) -> list[float]:
+    """``((M-1)ζ, ..., ζ, 0)``."""
+    return [0.35 * (num_fidelities - 1 - m) for m in range(num_fidelities)]
+
+
+def pending_of(num_fidelities: int) -> torch.Tensor:
+    return dense.points(num_fidelities, 5, seed=7)
+
+
+def deviation(levels: list[dense.Fidelity], x: list[float], m: int, pending: list[dense.Point]) -> float:
+    return math.sqrt(dense.covariance(levels, (x, m), (x, m), pending))
+
+
+def widths(model: PerFidelityGP, x: list[float], pending: torch.Tensor | None) -> list[float]:
+    """``β^1/2 σ^(m)(x)`` by plain loops."""
+    levels, out = dense.fidelities(model), [] if pending is None else dense.as_points(pending)
+    return [math.sqrt(BETA) * deviation(levels, x, m, out) for m in range(len(levels))]
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+@pytest.mark.parametrize("link", LINKS)
+def test_phi_by_plain_loops(link, counts, out):
+    model = dense.hand_made(counts, link=link)
+    pending = pending_of(len(counts)) if out else None
+    levels, U = dense.fidelities(model), dense.points(1, 5)[:, :-1]
+    zeta = zeta_of(len(counts))
+    tightest = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending)
+    target = MultiFidelityUpperConfidenceBound(model, BETA, X_pending=pending)
+    for x, phi, top in zip(U.tolist(), tightest(U.unsqueeze(-2)), target(U.unsqueeze(-2)), strict=True):
+        width = widths(model, x, pending)
+        bounds = [dense.mean(levels, x, m) + width[m] for m in range(len(levels))]
+        assert phi.item() == pytest.approx(min(b + z for b, z in zip(bounds, zeta, strict=True)), rel=EXACT)
+        assert top.item() == pytest.approx(bounds[-1], rel=EXACT)
+        found = tightest.bounds(torch.tensor(x, dtype=torch.double))
+        assert found.tolist() == pytest.approx([b + z for b, z in zip(bounds, zeta, strict=True)], rel=EXACT)
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+@pytest.mark.parametrize("link", LINKS)
+def test_fidelity_rule_by_plain_loops(link, counts, out):
+    """Thresholds just below and just above each width, so that every answer is asked for."""
+    model = dense.hand_made(counts, link=link)
+    pending = pending_of(len(counts)) if out else None
+    top = len(counts) - 1
+    for u in dense.points(1, 3)[:, :-1]:
+        width = widths(model, u.tolist(), pending)
+        for lowest in range(top + 1):
+            gamma = [width[m] * (1 - 1e-8 if m >= lowest else 1 + 1e-8) for m in range(top)]
+            found = select_fidelity(model, u.unsqueeze(0), BETA, gamma, pending)
+            assert found == next((m for m in range(top) if width[m] >= gamma[m]), top) == lowest
+
+
+def test_a_width_that_meets_its_threshold_counts():
+    model = dense.hand_made((3, 0, 2), link="independent")
+    u = torch.tensor([[50.0, 50.0]], dtype=torch.double)
+    _, variance = model.mean_variance(u)
+    width = (BETA * variance[0]).sqrt().tolist()
+    assert select_fidelity(model, u, BETA, width[:2]) == 0
+    assert select_fidelity(model, u, BETA, [math.inf, width[1]]) == 1
+    assert select_fidelity(model, u, BETA, [math.inf, math.inf]) == 2
+    assert select_fidelity(dense.hand_made((3,)), u, BETA, []) == 0
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+@pytest.mark.parametrize("link", LINKS)
+def test_cost_thresholds_by_formula(link, counts, out):
+    model = dense.hand_made(counts, link=link)
+    pending = pending_of(len(counts)) if out else None
+    top, u = len(counts) - 1, dense.points(1, 1)[:, :-1]
+    costs = [1.0, 3.0, 10.0, 25.0][: top + 1]
+    growth = [1.0, 4.0, 2.0][:top]
+    levels = dense.fidelities(model)
+    width = widths(model, u[0].tolist(), pending)[-1]
+    for given, factors in ((None, [1.0] * top), (growth, growth)):
+        found = cost_thresholds(model, u, BETA, costs, given, pending)
+        assert len(found) == top
+        for m in range(top):
+            slope = abs(dense.weight(levels, top, m))
+            expected = width * math.sqrt(factors[m] * costs[m] / costs[-1]) / slope if slope else math.inf
+            assert found[m] == pytest.approx(expected, rel=EXACT)
+
+
+def test_cost_thresholds_weigh_what_a_fidelity_explains():
+    """A fidelity is asked exactly where its share of the target's variance is worth its cost."""
+    model = dense.hand_made((6, 4))
+    (level, _), u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
+    x, rho = u[0].tolist(), dense.fidelities(model)[1].rho
+    total = deviation(dense.fidelities(model), x, 1, []) ** 2
+    share = rho**2 * deviation([level], x, 0, []) ** 2 / total
+    assert 0 < share < 1
+    for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
+        assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_nothing_left_to_explain(link):
+    """No band, no reason to stay at a cheap fidelity."""
+    model = dense.hand_made((6, 4), link=link)
+    u = dense.points(1, 1)[:, :-1]
+    gamma = cost_thresholds(model, u, 0.0, [1.0, 10.0])
+    assert gamma == [math.inf]
+    assert select_fidelity(model, u, 0.0, gamma) == 1
+
+
+def test_pending_points_leave_the_means():
+    model = dense.hand_made((6, 4, 3))
+    U = dense.points(1, 6)[:, :-1]
+    free = MultiFidelityUpperConfidenceBound(model, 0.0, zeta_of(3))
+    out = MultiFidelityUpperConfidenceBound(model, 0.0, zeta_of(3), pending_of(3))
+    assert torch.allclose(free.bounds(U), out.bounds(U), rtol=0, atol=1e-14)
+    wide = [MultiFidelityUpperConfidenceBound(model, BETA, None, p)(U.unsqueeze(-2)) for p in (None, pending_of(3))]
+    assert (wide[1] < wide[0]).all()
+
+
+def test_designs_alone_are_pending_at_the_target():
+    model = dense.hand_made((6, 4, 3), link="independent")
+    U, x = dense.points(1, 6)[:, :-1], pending_of(3)[:, :-1]
+    narrow, wide = (MultiFidelityUpperConfidenceBound(model, BETA, zeta_of(3)) for _ in range(2))
+    narrow.set_X_pending(x)
+    wide.set_X_pending(torch.cat([x, torch.full_like(x[:, :1], 2.0)], dim=-1))
+    assert torch.equal(narrow.bounds(U), wide.bounds(U))
+    free = MultiFidelityUpperConfidenceBound(model, BETA, zeta_of(3)).bounds(U)
+    assert torch.allclose(narrow.bounds(U)[:, :2], free[:, :2], rtol=1e-12)
+    assert (narrow.bounds(U)[:, 2] < free[:, 2] - 1e-3).all()
+    narrow.set_X_pending(None)
+    assert narrow.X_pending is None
+    assert torch.equal(narrow.bounds(U), free)
+
+
+def test_designs_that_were_pending_keep_their_fidelity():
+    """An optimiser appends its candidates to ``X_pending`` and puts the former points back at the end."""
+    model = dense.hand_made((6, 4, 3), link="independent")
+    U, pending = dense.points(1, 6)[:, :-1], pending_of(3)
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, zeta_of(3), pending)
+    before = acquisition.bounds(U)
+    base = acquisition.X_pending
+    assert torch.equal(base, pending[:, :-1])
+    candidate = torch.tensor([[0.3, 0.6]], dtype=torch.double)
+    acquisition.set_X_pending(torch.cat([base, candidate]))
+    more = torch.cat([pending, torch.tensor([[0.3, 0.6, 2.0]], dtype=torch.double)])
+    expected = MultiFidelityUpperConfidenceBound(model, BETA, zeta_of(3), more).bounds(U)
+    assert torch.equal(acquisition.bounds(U), expected)
+    acquisition.set_X_pending(base)
+    assert torch.equal(acquisition.bounds(U), before)
+
+
+def test_pending_points_are_copied():
+    model, pending = dense.hand_made((6, 4)), pending_of(2)
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, None, pending)
+    expected = acquisition.X_pending.clone()
+    pending.zero_()
+    assert torch.equal(acquisition.X_pending, expected)
+
+
+@pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])
+@pytest.mark.parametrize("link", LINKS)
+def test_gradients(link, zeta):
+    model = dense.hand_made((6, 4), link=link)
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending_of(2))
+    U = dense.points(1, 5)[:, :-1].unsqueeze(-2).requires_grad_()
+    assert acquisition(U).shape == (5,)
+    assert torch.autograd.gradcheck(acquisition, U)
+
+
+def test_gradient_where_nothing_is_uncertain():
+    """A square root of zero has no slope; an optimiser must not see it."""
+    X, Y = dense.data((5, 3))
+    model = dense.set_by_hand(PerFidelityGP(X, Y, 2, torch.zeros_like(Y)))
+    U = X[:, :-1].unsqueeze(-2).clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(MultiFidelityUpperConfidenceBound(model, BETA, [1.0, 0.0])(U).sum(), U)
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+@pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])
+def test_optimizer(zeta, out):
+    model = dense.hand_made((8, 5), link="recursive" if zeta is None else "independent")
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending_of(2) if out else None)
+    before, grid = acquisition.X_pending, dense.points(1, 300)[:, :-1].unsqueeze(-2)
+    values = acquisition(grid)
+    options = {"num_restarts": 3, "raw_samples": 32, "options": {"seed": 0}}
+    x, value = optimize_acqf(acquisition, BOUNDS, 1, **options)
+    assert value >= values.max() - 1e-6
+    X, sequence = optimize_acqf(acquisition, BOUNDS, 2, sequential=True, **options)
+    assert X.shape == (2, 2)
+    assert torch.allclose(X[:1], x, atol=1e-3)
+    # the second point is the maximiser given the first one pending at the target
+    first = torch.cat([X[:1], torch.ones(1, 1)], dim=-1)
+    pending = torch.cat([pending_of(2), first]) if out else first
+    given = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending)
+    assert sequence[1].item() == pytest.approx(given(X[1:].unsqueeze(0)).item(), rel=1e-12)
+    assert sequence[1] >= given(grid).max() - 1e-6
+    assert (before is None) == (acquisition.X_pending is None) == (not out)
+    assert before is None or torch.equal(acquisition.X_pending, before)
+    assert torch.equal(acquisition(grid), values)
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+def test_mixed_and_discrete_optimizers(out):
+    model = dense.hand_made((8, 5), link="independent")
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, [0.2, 0.0], pending_of(2) if out else None)
+    before, grid = acquisition.X_pending, dense.points(1, 40)[:, :-1]
+    values = acquisition(grid.unsqueeze(-2))
+    chosen, best = optimize_acqf_discrete(acquisition, 2, grid)
+    assert torch.equal(chosen[0], grid[values.argmax()])
+    assert best[0] == values.max()
+    assert not torch.equal(chosen[0], chosen[1])
+    assert torch.equal(acquisition(grid.unsqueeze(-2)), values)
+    fixed = [{0: 0.25}, {0: 0.75}]
+    options = {"num_restarts": 2, "raw_samples": 16, "options": {"seed": 0}}
+    x, value = optimize_acqf_mixed(acquisition, BOUNDS, 1, fixed_features_list=fixed, **options)
+    lines = [torch.stack([torch.full((50,), line[0]), torch.linspace(0, 1, 50)], -1) for line in fixed]
+    assert value >= acquisition(torch.cat(lines).double().unsqueeze(-2)).max() - 1e-6
+    # with acquisition values it would ask for the joint one of both points, which an upper bound does not have
+    X, _ = optimize_acqf_mixed(acquisition, BOUNDS, 2, fixed_features_list=fixed, return_acq_values=False, **options)
+    assert set(X[:, 0].tolist()) <= {0.25, 0.75}
+    assert torch.allclose(X[:1], x, atol=1e-3)
+    assert not torch.equal(X[0], X[1])
+    assert torch.equal(acquisition(grid.unsqueeze(-2)), values)
+    assert (before is None) == (acquisition.X_pending is None)
+    assert before is None or torch.equal(acquisition.X_pending, before)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_precision(dtype):
+    model = dense.hand_made((8, 5), noise=1e-2)
+    U = dense.points(1, 5)[:, :-1].unsqueeze(-2)
+    exact = MultiFidelityUpperConfidenceBound(model, BETA, [0.2, 0.0], pending_of(2))(U)
+    converted = copy.deepcopy(model).to(dtype)
+    found = MultiFidelityUpperConfidenceBound(converted, BETA, [0.2, 0.0], pending_of(2).to(dtype))(U.to(dtype))
+    assert found.dtype == dtype
+    assert torch.allclose(found.double(), exact, rtol=0, atol=10 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments"),
+    [
+        ("beta", {"beta": -0.1}),
+        ("beta", {"beta": math.nan}),
+        ("beta", {"beta": math.inf}),
+        ("zeta", {"zeta": [0.1]}),
+        ("zeta", {"zeta": [0.2, 0.1, 0.0]}),
+        ("zeta", {"zeta": [0.2, 0.1]}),
+        ("zeta", {"zeta": [-0.1, 0.0]}),
+        ("zeta", {"zeta": [math.nan, 0.0]}),
+    ],
+)
+def test_bad_settings(setting, arguments):
+    with pytest.raises(SettingError) as caught:
+        MultiFidelityUpperConfidenceBound(dense.hand_made((3, 2)), **{"beta": BETA, **arguments})
+    assert caught.value.setting == setting
+
+
+def test_bad_points():
+    model = dense.hand_made((3, 2))
+    x = torch.tensor([[0.5, 0.5]], dtype=torch.double)
+    acquisition = MultiFidelityUpperConfidenceBound(model, BETA)
+    with pytest.raises(AssertionError, match="q=1"):
+        acquisition(torch.rand(3, 2, 2, dtype=torch.double))
+    with pytest.raises(BotorchTensorDimensionError, match=r"the last axis must be d = 2"):
+        acquisition(torch.rand(3, 1, 3, dtype=torch.double))
+    for wrong in (torch.rand(2, 4), torch.rand(2, 1), x[0], torch.rand(2, 1, 2)):
+        with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape"):
+            acquisition.set_X_pending(wrong.double())
+    with pytest.raises(InputDataError, match="X_pending: fidelity 2"):
+        acquisition.set_X_pending(torch.tensor([[0.5, 0.5, 2.0]], dtype=torch.double))
+    with pytest.raises(InputDataError, match="X_pending: must be finite"):
+        acquisition.set_X_pending(torch.tensor([[0.5, math.nan]], dtype=torch.double))
+    assert acquisition.X_pending is None
+    with pytest.raises(BotorchTensorDimensionError, match=r"x of shape \(1, 3\): must be 1 x 2"):
+        select_fidelity(model, torch.rand(1, 3), BETA, [0.1])
+    with pytest.raises(BotorchTensorDimensionError, match=r"x of shape \(2, 2\): must be 1 x 2"):
+        select_fidelity(model, torch.rand(2, 2), BETA, [0.1])
+    with pytest.raises(SettingError, match=r"gamma = \[0.1, 0.2\]: must be 1 thresholds"):
+        select_fidelity(model, x, BETA, [0.1, 0.2])
+    with pytest.raises(SettingError, match=r"beta = -1.0"):
+        select_fidelity(model, x, -1.0, [0.1])
+    with pytest.raises(SettingError, match=r"costs = \[1.0\]: must be 2 numbers"):
+        cost_thresholds(model, x, BETA, [1.0])
+    with pytest.raises(SettingError, match=r"beta = -1.0"):
+        cost_thresholds(model, x, -1.0, [1.0, 10.0])
