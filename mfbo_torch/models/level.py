@@ -1,4 +1,10 @@
-"""The hyper-parameters of one fidelity, and how they are fitted."""
+r"""The hyper-parameters of one fidelity, and how they are fitted.
+
+References:
+
+.. [Rasmussen2006gpml]
+    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,7 @@ from botorch.exceptions import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.optim.closures import ForwardBackwardClosure
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel, ScaleKernel
@@ -19,8 +26,11 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
+
+from mfbo_torch.ops.kernels import cross_correlation, describe
 
 NOISE_FLOOR = 1e-8
 
@@ -116,8 +126,29 @@ class Level(torch.nn.Module):
         likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
+        mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
+        parameters = {name: p for name, p in mll.named_parameters() if p.requires_grad}
+        closure = ForwardBackwardClosure(lambda: self.loss(mll, U, Y, noise, below), parameters)
         try:
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(likelihood, model).to(X), **kwargs)
+            fit_gpytorch_mll(mll, closure=closure, **kwargs)
         except (ModelFittingError, NanError, NotPSDError):
             message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
             warnings.warn(message, stacklevel=2)
+
+    def loss(self, mll: ExactMarginalLogLikelihood, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor) -> Tensor:
+        r"""Minus the log marginal likelihood and the log priors, over ``n``: what ``mll`` computes, quicker.
+
+        :math:`\tfrac12 |L^{-1} r|^2 + \sum_i \log L_{ii} + \tfrac n2 \log 2\pi` with
+        :math:`K + S = L L^\top` and the residuals ``r`` [Rasmussen2006gpml]_ (Eq. 2.30).
+        """
+        kind, lengthscale, outputscale = describe(self.covar_module, U.shape[-1])
+        scaled = U / lengthscale
+        diagonal = self.likelihood.noise.expand_as(Y) if self.infer_noise else noise
+        covariance = outputscale * cross_correlation(kind, scaled, scaled) + torch.diag(diagonal)
+        factor = psd_safe_cholesky(covariance)
+        residuals = (Y - self.constant - self.rho * below).unsqueeze(-1)
+        whitened = torch.linalg.solve_triangular(factor, residuals, upper=False)
+        loss = 0.5 * whitened.square().sum() + factor.diagonal().log().sum() + 0.5 * len(Y) * math.log(2 * math.pi)
+        for _, module, prior, value, _ in mll.model.named_priors():
+            loss = loss - prior.log_prob(value(module)).sum()
+        return loss / len(Y)

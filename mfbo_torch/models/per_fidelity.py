@@ -238,7 +238,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         constant = level.constant.detach()
         residuals = Y - constant - level.rho.detach() * self._mean_below(U, m, caches)
         kind, lengthscale, outputscale = describe(level.covar_module, self.dim)
-        cache = factorize(kind, U, residuals, noise, lengthscale, outputscale, constant, mask)
+        cache = factorize(kind, U, residuals, noise, lengthscale.detach(), outputscale.detach(), constant, mask)
         unseen = self.noise[m] / self.scale[m].square()  # for pending points where there are no data
         return replace(cache, noise=torch.where(mask.sum(-1) > 0, cache.noise, unseen))
 

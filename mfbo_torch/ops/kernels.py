@@ -57,8 +57,8 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     for part in (kernel, base):
         if part.active_dims is not None and part.active_dims.tolist() != list(range(dim)):
             raise UnsupportedError(f"active_dims = {part.active_dims.tolist()}: must be all {dim} inputs")
-    lengthscale = base.lengthscale.detach().reshape(-1)
+    lengthscale = base.lengthscale.reshape(-1)
     if len(lengthscale) not in (1, dim):
         raise UnsupportedError(f"lengthscale of {type(base).__name__}: {len(lengthscale)} numbers, must be 1 or {dim}")
-    scale = kernel.outputscale.detach().reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
+    scale = kernel.outputscale.reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
     return kind, lengthscale.expand(dim), scale

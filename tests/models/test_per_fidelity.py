@@ -1,78 +1,21 @@
-"""The model of several fidelities, against plain loops, the joint process it stands for, and BoTorch's use of it."""
+"""The model of several fidelities, against plain loops and the joint process it stands for."""
 
 from __future__ import annotations
 
 import copy
-import io
-import pickle
-from collections.abc import Callable
 
 import dense
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import (
-    LogExpectedImprovement,
-    PosteriorMean,
-    UpperConfidenceBound,
-    qLogExpectedImprovement,
-    qKnowledgeGradient,
-)
-from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, ModelFittingError, UnsupportedError
-from botorch.models.transforms import Normalize
-from botorch.optim import optimize_acqf
+from agreement import COUNTS, LINKS, assert_agrees, assert_dense, prior_variance, same
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.sampling import SobolQMCNormalSampler
-from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from linear_operator.utils.errors import NanError
 from tolerances import TOLERANCES
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models import PerFidelityGP, level, per_fidelity
-
-LINKS = ("recursive", "independent")
-COUNTS = [(7,), (7, 4), (6, 5, 3), (7, 5, 4, 3), (5, 0, 3), (0, 4), (6, 0), (0, 0, 3)]
-
-
-def prior_variance(model: PerFidelityGP) -> float:
-    """The largest prior variance of any fidelity."""
-    levels = dense.fidelities(model)
-    top = range(len(levels))
-    return max(sum(dense.weight(levels, m, k) ** 2 * levels[k].outputscale for k in top) for m in top)
-
-
-def assert_agrees(
-    model: PerFidelityGP, X: torch.Tensor, mean: np.ndarray, covariance: np.ndarray, tolerance: float
-) -> None:
-    """The joint posterior is as expected, relative to the prior."""
-    with torch.no_grad():
-        posterior = model.posterior(X)
-    variance = prior_variance(model)
-    assert posterior.mean.squeeze(-1).numpy() == pytest.approx(mean, abs=tolerance * variance**0.5, rel=tolerance)
-    found = posterior.distribution.covariance_matrix.detach().numpy()
-    assert found == pytest.approx(covariance, abs=tolerance * variance)
-
-
-def assert_dense(model: PerFidelityGP, X: torch.Tensor, pending: torch.Tensor | None = None) -> None:
-    """The joint posterior is that of the plain loops; ``pending`` conditions the deviations of the loops."""
-    levels, points = dense.fidelities(model), dense.as_points(X)
-    out = [] if pending is None else dense.as_points(pending)
-    mean = np.array([dense.mean(levels, x, m) for x, m in points])
-    covariance = np.array([[dense.covariance(levels, a, b, out) for b in points] for a in points])
-    assert_agrees(model, X, mean, covariance, TOLERANCES[torch.double])
-
-
-def same(a: PerFidelityGP, b: PerFidelityGP, tolerance: float = 1e-9) -> None:
-    """Two models say the same."""
-    X = dense.points(a.num_fidelities, 9)
-    with torch.no_grad():
-        first, second = a.posterior(X), b.posterior(X)
-    assert torch.allclose(first.mean, second.mean, rtol=tolerance, atol=tolerance)
-    assert torch.allclose(
-        first.distribution.covariance_matrix, second.distribution.covariance_matrix, rtol=0, atol=tolerance
-    )
+from mfbo_torch.models import PerFidelityGP
 
 
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
@@ -292,58 +235,6 @@ def test_conditioning_on_batches():
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_fantasies(link):
-    model = dense.hand_made((6, 4, 3), link=link)
-    X, grid = dense.points(3, 6, seed=4).reshape(3, 2, 3), dense.points(3, 4)
-    fantasies = model.fantasize(X, SobolQMCNormalSampler(torch.Size([32]), seed=0))
-    posterior = fantasies.posterior(grid.expand(3, 4, 3))
-    assert posterior.mean.shape == posterior.variance.shape == (32, 3, 4, 1)
-    # the mean over what may be seen is what is believed now
-    now = model.posterior(grid)
-    assert (posterior.mean.mean(0) - now.mean).abs().max() < 0.2 * now.variance.max().sqrt()
-    assert torch.allclose(posterior.variance, posterior.variance[:1].expand(32, 3, 4, 1), rtol=0, atol=1e-9)
-
-
-def test_no_fantasy():
-    model = dense.hand_made((6, 4))
-    fantasies = model.fantasize(torch.empty(0, 3, dtype=torch.double), SobolQMCNormalSampler(torch.Size([2])))
-    mean = fantasies.posterior(dense.points(2, 4)).mean
-    assert torch.allclose(mean, model.posterior(dense.points(2, 4)).mean.expand(2, 4, 1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_knowledge_gradient(link):
-    """BoTorch's one-step look-ahead differentiates through the fantasies' points."""
-    model = dense.hand_made((6, 4, 3), link=link)
-    acquisition = qKnowledgeGradient(model, num_fantasies=3)
-    X = dense.points(3, 4, seed=4).requires_grad_()
-    (gradient,) = torch.autograd.grad(acquisition(X), X)
-    for column in (0, 1):
-        shift = torch.zeros_like(X)
-        shift[0, column] = 1e-5
-        slope = (acquisition((X + shift).detach()) - acquisition((X - shift).detach())) / 2e-5
-        assert gradient[0, column].item() == pytest.approx(slope.item(), rel=1e-4, abs=1e-6)
-    assert gradient[0, :2].abs().min() > 1e-6
-
-
-def test_states():
-    """A state dict, a deep copy and a pickle hold the model; so does a file."""
-    model = dense.hand_made((6, 4, 3))
-    X, Y = dense.data((6, 4, 3))
-    other = PerFidelityGP(X, Y * 3 + 1, 3, covar_modules=[dense.gpytorch_kernel("rbf", 2) for _ in range(3)])
-    other.posterior(dense.points(3, 2))
-    other.load_state_dict(model.state_dict())
-    same(other, model, 1e-14)
-    same(copy.deepcopy(model), model, 1e-14)
-    same(pickle.loads(pickle.dumps(model)), model, 1e-14)
-    fitted = PerFidelityGP(X, Y, 3).fit(optimizer_kwargs={"options": {"maxiter": 3}})
-    file = io.BytesIO()
-    torch.save(fitted.hallucinate(X[:2]), file)
-    file.seek(0)
-    same(torch.load(file, weights_only=False), fitted.hallucinate(X[:2]), 1e-14)
-
-
-@pytest.mark.parametrize("link", LINKS)
 def test_single_precision(link):
     model = dense.hand_made((9, 6, 4), link=link, noise=1e-2)
     single, U = copy.deepcopy(model).float(), dense.points(1, 11)[:, :-1]
@@ -357,84 +248,6 @@ def test_single_precision(link):
     moved = model.hallucinate(pending)
     moved.mean_variance(U)
     assert copy.deepcopy(moved).float().mean_variance(U.float())[1].dtype == torch.float32
-
-
-def test_fits_in_single_precision():
-    X, Y = dense.data((40, 20))
-    Y = Y + 0.2 * torch.randn(60, 1, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    single, double = PerFidelityGP(X.float(), Y.float(), 2).fit(), PerFidelityGP(X, Y, 2).fit()
-    U, atol, variance = dense.points(1, 30)[:, :-1], TOLERANCES[torch.float32], prior_variance(double)
-    found = single.mean_variance(U.float())
-    exact = copy.deepcopy(single).double().mean_variance(U)
-    assert torch.allclose(found[0].double(), exact[0], rtol=0, atol=atol * variance**0.5)
-    assert torch.allclose(found[1].double(), exact[1], rtol=0, atol=atol * variance)
-    # the two optimisers stop at different places of the same hill
-    assert (found[0].double() - double.mean_variance(U)[0]).abs().max() < 0.05 * Y.std()
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_fit_raises_the_likelihood(link):
-    X, Y = dense.data((12, 8, 6))
-
-    def log_likelihood(model: PerFidelityGP) -> float:
-        levels = dense.fidelities(model)
-        total = 0.0
-        for m, fidelity in enumerate(levels):
-            below = [fidelity.rho * dense.mean(levels, x, m - 1) if fidelity.rho else 0.0 for x in fidelity.X]
-            K = fidelity.gram(fidelity.X, fidelity.X) + np.diag(fidelity.noise)
-            centred = fidelity.y - fidelity.constant - below
-            total -= 0.5 * (centred @ np.linalg.solve(K, centred) + np.linalg.slogdet(2 * np.pi * K)[1])
-        return total
-
-    start = PerFidelityGP(X, Y, 3, link=link)
-    short = PerFidelityGP(X, Y, 3, link=link).fit(optimizer_kwargs={"options": {"maxiter": 1}})
-    full = PerFidelityGP(X, Y, 3, link=link).fit()
-    assert log_likelihood(full) > max(log_likelihood(start), log_likelihood(short)) + 1
-    assert short.levels[0].constant != full.levels[0].constant
-    assert not full.training
-
-
-def test_recursion_learns_from_below():
-    """Six observations of the target are enough where the fidelity below tells the shape."""
-    X, Y = dense.data((30, 6))
-    held_out, truth = dense.data((0, 40), seed=3)
-    error = {}
-    for link in LINKS:
-        model = PerFidelityGP(X, Y, 2, link=link).fit()
-        error[link] = (model.posterior(held_out).mean - truth).square().mean().sqrt().item()
-    assert error["recursive"] < 0.5 * error["independent"], error
-
-
-def test_fit_uses_some_of_many_observations(monkeypatch):
-    seen = []
-    monkeypatch.setattr(per_fidelity, "FIT_POINTS", 5)
-    monkeypatch.setattr(level.Level, "fit", lambda self, U, Y, noise, below: seen.append((U, Y, noise, below)))
-    model = dense.hand_made((13, 4)).fit()
-    assert [[len(part) for part in parts] for parts in seen] == [[5] * 4, [4] * 4]
-    assert torch.equal(seen[0][0], model.train_X[[0, 3, 6, 9, 12], :2])
-    assert_dense(model, dense.points(2, 4))
-
-
-def test_more_observations_than_are_fitted():
-    X, Y = dense.data((per_fidelity.FIT_POINTS + 5, 3))
-    model = PerFidelityGP(X, Y, 2).fit(optimizer_kwargs={"options": {"maxiter": 5}})
-    with torch.no_grad():
-        mean = model.posterior(X).mean
-    assert model.caches[0].num_points == per_fidelity.FIT_POINTS + 5
-    assert (mean - Y).abs().max() < 0.5 * Y.std()
-
-
-@pytest.mark.parametrize("error", [ModelFittingError, NanError])
-def test_what_cannot_be_fitted_keeps_its_hyper_parameters(monkeypatch, error):
-    def failing(*args, **kwargs):
-        raise error("a test")
-
-    model = dense.hand_made((6, 4))
-    before = copy.deepcopy(model)
-    monkeypatch.setattr(level, "fit_gpytorch_mll", failing)
-    with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
-        model.fit()
-    same(model, before, 1e-14)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -477,153 +290,12 @@ def test_noise_of_an_observation(link):
     assert torch.allclose(given.variance, bare.variance + 0.25, rtol=1e-12)
 
 
-def test_posterior_transform():
-    transform = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.double), offset=1.0)
-    model, X = dense.hand_made((6, 4)), dense.points(2, 3)
-    found, plain = model.posterior(X, posterior_transform=transform), model.posterior(X)
-    assert torch.allclose(found.mean, 1 - 2 * plain.mean, rtol=1e-12)
-    assert torch.allclose(found.variance, 4 * plain.variance, rtol=1e-9)
-
-
 def test_slopes():
     model = dense.hand_made((7, 5, 4, 3))
     levels = dense.fidelities(model)
     assert model.slopes.tolist() == pytest.approx([dense.weight(levels, 3, m) for m in range(4)], rel=1e-12)
     assert dense.hand_made((7, 5, 4), link="independent").slopes.tolist() == [0.0, 0.0, 1.0]
     assert dense.hand_made((7, 0, 4)).slopes.tolist() == [0.0, 0.0, 1.0]
-
-
-def test_from_a_dataset():
-    X, Y = dense.data((6, 4))
-    names = {"feature_names": ["a", "b", "fidelity"], "outcome_names": ["y"]}
-    dataset = SupervisedDataset(X, Y, **names)
-    inputs = PerFidelityGP.construct_inputs(dataset, fidelity_features=[2])
-    assert set(inputs) == {"train_X", "train_Y", "num_fidelities", "link"}
-    assert PerFidelityGP(**inputs).num_fidelities == 2
-    noisy = SupervisedDataset(X, Y, Yvar=torch.full_like(Y, 0.1), **names)
-    inputs = PerFidelityGP.construct_inputs(noisy, fidelity_features=[-1], num_fidelities=4, link="independent")
-    model = PerFidelityGP(**inputs)
-    assert (model.num_fidelities, model.link) == (4, "independent")
-    assert torch.equal(model.train_Yvar, torch.full_like(Y, 0.1))
-    with pytest.raises(SettingError, match=r"fidelity_features = \[0\]: must be \[2\], the last column"):
-        PerFidelityGP.construct_inputs(dataset, fidelity_features=[0])
-
-
-@pytest.mark.parametrize("fitted", [False, True])
-@pytest.mark.parametrize("learned", [False, True])
-def test_input_transform(learned, fitted):
-    """A model with a transform is the model of the transformed designs, whichever method comes first."""
-    X, Y = dense.data((7, 5))
-    units = torch.tensor([[-5.0, 0.0, 0.0], [10.0, 0.01, 1.0]], dtype=torch.double)
-    raw = units[0] + X * (units[1] - units[0])
-    seen = torch.stack([raw.amin(0), raw.amax(0)])
-    bounds = {"indices": [0, 1]} if learned else {"bounds": units, "indices": [0, 1]}
-    low, high = (seen if learned else units)[:, :2]
-    scaled = torch.cat([(raw[:, :2] - low) / (high - low), X[:, -1:]], dim=-1)
-    wide = dense.set_by_hand(PerFidelityGP(raw, Y, 2, input_transform=Normalize(3, **bounds)))
-    plain = dense.set_by_hand(PerFidelityGP(scaled, Y, 2))
-    if fitted:
-        wide.fit(optimizer_kwargs={"options": {"maxiter": 3}})
-        plain.fit(optimizer_kwargs={"options": {"maxiter": 3}})
-    grid, fidelity = dense.points(2, 5)[:, :2], torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0]]).double().mT
-    Z = low + grid * (high - low)
-    for model in (wide.train(), copy.deepcopy(wide).train()):
-        found, expected = model.mean_variance(Z), plain.mean_variance(grid)
-        for a, b in zip(found, expected, strict=True):
-            assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
-    a = wide.train().posterior(torch.cat([Z, fidelity], -1))
-    b = plain.posterior(torch.cat([grid, fidelity], -1))
-    assert torch.allclose(a.mean, b.mean, rtol=1e-6)
-    assert torch.allclose(a.variance, b.variance, rtol=0, atol=1e-6)
-    a = wide.train().hallucinate(torch.cat([Z, fidelity], -1)[:2]).mean_variance(Z)
-    b = plain.hallucinate(torch.cat([grid, fidelity], -1)[:2]).mean_variance(grid)
-    assert torch.allclose(a[1], b[1], rtol=0, atol=1e-6)
-    more = wide.condition_on_observations(torch.cat([Z, fidelity], -1)[:2], Y[:2]).mean_variance(Z)
-    fewer = plain.condition_on_observations(torch.cat([grid, fidelity], -1)[:2], Y[:2]).mean_variance(grid)
-    assert torch.allclose(more[0], fewer[0], rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("counts", [(4, 0), (0, 4), (0, 3, 0), (1, 1, 1), (1,), (0, 1, 0), (2, 1)], ids=str)
-@pytest.mark.parametrize("link", LINKS)
-def test_few_observations(link, counts):
-    X, Y = dense.data(counts)
-    model = PerFidelityGP(X, Y, len(counts), link=link).fit()
-    assert_dense(model, dense.points(len(counts), 4))
-    mean, variance = model.mean_variance(torch.full((1, 2), 50.0, dtype=torch.double))
-    assert mean.isfinite().all()
-    assert (variance > 0).all()
-    if len(X) == 1:
-        assert mean[0].tolist() == pytest.approx([Y.item()] * len(counts), abs=3.0)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, -1e9, 1e-9])
-@pytest.mark.parametrize("link", LINKS)
-def test_constant_targets(link, value):
-    X, _ = dense.data((7, 4))
-    model = PerFidelityGP(X, torch.full((11, 1), value, dtype=torch.double), 2, link=link).fit()
-    mean, variance = model.mean_variance(X[:, :-1])
-    assert mean.flatten().tolist() == pytest.approx([value] * 22, rel=1e-6, abs=1e-6)
-    assert variance.isfinite().all()
-    assert (variance >= 0).all()
-
-
-@pytest.mark.parametrize("scale", [2.0**30, 2.0**-30], ids=["1e9", "1e-9"])
-@pytest.mark.parametrize("link", LINKS)
-def test_scale_of_the_targets(link, scale):
-    """A power of two changes no digit of the standardised targets."""
-    X, Y = dense.data((9, 5))
-    usual, scaled = PerFidelityGP(X, Y, 2, link=link).fit(), PerFidelityGP(X, scale * Y, 2, link=link).fit()
-    U = dense.points(1, 6)[:, :-1]
-    for power, a, b in zip((1, 2), usual.mean_variance(U), scaled.mean_variance(U), strict=True):
-        assert torch.allclose(scale**power * a, b, rtol=1e-12, atol=0)
-    Z = torch.cat([U, torch.ones_like(U[:, :1])], dim=-1)
-    assert torch.allclose(scale**2 * usual.posterior(Z).variance, scaled.posterior(Z).variance, rtol=1e-9, atol=0)
-
-
-def test_offset_of_the_targets():
-    X, Y = dense.data((9, 5))
-    shifted = PerFidelityGP(X, Y + 1e9, 2).fit()
-    U = dense.points(1, 6)[:, :-1]
-    mean, variance = PerFidelityGP(X, Y, 2).fit().mean_variance(U)
-    # beside 1e9 a double has 1e-7 left, and the fit sees it
-    assert torch.allclose(shifted.mean_variance(U)[0] - 1e9, mean, rtol=0, atol=1e-2)
-    assert torch.allclose(shifted.mean_variance(U)[1], variance, rtol=0.1, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda model: UpperConfidenceBound(model, beta=2.0),
-        lambda model: LogExpectedImprovement(model, best_f=1.0),
-        lambda model: PosteriorMean(model),
-        lambda model: qLogExpectedImprovement(model, best_f=1.0, sampler=SobolQMCNormalSampler(torch.Size([16]), seed=0)),
-    ],
-    ids=["ucb", "log_ei", "mean", "q_log_ei"],
-)
-def test_acquisitions_of_botorch(make: Callable):
-    model = dense.hand_made((8, 5))
-    acquisition = make(model)
-    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
-    options = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30, "seed": 0}}
-    x, value = optimize_acqf(acquisition, bounds, 1, fixed_features={2: 1.0}, **options)
-    assert x[0, 2] == 1.0
-    fixed = FixedFeatureAcquisitionFunction(acquisition, 3, [2], [1.0])
-    u, other = optimize_acqf(fixed, bounds[:, :2], 1, **options)
-    assert u.shape == (1, 2)
-    raw = torch.cat([dense.points(1, 64)[:, :2], torch.ones(64, 1)], dim=-1)
-    with torch.no_grad():
-        assert min(value, other) >= acquisition(raw.unsqueeze(-2)).max() - 1e-6
-
-
-def test_joint_improvement_of_several_points():
-    model = dense.hand_made((8, 5))
-    acquisition = qLogExpectedImprovement(model, best_f=1.0, sampler=SobolQMCNormalSampler(torch.Size([64]), seed=0))
-    X = dense.points(2, 3).unsqueeze(0).requires_grad_()
-    value = acquisition(X)
-    (gradient,) = torch.autograd.grad(value.sum(), X)
-    singles = torch.stack([acquisition(x.reshape(1, 1, 3)) for x in X[0].detach()])
-    assert value.item() >= singles.max().item() - 0.1  # logarithms, of smoothed maxima
-    assert gradient.isfinite().all()
 
 
 def test_default_kernels_and_names():

@@ -36,7 +36,7 @@ def factored(model: SingleTaskGP, dtype: torch.dtype = torch.double) -> Cache:
     noise = model.likelihood.noise.detach().expand(len(X))
     residuals = model.train_targets - constant
     parts = (X, residuals, noise, lengthscale, outputscale, constant, torch.ones_like(noise))
-    return factorize(kind, *(part.to(dtype) for part in parts))
+    return factorize(kind, *(part.detach().to(dtype) for part in parts))
 
 
 def grid(*shape: int, seed: int = 3) -> torch.Tensor:

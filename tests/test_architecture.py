@@ -1,0 +1,142 @@
+"""Imports go one way: every module of the package is read, none is run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mfbo_torch
+
+ROOT = Path(mfbo_torch.__file__).parent
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+FLOORS = [
+    {"errors"},
+    {"space", "confidence", "history"},
+    {"metrics", "journal"},
+    {"problems"},
+    {"ops"},
+    {"models"},
+    {"acquisition"},
+    {"strategies"},
+    {"optimizer"},
+    {"runner"},
+    {"plots", "config"},
+    {"experiment"},
+    {"compare"},
+    {"ax", "cli"},
+]
+"""Rooms from the ground up: a room imports itself and rooms of lower floors."""
+
+BESIDE = {
+    "problems": {"journal", "confidence"},
+    **{room: {"problems", "journal"} for room in ("ops", "models", "acquisition", "strategies")},
+}
+"""Lower rooms that are none of a room's business all the same."""
+
+FRONT_DOOR = {"__init__"}
+"""The public names come from anywhere below the command line."""
+
+
+def room_of(module: str) -> str:
+    return module.removesuffix(".py").split("/")[0]
+
+
+def floor_of(room: str) -> int:
+    return next(i for i, floor in enumerate(FLOORS) if room in floor)
+
+
+def imports(source: str, module: str) -> Iterator[str]:
+    """Dotted names that a module imports, relative ones and those under a condition included."""
+    parents = ["mfbo_torch", *module.split("/")[:-1]]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = parents[: len(parents) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            # ``from mfbo_torch import plots`` imports a room, ``from mfbo_torch.plots import x`` a name of it
+            yield from ([f"{base}.{alias.name}" for alias in node.names] if base == "mfbo_torch" else [base])
+
+
+def wrong_arrows(source: str, module: str) -> list[str]:
+    """What a module imports and must not."""
+    room, wrong = room_of(module), []
+    for name in imports(source, module):
+        package, _, rest = name.partition(".")
+        other = rest.split(".")[0]
+        if package == "ax" and room != "ax":
+            wrong.append(f"{module} imports {name}: only the room ax does")
+        if package != "mfbo_torch" or other == room:
+            continue
+        if room in FRONT_DOOR:
+            allowed = other in set().union(*FLOORS[:-1])
+        else:
+            below = set().union(*FLOORS[: floor_of(room)]) - BESIDE.get(room, set())
+            allowed = other in below
+        if not allowed:
+            wrong.append(f"{module} imports {name}")
+    return wrong
+
+
+def test_every_room_has_a_floor():
+    rooms = {room_of(module) for module in MODULES} - FRONT_DOOR
+    assert rooms <= set().union(*FLOORS)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_one_way(module):
+    assert wrong_arrows((ROOT / module).read_text(), module) == []
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module) == "ops"])
+def test_operations_know_no_model(module):
+    """Tensors in, tensors out: GPyTorch's kernels are described, BoTorch's models are not."""
+    named = list(imports((ROOT / module).read_text(), module))
+    assert not [name for name in named if name.startswith("botorch.") and name != "botorch.exceptions"]
+    assert not [name for name in named if name.startswith("gpytorch.") and name != "gpytorch.kernels"]
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "found"),
+    [
+        ("from mfbo_torch.strategies import MFGPUCB", "models/level.py", 1),
+        ("import mfbo_torch.cli", "runner.py", 1),
+        ("from mfbo_torch import runner", "optimizer.py", 1),
+        ("from mfbo_torch import run", "optimizer.py", 1),
+        ("from ..runner import run", "strategies/base.py", 1),
+        ("from .base import Strategy", "strategies/direct.py", 0),
+        ("if TYPE_CHECKING:\n    from mfbo_torch.compare import table", "plots.py", 1),
+        ("def late():\n    import ax", "strategies/base.py", 1),
+        ("from ax.api.client import Client", "ax/client.py", 0),
+        ("import mfbo_torch.ax", "cli.py", 1),
+        ("from mfbo_torch.ax import multi_fidelity_client", "__init__.py", 1),
+        ("from mfbo_torch.models import PerFidelityGP", "problems/base.py", 1),
+        ("from mfbo_torch.journal import Journal", "strategies/base.py", 1),
+        ("from mfbo_torch.history import History", "metrics.py", 0),
+        ("from mfbo_torch.metrics import best_values", "history.py", 1),
+        ("from mfbo_torch.errors import SettingError\nimport torch", "ops/cache.py", 0),
+    ],
+)
+def test_wrong_arrows_are_seen(source, module, found):
+    assert len(wrong_arrows(source, module)) == found
+
+
+def test_importing_the_package_is_light():
+    """Nothing that draws, parses a command line or needs an extra is loaded with the package."""
+    code = "import sys, mfbo_torch; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    modules = set(loaded.stdout.split())
+    assert "mfbo_torch.runner" in modules
+    assert not modules & {"ax", "matplotlib", "matplotlib.pyplot", "jsonargparse", "mfbo_torch.plots", "mfbo_torch.cli"}
+
+
+def test_public_names():
+    assert sorted(mfbo_torch.__all__) == sorted(set(mfbo_torch.__all__))
+    for name in mfbo_torch.__all__:
+        assert getattr(mfbo_torch, name).__doc__, name

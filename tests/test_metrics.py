@@ -1,0 +1,111 @@
+"""Regret, against a plain transcription of its definition."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.metrics import (
+    average_regret,
+    best_values,
+    capital_spent,
+    cumulative_regret,
+    instant_regret,
+    simple_regret,
+)
+
+OPTIMUM, WORST = 10.0, -4.0
+COSTS = (1.0, 3.5, 10.0)
+EMPTY = torch.empty(0, dtype=torch.double)
+
+
+def drawn(n: int, seed: int) -> History:
+    """A history of random fidelities and fates."""
+    rng, history = random.Random(seed), History()
+    for _ in range(n):
+        fidelity = rng.randrange(3)
+        history = history.asked(Query((rng.random(),), fidelity), COSTS[fidelity])
+        record, fate = history.records[-1], rng.random()
+        if fate < 0.7:
+            history = history.updated(record.done(rng.uniform(WORST, OPTIMUM)))
+        elif fate < 0.85:
+            history = history.updated(record.failed("a test"))
+    return history
+
+
+def rewards(history: History) -> list[float]:
+    """``q_t``: the value at the target, ``-B`` elsewhere."""
+    return [
+        record.value if record.query.fidelity == 2 and record.status == "done" else WORST for record in history.records
+    ]
+
+
+def cumulative(history: History, capital: float) -> float:
+    """``R(Λ) = Λ f* - [Σ λ q + (Λ - Σ λ) (-B)]``, ``N`` the most queries whose costs sum to at most ``Λ``."""
+    total = earned = 0.0
+    for record, reward in zip(history.records, rewards(history), strict=True):
+        if total + record.cost > capital:
+            break
+        total += record.cost
+        earned += record.cost * reward
+    return capital * OPTIMUM - (earned + (capital - total) * WORST)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cumulative_regret(seed):
+    history = drawn(23, seed)
+    for capital in (0.5, 1.0, 17.3, history.spent, 2 * history.spent):
+        expected = cumulative(history, capital)
+        assert cumulative_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(expected, rel=1e-12)
+        assert average_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(expected / capital, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_instant_and_simple_regret(seed):
+    history = drawn(23, seed)
+    instant = [OPTIMUM - reward for reward in rewards(history)]
+    assert instant_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(instant)
+    simple = [OPTIMUM - max(rewards(history)[: t + 1]) for t in range(23)]
+    assert simple_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(simple)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_spent_and_found(seed):
+    history = drawn(23, seed)
+    costs = [record.cost for record in history]
+    assert capital_spent(history).tolist() == pytest.approx([sum(costs[: t + 1]) for t in range(23)])
+    found = [r.value if r.query.fidelity == 2 and r.status == "done" else -math.inf for r in history]
+    assert best_values(history, 2).tolist() == [max(found[: t + 1]) for t in range(23)]
+
+
+def test_before_the_first_value_at_the_target():
+    history = History().asked(Query((0.0,), 0), 1.0).asked(Query((0.0,), 2), 10.0)
+    history = history.updated(history.records[0].done(9.0))
+    assert simple_regret(history, 2, OPTIMUM, WORST).tolist() == [14.0, 14.0]
+    assert best_values(history, 2).tolist() == [-math.inf, -math.inf]
+    assert simple_regret(history, 0, OPTIMUM, WORST).tolist() == [1.0, 1.0]
+
+
+def test_unused_capital_earns_the_worst():
+    assert cumulative_regret(History(), 2, OPTIMUM, WORST, 7.0) == 7.0 * 14.0
+    assert average_regret(History(), 2, OPTIMUM, WORST, 7.0) == 14.0
+
+
+def test_a_perfect_run_has_no_regret():
+    history = History()
+    for _ in range(10):
+        history = history.asked(Query((0.0,), 2), 0.1)
+        history = history.updated(history.records[-1].done(OPTIMUM))
+    # ten times 0.1 is within a capital of 1, whatever the rounding
+    assert cumulative_regret(history, 2, OPTIMUM, WORST, 1.0) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_no_history():
+    for regret in (simple_regret, instant_regret):
+        assert torch.equal(regret(History(), 2, OPTIMUM, WORST), EMPTY)
+    assert torch.equal(best_values(History(), 2), EMPTY)
+    assert torch.equal(capital_spent(History()), EMPTY)
