@@ -1,0 +1,553 @@
+r"""Posterior mean and variance in fused Triton kernels: the twin of ``reference.py``.
+
+One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of
+its part of :math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which
+is :math:`n^2 m` operations. The products are float64 tensor-core products or plain float32 ones.
+
+Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20`
+operations of the ordinary float64 unit and is used in :math:`n / 2` multiplications of the tensor
+cores on average, each at half the price. With few points in the factor the entries are
+recomputed for each block of rows, at most ``RECOMPUTE / ROWS`` times each, and nothing of size
+``m x n`` exists. With more they are written once to a scratch of bounded size and read back: 16
+bytes of traffic an entry, hidden behind a product that does ``n / 8`` operations or more per byte.
+
+Speed on a GPU is unmeasured.
+"""
+
+# mypy: allow-untyped-defs
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from mfbo_torch.ops.cache import Cache
+
+RECOMPUTE = 256
+"""Up to so many cached points the covariances are recomputed, never stored."""
+FEW = 1024
+"""Up to so many points to predict they are recomputed too: launches cost more than arithmetic."""
+SCRATCH = 512 * 2**20
+"""Bytes of scratch that one chunk of points may take, unless one block of points needs more."""
+FP_FUSION = True
+"""Products and sums contract to fused operations, whatever the version's default."""
+
+
+# Kernels. A pointer to a process's scaled points comes with the stride from point to point and
+# the stride from dimension to dimension. ``rows`` number the points to predict, ``columns`` the
+# cached ones.
+
+
+@triton.jit
+def squared_distances(x, x_point, x_dim, rows, num_rows, z, z_point, z_dim, columns, num_columns, DIM: tl.constexpr):
+    """Tile of squared distances, by differences."""
+    total = tl.zeros([rows.shape[0], columns.shape[0]], x.dtype.element_ty)
+    for k in tl.static_range(DIM):
+        a = tl.load(x + rows * x_point + k * x_dim, mask=rows < num_rows, other=0.0)
+        b = tl.load(z + columns * z_point + k * z_dim, mask=columns < num_columns, other=0.0)
+        difference = a[:, None] - b[None, :]
+        total += difference * difference
+    return total
+
+
+@triton.jit
+def correlation(square, KERNEL: tl.constexpr):
+    """Correlation at a squared distance: ``mfbo_torch.ops.kernels.correlation``."""
+    if KERNEL == "rbf":
+        return tl.exp(-0.5 * square)
+    elif KERNEL == "matern12":
+        return tl.exp(-tl.sqrt(square))
+    elif KERNEL == "matern32":
+        r = 1.7320508075688772 * tl.sqrt(square)
+        return (1.0 + r) * tl.exp(-r)
+    else:
+        r = 2.23606797749979 * tl.sqrt(square)
+        return (1.0 + r + r * r * 0.3333333333333333) * tl.exp(-r)
+
+
+@triton.jit
+def slope(square, KERNEL: tl.constexpr):
+    """``f`` with ``dk / dx = f (x - z)``, in lengthscales; zero at ``x = z`` where it is not defined."""
+    if KERNEL == "rbf":
+        return -tl.exp(-0.5 * square)
+    elif KERNEL == "matern12":
+        r = tl.sqrt(square)
+        return -tl.exp(-r) / tl.where(r > 0.0, r, float("inf"))
+    elif KERNEL == "matern32":
+        return -3.0 * tl.exp(-1.7320508075688772 * tl.sqrt(square))
+    else:
+        r = 2.23606797749979 * tl.sqrt(square)
+        return -1.6666666666666667 * (1.0 + r) * tl.exp(-r)
+
+
+@triton.jit
+def last_point(mask, num_inputs, RAGGED: tl.constexpr):
+    """Number of cached points up to the last one that is not padding."""
+    if RAGGED:
+        last = tl.zeros([512], tl.int32)
+        for start in range(0, num_inputs, 512):
+            at = start + tl.arange(0, 512)
+            there = tl.load(mask + at, mask=at < num_inputs, other=0.0) > 0.0
+            last = tl.where(there, at + 1, last)
+        return tl.max(last, 0)
+    else:
+        return num_inputs
+
+
+@triton.jit
+def covariance_kernel(
+    x, inputs, mask, alpha, outputscale,
+    covariance, means,
+    num_points, num_inputs, num_weights, padded_points, width, x_point, x_dim, z_point, z_dim,
+    KERNEL: tl.constexpr, DIM: tl.constexpr, RAGGED: tl.constexpr,
+    POINTS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """One tile ``POINTS x ROWS`` of the covariances, and its part of the mean.
+
+    ``covariance`` is ``B x padded_points x width``, ``means`` is ``width / ROWS x B x num_points``.
+    """
+    process = tl.program_id(1).to(tl.int64)
+    blocks = width // ROWS
+    block = tl.program_id(0) % blocks
+    first = (tl.program_id(0) // blocks) * POINTS
+    rows = first + tl.arange(0, POINTS)
+    columns = block * ROWS + tl.arange(0, ROWS)
+    x += process * num_points * DIM
+    inputs += process * num_inputs * DIM
+    mask += process * num_inputs
+    alpha += process * num_weights
+    mean = tl.zeros([POINTS], x.dtype.element_ty)
+    if block * ROWS < last_point(mask, num_inputs, RAGGED):
+        square = squared_distances(
+            x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, columns, num_inputs, DIM
+        )
+        there = tl.load(mask + columns, mask=columns < num_inputs, other=0.0)
+        tile = correlation(square, KERNEL) * (there * tl.load(outputscale + process))[None, :]
+        out = covariance + (process * padded_points + first) * width + block * ROWS
+        tl.store(out + tl.arange(0, POINTS)[:, None] * width + tl.arange(0, ROWS)[None, :], tile)
+        weights = tl.load(alpha + columns, mask=columns < num_weights, other=0.0)
+        mean = tl.sum(tile * weights[None, :], 1)
+    out = means + (block * tl.num_programs(1) + process) * num_points
+    tl.store(out + rows, mean, mask=rows < num_points)
+
+
+@triton.jit
+def product_kernel(
+    x, inputs, mask, alpha, outputscale, constant, inverse,
+    covariance, means, squares, mean, variance, V,
+    num_points, num_inputs, num_weights, padded_points, width, x_point, x_dim, z_point, z_dim,
+    v_process, v_point, v_row, v_points, v_rows,
+    KERNEL: tl.constexpr, DIM: tl.constexpr, RAGGED: tl.constexpr,
+    STORED: tl.constexpr, WHOLE: tl.constexpr, KEEP: tl.constexpr,
+    POINTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """``ROWS`` rows of ``v`` at ``POINTS`` points, and the sum of their squares.
+
+    With ``STORED`` the covariances are read and ``inverse`` is padded to ``width x width``,
+    otherwise they are recomputed and the part of the mean that belongs to these columns comes
+    along. With ``WHOLE`` there is one block of rows, whose sums are the mean and the variance. With
+    ``KEEP``, ``v`` is written to ``V`` too.
+    """
+    process = tl.program_id(1).to(tl.int64)
+    blocks = tl.cdiv(num_inputs, ROWS)
+    block = blocks - 1 - tl.program_id(0) % blocks  # the longest first
+    first = (tl.program_id(0) // blocks) * POINTS
+    rows = first + tl.arange(0, POINTS)
+    outputs = block * ROWS + tl.arange(0, ROWS)
+    x += process * num_points * DIM
+    inputs += process * num_inputs * DIM
+    mask += process * num_inputs
+    alpha += process * num_weights
+    count = last_point(mask, num_inputs, RAGGED)
+    scale = tl.load(outputscale + process)
+    dtype: tl.constexpr = inverse.dtype.element_ty
+    v = tl.zeros([POINTS, ROWS], dtype)
+    weighted = tl.zeros([POINTS, COLUMNS], dtype)
+    end = tl.minimum(count, (block + 1) * ROWS)
+    if block * ROWS >= count:
+        end = 0
+    if STORED:
+        size = width
+        columns = tl.arange(0, COLUMNS)
+        k = covariance + (process * padded_points + first) * width
+        k += tl.arange(0, POINTS)[:, None] * width + columns[None, :]
+        factor = inverse + (process * width + block * ROWS) * width
+        factor += tl.arange(0, ROWS)[None, :] * width + columns[:, None]
+        for start in range(0, end, COLUMNS):
+            v = tl.dot(tl.load(k), tl.load(factor), v, input_precision="ieee", out_dtype=dtype)
+            k += COLUMNS
+            factor += COLUMNS
+    else:
+        factor = inverse + process * num_inputs * num_inputs
+        for start in range(0, end, COLUMNS):
+            columns = start + tl.arange(0, COLUMNS)
+            inside = columns < num_inputs
+            square = squared_distances(
+                x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, columns, num_inputs, DIM
+            )
+            there = tl.load(mask + columns, mask=inside, other=0.0)
+            k = correlation(square, KERNEL) * (there * scale)[None, :]
+            part = tl.load(
+                factor + outputs[None, :] * num_inputs + columns[:, None],
+                mask=(outputs < num_inputs)[None, :] & inside[:, None],
+                other=0.0,
+            )
+            v = tl.dot(k, part, v, input_precision="ieee", out_dtype=dtype)
+            # each column has its part in the mean where it meets the diagonal
+            own = (columns >= block * ROWS) & (columns < num_weights)
+            weighted += k * tl.load(alpha + columns, mask=own, other=0.0)[None, :]
+    explained = tl.sum(v * v, 1)
+    if WHOLE:
+        posterior = tl.load(constant + process) + tl.sum(weighted, 1)
+        tl.store(mean + process * num_points + rows, posterior, mask=rows < num_points)
+        left = scale - explained
+        left = tl.where(left < 0.0, 0.0, left)
+        tl.store(variance + process * num_points + rows, left, mask=rows < num_points)
+    else:
+        out = (block * tl.num_programs(1) + process) * num_points + rows
+        tl.store(squares + out, explained, mask=rows < num_points)
+        if not STORED:
+            tl.store(means + out, tl.sum(weighted, 1), mask=rows < num_points)
+    if KEEP:
+        at = V + process * v_process + rows.to(tl.int64)[:, None] * v_point + outputs.to(tl.int64)[None, :] * v_row
+        tl.store(at, v, mask=(rows < v_points)[:, None] & (outputs < v_rows)[None, :])
+
+
+@triton.jit
+def finish_kernel(
+    means, squares, constant, outputscale, mean, variance, num_points, mean_blocks, blocks, POINTS: tl.constexpr
+):
+    """Mean and variance from the parts of each block, added in the order of the blocks."""
+    process = tl.program_id(1).to(tl.int64)
+    processes = tl.num_programs(1)
+    rows = tl.program_id(0) * POINTS + tl.arange(0, POINTS)
+    inside = rows < num_points
+    total = tl.zeros([POINTS], means.dtype.element_ty)
+    explained = tl.zeros([POINTS], means.dtype.element_ty)
+    for block in range(0, mean_blocks):
+        total += tl.load(means + (block * processes + process) * num_points + rows, mask=inside, other=0.0)
+    for block in range(0, blocks):
+        explained += tl.load(squares + (block * processes + process) * num_points + rows, mask=inside, other=0.0)
+    tl.store(mean + process * num_points + rows, tl.load(constant + process) + total, mask=inside)
+    left = tl.load(outputscale + process) - explained
+    tl.store(variance + process * num_points + rows, tl.where(left < 0.0, 0.0, left), mask=inside)
+
+
+@triton.jit
+def gradient_kernel(
+    x, inputs, mask, alpha, lengthscale, outputscale, inverse,
+    V, squares, grad_mean, grad_variance, gradients,
+    num_points, num_inputs, num_weights, padded_points, width, x_point, x_dim, z_point, z_dim,
+    KERNEL: tl.constexpr, DIM: tl.constexpr, RAGGED: tl.constexpr,
+    POINTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    r"""The part of ``ROWS`` cached points in the gradient at ``POINTS`` points.
+
+    :math:`w = L^{-\top} v` for these columns, then
+    :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x`. ``V`` is
+    ``B x padded_points x width``, ``gradients`` is ``blocks x B x num_points x DIM``.
+    """
+    process = tl.program_id(1).to(tl.int64)
+    processes = tl.num_programs(1)
+    blocks = tl.cdiv(num_inputs, ROWS)
+    block = tl.program_id(0) % blocks  # the longest first
+    first = (tl.program_id(0) // blocks) * POINTS
+    rows = first + tl.arange(0, POINTS)
+    inside = rows < num_points
+    columns = block * ROWS + tl.arange(0, ROWS)
+    x += process * num_points * DIM
+    inputs += process * num_inputs * DIM
+    mask += process * num_inputs
+    alpha += process * num_weights
+    lengthscale += process * DIM
+    dtype: tl.constexpr = inverse.dtype.element_ty
+    w = tl.zeros([POINTS, ROWS], dtype)
+    steps = tl.arange(0, COLUMNS)
+    v = V + (process * padded_points + first) * width + block * ROWS
+    v += tl.arange(0, POINTS)[:, None] * width + steps[None, :]
+    factor = inverse + process * num_inputs * num_inputs + steps[:, None] * num_inputs + columns[None, :]
+    factor += block * ROWS * num_inputs
+    for start in range(block * ROWS, last_point(mask, num_inputs, RAGGED), COLUMNS):
+        inner = ((start + steps) < num_inputs)[:, None] & (columns < num_inputs)[None, :]
+        w = tl.dot(tl.load(v), tl.load(factor, mask=inner, other=0.0), w, input_precision="ieee", out_dtype=dtype)
+        v += COLUMNS
+        factor += COLUMNS * num_inputs
+    explained = tl.zeros([POINTS], dtype)
+    for part in range(0, blocks):
+        explained += tl.load(squares + (part * processes + process) * num_points + rows, mask=inside, other=0.0)
+    scale = tl.load(outputscale + process)
+    by_mean = tl.load(grad_mean + process * num_points + rows, mask=inside, other=0.0)
+    by_variance = tl.load(grad_variance + process * num_points + rows, mask=inside, other=0.0)
+    by_variance = tl.where(scale - explained < 0.0, 0.0, by_variance)
+    square = squared_distances(x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, columns, num_inputs, DIM)
+    there = tl.load(mask + columns, mask=columns < num_inputs, other=0.0)
+    weights = tl.load(alpha + columns, mask=columns < num_weights, other=0.0)
+    tile = by_mean[:, None] * weights[None, :] - 2.0 * by_variance[:, None] * w
+    tile = tile * slope(square, KERNEL) * (there * scale)[None, :]
+    gradients += ((block * processes + process) * num_points + rows) * DIM
+    for k in tl.static_range(DIM):
+        a = tl.load(x + rows * x_point + k * x_dim, mask=inside, other=0.0)
+        b = tl.load(inputs + columns * z_point + k * z_dim, mask=columns < num_inputs, other=0.0)
+        total = tl.sum(tile * (a[:, None] - b[None, :]), 1) / tl.load(lengthscale + k)
+        tl.store(gradients + k, total, mask=inside)
+
+
+# Launchers.
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Block sizes of one launch: points to predict, rows of the factor, columns at a time."""
+
+    points: int
+    rows: int
+    columns: int
+    num_warps: int
+    num_stages: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages, "enable_fp_fusion": FP_FUSION}
+
+
+TILES = {
+    # few points: as many programs as there are, each as short as possible
+    ("few", torch.float64): Tiles(16, 64, 32, 4, 2),
+    ("few", torch.float32): Tiles(16, 64, 32, 4, 2),
+    ("recomputed", torch.float64): Tiles(64, 128, 16, 8, 3),
+    ("recomputed", torch.float32): Tiles(64, 64, 16, 4, 3),
+    # the accumulator takes half the registers of a multiprocessor in float64
+    ("stored", torch.float64): Tiles(128, 128, 16, 8, 3),
+    ("stored", torch.float32): Tiles(128, 128, 16, 8, 3),
+    ("covariance", torch.float64): Tiles(64, 64, 64, 8, 1),
+    ("covariance", torch.float32): Tiles(64, 64, 64, 8, 1),
+}
+"""By the way of the covariances and the dtype; the same for every architecture."""
+
+
+def path(num_points: int, num_inputs: int) -> str:
+    """Which way a problem goes: ``few``, ``recomputed`` or ``stored``."""
+    if num_points <= FEW:
+        return "few"
+    return "recomputed" if num_inputs <= RECOMPUTE else "stored"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A cache with one batch dimension ``B``, contiguous.
+
+    Args:
+        cache: Its fields with one batch dimension.
+        batch: The batch shape it had.
+    """
+
+    cache: Cache
+    batch: torch.Size
+
+    @classmethod
+    def of(cls, cache: Cache) -> "Factor":
+        batch = cache.inverse.shape[:-2]
+        flat = {}
+        for name, trailing in (
+            ("inputs", 2), ("mask", 1), ("inverse", 2), ("alpha", 1),
+            ("lengthscale", 1), ("outputscale", 0), ("constant", 0), ("noise", 0),
+        ):  # fmt: skip
+            value = getattr(cache, name).detach()
+            shape = value.shape[value.dim() - trailing :]
+            flat[name] = value.expand(batch + shape).reshape(-1, *shape).contiguous()
+        return cls(Cache(kernel=cache.kernel, **flat), batch)
+
+    def flatten(self, X: Tensor) -> tuple[Tensor, torch.Size, list[int]]:
+        """Points as ``B x M x d``, with what :meth:`restore` needs to undo it.
+
+        Dimensions in which the processes differ come first; all others are more points.
+        """
+        shape = torch.broadcast_shapes(X.shape[:-2], self.batch)
+        own = [i for i in range(len(shape)) if i >= len(shape) - len(self.batch) and self._size(i, shape) > 1]
+        order = own + [i for i in range(len(shape)) if i not in own]
+        X = X.expand(*shape, *X.shape[-2:]).permute(*order, len(shape), len(shape) + 1)
+        processes = math.prod(shape[i] for i in own)
+        return X.reshape(processes, X.shape[:-1].numel() // processes, X.shape[-1]), shape, order
+
+    def _size(self, i: int, shape: torch.Size) -> int:
+        return self.batch[i - len(shape) + len(self.batch)]
+
+
+def _restore(flat: Tensor, shape: torch.Size, order: list[int], trailing: tuple[int, ...]) -> Tensor:
+    """``B x M`` or ``B x M x d`` values in the shape of the points they belong to."""
+    value = flat.reshape(*(shape[i] for i in order), *trailing)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return value.permute(*back, *range(len(order), value.dim()))
+
+
+def _on(tensor: Tensor) -> contextlib.AbstractContextManager:
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
+
+
+class Product(NamedTuple):
+    """A chunk's scaled points ``B x d x m``, sums of squares by block of rows, mean and variance."""
+
+    scaled: Tensor
+    squares: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+class Problem:
+    """One factor, and the block sizes and scratch for ``num_points`` points a process."""
+
+    def __init__(self, cache: Cache, num_points: int, scratch: int) -> None:
+        self.cache = cache
+        self.processes, self.num_inputs, self.dim = self.cache.inputs.shape
+        self.dtype = self.cache.inverse.dtype
+        self.path = path(self.processes * num_points, self.num_inputs)
+        self.tiles = TILES[self.path, self.dtype]
+        self.blocks = triton.cdiv(self.num_inputs, self.tiles.rows)
+        self.width = self.blocks * self.tiles.rows
+        self.inverse = self.cache.inverse
+        if self.path == "stored" and self.width > self.num_inputs:
+            extra = self.width - self.num_inputs
+            self.inverse = torch.nn.functional.pad(self.inverse, (0, extra, 0, extra))
+        self.num_points = num_points
+        self.scratch = scratch
+
+    def chunks(self, keep: bool) -> Iterator[slice]:
+        """Slices of the points whose scratch fits; ``keep`` counts ``v`` and the gradients too."""
+        entries = self.dim + 2 * self.blocks + self.width * ((self.path == "stored") + keep)
+        entries += self.blocks * self.dim * keep
+        fitting = self.scratch // (entries * self.processes * self.inverse.element_size())
+        block = self.tiles.points
+        size = max(block, fitting // block * block)
+        # offsets inside a chunk are 32-bit
+        size = min(size, (2**31 - 1) // max(self.width, self.dim) // block * block)
+        return (slice(a, min(a + size, self.num_points)) for a in range(0, self.num_points, size))
+
+    def new(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self.inverse.device)
+
+    def product(self, points: Tensor, V: Tensor | None = None, strides: tuple[int, ...] = (0, 0, 0, 0, 0)) -> Product:
+        """Mean, variance and ``v`` at ``B x m x d`` points.
+
+        Args:
+            points: The points.
+            V: Where ``v`` goes, if it is kept.
+            strides: Of ``V`` from process to process, point to point and row to row; then how many
+                points and rows it has.
+        """
+        cache, tiles, n = self.cache, self.tiles, self.num_inputs
+        B, m, d = points.shape
+        scaled = self.new(B, d, m)  # coalesced along the points
+        torch.div(points.mT, cache.lengthscale.unsqueeze(-1), out=scaled)
+        mean, variance = self.new(B, m), self.new(B, m)
+        stored = self.path == "stored"
+        whole = self.blocks == 1 and not stored and V is None
+        squares = variance if whole else self.new(self.blocks, B, m)
+        small = TILES["covariance", self.dtype]
+        means = mean if whole else self.new(self.width // small.rows if stored else self.blocks, B, m)
+        padded = triton.cdiv(m, tiles.points) * tiles.points
+        covariance = self.new(B, padded, self.width) if stored else scaled
+        sizes = (m, n, cache.alpha.shape[-1], padded, self.width, 1, m, d, 1)
+        same = {"KERNEL": cache.kernel, "DIM": d, "RAGGED": B > 1}
+        if stored:
+            covariance_kernel[(len(means) * (padded // small.points), B)](
+                scaled, cache.inputs, cache.mask, cache.alpha, cache.outputscale,
+                covariance, means, *sizes,
+                **same, POINTS=small.points, ROWS=small.rows, **small.options,
+            )  # fmt: skip
+        product_kernel[(self.blocks * (padded // tiles.points), B)](
+            scaled, cache.inputs, cache.mask, cache.alpha, cache.outputscale, cache.constant, self.inverse,
+            covariance, means, squares, mean, variance, scaled if V is None else V, *sizes, *strides,
+            **same, STORED=stored, WHOLE=whole, KEEP=V is not None,
+            POINTS=tiles.points, ROWS=tiles.rows, COLUMNS=tiles.columns, **tiles.options,
+        )  # fmt: skip
+        if not whole:
+            finish_kernel[(triton.cdiv(m, 128), B)](
+                means, squares, cache.constant, cache.outputscale, mean, variance,
+                m, len(means), self.blocks, POINTS=128, num_warps=4, enable_fp_fusion=FP_FUSION,
+            )  # fmt: skip
+        return Product(scaled, squares, mean, variance)
+
+    def gradient(self, points: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+        """Gradient ``B x m x d`` at ``B x m x d`` points."""
+        cache, tiles, n = self.cache, self.tiles, self.num_inputs
+        B, m, d = points.shape
+        padded = triton.cdiv(m, tiles.points) * tiles.points
+        V = self.new(B, padded, self.width)
+        product = self.product(points, V, (padded * self.width, self.width, 1, padded, self.width))
+        gradients = self.new(self.blocks, B, m, d)
+        gradient_kernel[(self.blocks * (padded // tiles.points), B)](
+            product.scaled, cache.inputs, cache.mask, cache.alpha, cache.lengthscale, cache.outputscale,
+            cache.inverse, V, product.squares, grad_mean.contiguous(), grad_variance.contiguous(), gradients,
+            m, n, cache.alpha.shape[-1], padded, self.width, 1, m, d, 1,
+            KERNEL=cache.kernel, DIM=d, RAGGED=B > 1,
+            POINTS=tiles.points, ROWS=tiles.rows, COLUMNS=tiles.columns, **tiles.options,
+        )  # fmt: skip
+        return gradients[0] if self.blocks == 1 else gradients.sum(0)
+
+
+def forward(cache: Cache, X: Tensor, scratch: int = SCRATCH) -> tuple[Tensor, Tensor]:
+    """Mean and variance: :func:`mfbo_torch.ops.posterior.reference.mean_variance`.
+
+    Args:
+        cache: Factors of ``...`` processes on a CUDA device, or anywhere under Triton's interpreter.
+        X: ``... x m x d`` points, broadcast against the processes.
+        scratch: Bytes of scratch that a chunk of points may take.
+
+    Returns:
+        Two ``... x m`` tensors.
+    """
+    factor = Factor.of(cache)
+    points, shape, order = factor.flatten(X)
+    B, m, _ = points.shape
+    problem = Problem(factor.cache, m, scratch)
+    mean, variance = problem.new(B, m), problem.new(B, m)
+    if problem.num_inputs == 0:
+        mean.copy_(factor.cache.constant.unsqueeze(-1).expand(B, m))
+        variance.copy_(factor.cache.outputscale.unsqueeze(-1).expand(B, m))
+    else:
+        with _on(points):
+            for at in problem.chunks(keep=False):
+                product = problem.product(points[:, at])
+                if product.mean.shape == mean.shape:
+                    mean, variance = product.mean, product.variance
+                else:
+                    mean[:, at], variance[:, at] = product.mean, product.variance
+    return _restore(mean, shape, order, (X.shape[-2],)), _restore(variance, shape, order, (X.shape[-2],))
+
+
+def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, scratch: int = SCRATCH) -> Tensor:
+    r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle`.
+
+    :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x` with
+    :math:`w = L^{-\top} L^{-1} k`; nothing from the variance where it is clamped to zero.
+
+    Args:
+        cache: Factors of ``...`` processes.
+        X: ``... x m x d`` points, broadcast against the processes.
+        grad_mean: ``... x m``.
+        grad_variance: ``... x m``.
+        scratch: Bytes of scratch that a chunk of points may take.
+
+    Returns:
+        A tensor of the shape of ``X``.
+    """
+    factor = Factor.of(cache)
+    points, shape, order = factor.flatten(X)
+    B, m, d = points.shape
+    problem = Problem(factor.cache, m, scratch)
+    given = [
+        factor.flatten(g.expand(*shape, X.shape[-2]).unsqueeze(-1))[0].squeeze(-1) for g in (grad_mean, grad_variance)
+    ]
+    if problem.num_inputs == 0 or m == 0:
+        return torch.zeros_like(X)
+    gradient = problem.new(B, m, d)
+    with _on(points):
+        for at in problem.chunks(keep=True):
+            gradient[:, at] = problem.gradient(points[:, at], given[0][:, at], given[1][:, at])
+    return _restore(gradient, shape, order, (X.shape[-2], d)).sum_to_size(X.shape)
