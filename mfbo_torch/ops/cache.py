@@ -8,13 +8,16 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mfbo_torch.ops.kernels import cross_correlation
+from mfbo_torch.ops.prepared import Prepared, prepare
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Cache:
     With ``K`` the prior covariance of the points and ``S`` the diagonal noise,
     :math:`K + S = L L^\top`, ``inverse`` is :math:`L^{-1}` and ``alpha`` is
     :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with fewer points
-    are padded; a padded point has no covariance with anything. Detached from any model.
+    are padded; a padded point has no covariance with anything. Detached from any model; can be
+    pickled and saved.
 
     Args:
         kernel: Name of the correlation, the same for all.
@@ -52,6 +56,33 @@ class Cache:
     @property
     def num_points(self) -> int:
         return self.inputs.shape[-2]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.prepared.batch_shape
+
+    @cached_property
+    def differentiable(self) -> bool:
+        """Whether the factor itself has a gradient, as a fantasy's may."""
+        return any(tensor.requires_grad for tensor in self._tensors().values())
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The layout for fast posteriors. Without a gradient: only for a factor that has none."""
+        with torch.inference_mode(False), torch.no_grad():
+            tensors = self._tensors()
+            del tensors["noise"]
+            return prepare(self.kernel, **tensors)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """This factor on another device or in another precision; arguments as for ``Tensor.to``."""
+        return replace(self, **{name: tensor.to(*args, **kwargs) for name, tensor in self._tensors().items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, **self._tensors()}
 
     def cross_covariance(self, X: Tensor) -> Tensor:
         """Prior covariance ``... x m x n`` between ``... x m x d`` points and the cached ones."""

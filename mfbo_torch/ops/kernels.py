@@ -9,7 +9,11 @@ from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-CORRELATIONS = ("rbf", "matern12", "matern32", "matern52")
+ROOTS = {"rbf": 1.0, "matern12": 1.0, "matern32": math.sqrt(3), "matern52": math.sqrt(5)}
+"""What a distance in lengthscales is multiplied by before :func:`with_fall`."""
+FALLS = {"rbf": 1.0, "matern12": 1.0, "matern32": 1.0, "matern52": 3.0}
+"""What the fall of :func:`with_fall` has to be divided by."""
+CORRELATIONS = tuple(ROOTS)
 
 
 def correlation(kind: str, distance: Tensor) -> Tensor:
@@ -30,6 +34,25 @@ def correlation(kind: str, distance: Tensor) -> Tensor:
         scaled = math.sqrt(5) * distance
         return (1 + scaled + scaled.square() / 3) * torch.exp(-scaled)
     raise UnsupportedError(f"kernel = {kind!r}: must be one of {', '.join(CORRELATIONS)}")
+
+
+def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Correlation ``k`` and its fall :math:`f = -c k'(s) / s` at a distance ``s`` in units of :data:`ROOTS`.
+
+    ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``:
+    :math:`f = (1 + s) e^{-s}` with ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at
+    zero; in its place stands :math:`f = -k'(s) = e^{-s}`.
+    """
+    if kind == "rbf":
+        value = distance.square().mul_(-0.5).exp_()
+        return value, value
+    decay = torch.neg(distance).exp_()
+    if kind == "matern12":
+        return decay, decay
+    first = torch.addcmul(decay, distance, decay)
+    if kind == "matern32":
+        return first, decay
+    return torch.addcmul(first, distance.square(), decay, value=1 / 3), first
 
 
 def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:

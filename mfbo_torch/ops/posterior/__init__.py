@@ -1,5 +1,99 @@
-"""Posterior mean and variance at many points."""
+r"""Posterior mean and variance at many points.
 
-from mfbo_torch.ops.posterior.reference import mean_covariance, mean_variance
+References:
+
+.. [Rasmussen2006gpml]
+    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from mfbo_torch.ops import _dispatch
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.posterior import reference
+from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
+
+
+def mean_variance(cache: Cache, X: Tensor, backend: str = "auto") -> tuple[Tensor, Tensor]:
+    r"""Mean and variance at single points [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
+
+    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`, in the units of the
+    observations and their square.
+
+    Args:
+        cache: Factors of ``...`` processes.
+        X: ``... x m x d`` points, broadcast against the processes. Differentiable once. Where the
+            factor itself has a gradient, as a fantasy's may, everything is differentiable as often
+            as torch can.
+        backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
+
+    Returns:
+        Two ``... x m`` tensors; the variance is never negative.
+
+    Raises:
+        UnsupportedError: An unknown backend, or Triton where it cannot run.
+        torch.OutOfMemoryError: Neither the points at once nor parts of them fit on the device.
+    """
+    chosen = _dispatch.choose(backend, X)
+    if cache.differentiable and torch.is_grad_enabled():
+        return reference.mean_variance(cache, X)
+    if X.requires_grad and torch.is_grad_enabled():
+        return _MeanVariance.apply(X, cache, chosen)
+    return reference.forward(cache, X) if chosen == "torch" else _fused_forward(cache, X)
+
+
+class _MeanVariance(torch.autograd.Function):
+    """The gradient in ``X`` by hand: it reuses what the forward computed."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, cache: Cache, backend: str) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(X)
+        ctx.cache, ctx.backend = cache, backend
+        if backend == "torch":
+            mean, variance, ctx.kept = reference.evaluate(cache, X)
+            return mean, variance
+        return _fused_forward(cache, X)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, None, None]:
+        (X,) = ctx.saved_tensors
+        if ctx.backend == "torch":
+            return reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept), None, None
+        return _fused_backward(ctx.cache, X, grad_mean, grad_variance), None, None
+
+
+def _need(cache: Cache, X: Tensor) -> str:
+    size = cache.inverse.nbytes + X.nbytes * (1 + 3 / X.shape[-1])
+    return (
+        f"the posterior of {cache.batch_shape.numel()} processes with n = {cache.num_points} at points of shape "
+        f"{tuple(X.shape)} needs about {size / 2**20:,.0f} MiB"
+    )
+
+
+def _joined(pieces: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    means, variances = zip(*pieces, strict=True)
+    return torch.cat(means, -1), torch.cat(variances, -1)
+
+
+def _fused_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+    fused = _dispatch.kernels("posterior")
+    return _dispatch.retrying(lambda part: fused.forward(cache, part), _joined, _need(cache, X), X)
+
+
+def _fused_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+    fused = _dispatch.kernels("posterior")
+
+    def call(part: Tensor, means: Tensor, variances: Tensor) -> Tensor:
+        return fused.backward(cache, part, means.squeeze(-1), variances.squeeze(-1))
+
+    parts = (X, grad_mean.unsqueeze(-1), grad_variance.unsqueeze(-1))
+    return _dispatch.retrying(call, lambda pieces: torch.cat(pieces, -2), _need(cache, X), *parts)

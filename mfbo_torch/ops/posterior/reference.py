@@ -1,5 +1,9 @@
 r"""Posterior mean, variance and covariance in plain torch: the specification.
 
+:func:`mean_variance` and :func:`mean_covariance` are the formulas as they stand, differentiable in
+everything. :func:`forward` and :func:`backward` are the first of them and its gradient, by hand and
+in bounded memory.
+
 References:
 
 .. [Rasmussen2006gpml]
@@ -8,10 +12,20 @@ References:
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+import torch
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
-from mfbo_torch.ops.kernels import cross_correlation
+from mfbo_torch.ops.kernels import cross_correlation, with_fall
+from mfbo_torch.ops.prepared import Prepared
+
+EXACT = "donot_use_mm_for_euclid_dist"
+"""Distances from differences, so that near-duplicates keep their digits."""
+CHUNK_BYTES = 2**24
+"""Most bytes of one ``m x n`` matrix. About six are alive at a time."""
 
 
 def _mean(cache: Cache, cross: Tensor) -> Tensor:
@@ -46,3 +60,145 @@ def mean_covariance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     scaled = X / cache.lengthscale.unsqueeze(-2)
     prior = cache.outputscale[..., None, None] * cross_correlation(cache.kernel, scaled, scaled)
     return _mean(cache, cross), prior - V @ V.mT
+
+
+class Kept(NamedTuple):
+    """What the forward computed and the backward needs, for ``B x m`` points.
+
+    Args:
+        scaled: ``B x m x d`` points in the scale of the prepared ones.
+        fall: ``B x m x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
+        products: ``B x m x w`` each: the correlations times the prepared blocks.
+        variance: ``B x m`` before it is kept from being negative.
+    """
+
+    scaled: Tensor
+    fall: Tensor
+    products: list[Tensor]
+    variance: Tensor
+
+
+def _forward(kernel: str, ready: Prepared, X: Tensor) -> tuple[Tensor, Tensor, Kept]:
+    scaled = X * ready.scale
+    value, fall = with_fall(kernel, torch.cdist(scaled, ready.points, compute_mode=EXACT))
+    variance, products = ready.prior, []
+    for block in ready.blocks:
+        reach = block.shape[-2]
+        product = torch.matmul(value if reach == value.shape[-1] else value.narrow(-1, 0, reach), block)
+        variance = variance - torch.linalg.vecdot(product, product)
+        products.append(product)
+    known = ready.alpha.shape[-1]
+    values = value if known == value.shape[-1] else value.narrow(-1, 0, known)
+    if ready.batch_shape or known == 0:
+        mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
+    else:
+        mean = torch.addmv(ready.constant, values, ready.alpha)
+    return mean, variance.clamp_min(0.0), Kept(scaled, fall, products, variance)
+
+
+def _backward(cache: Cache, kept: Kept, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+    r"""Gradient in ``B x m x d`` points: with :math:`V = L^{-1} k`,
+    :math:`\partial k = \bar\mu \alpha - 2 \bar\sigma^2 L^{-\top} V`."""
+    ready = cache.prepared
+    outer = (grad_variance * (kept.variance >= 0)).mul_(-2).unsqueeze(-1)
+    *products, last = kept.products
+    weights = torch.matmul(last * outer, ready.blocks[-1].mT)
+    for block, product in zip(ready.blocks, products, strict=False):
+        weights.narrow(-1, 0, block.shape[-2]).add_(torch.matmul(product * outer, block.mT))
+    weights.narrow(-1, 0, ready.alpha.shape[-1]).addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2))
+    weights *= kept.fall
+    if cache.kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
+        with torch.enable_grad():
+            scaled = kept.scaled.detach().requires_grad_()
+            distance = torch.cdist(scaled, ready.points, compute_mode=EXACT)
+        (gradient,) = torch.autograd.grad(distance, scaled, weights)
+        return gradient * -ready.chain
+    gradient = torch.matmul(weights, ready.points) - kept.scaled * weights.sum(-1, keepdim=True)
+    return gradient * ready.chain
+
+
+def _folded(cache: Cache, X: Tensor) -> tuple[Tensor, torch.Size]:
+    """Points as ``B x m x d``, every axis that the processes do not have folded into ``m``, and those axes."""
+    batch = cache.batch_shape
+    if not batch:
+        return X.reshape(X.shape[:-1].numel(), X.shape[-1]), X.shape[:-2]
+    X = X[(None,) * max(len(batch) + 2 - X.dim(), 0)]
+    lead = X.shape[: -2 - len(batch)]
+    return _fold(X, lead, -2), lead
+
+
+def _fold(values: Tensor, lead: torch.Size, axis: int) -> Tensor:
+    """``lead x B x ...`` as ``B x ...``, the leading axes folded into one."""
+    if len(lead) == 0:
+        return values
+    return values.reshape(-1, *values.shape[len(lead) :]).movedim(0, axis - 1).flatten(axis - 1, axis)
+
+
+def _unfold(values: Tensor, lead: torch.Size, m: int, axis: int) -> Tensor:
+    """What :func:`_fold` has folded, unfolded."""
+    if len(lead) == 0:
+        return values
+    values = values.unflatten(axis, (math.prod(lead), m)).movedim(axis - 1, 0)
+    return values.reshape(*lead, *values.shape[1:])
+
+
+def _steps(cache: Cache, m: int) -> list[slice]:
+    """Slices of ``m`` of at most :data:`CHUNK_BYTES`."""
+    step = max(CHUNK_BYTES // max(cache.prepared.row, 1), 1)
+    return [slice(start, start + step) for start in range(0, max(m, 1), step)]
+
+
+def evaluate(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Kept | None]:
+    """:func:`forward`, and what :func:`backward` can use again where that is little enough to be kept."""
+    ready = cache.prepared
+    if ready.batch_shape:
+        folded, lead = _folded(cache, X)
+    else:
+        folded = X if X.dim() == 2 else X.reshape(X.shape[:-1].numel(), X.shape[-1])
+    m = folded.shape[-2]
+    kept = None
+    if m * ready.row <= CHUNK_BYTES:
+        mean, variance, kept = _forward(cache.kernel, ready, folded)
+    else:
+        parts = [_forward(cache.kernel, ready, folded[..., some, :])[:2] for some in _steps(cache, m)]
+        mean, variance = (torch.cat(column, -1) for column in zip(*parts, strict=True))
+    if ready.batch_shape:
+        return _unfold(mean, lead, X.shape[-2], -1), _unfold(variance, lead, X.shape[-2], -1), kept
+    shape = X.shape[:-1]
+    return mean.view(shape), variance.view(shape), kept
+
+
+def forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`mean_variance` for a factor without a gradient, in bounded memory for any ``m``."""
+    return evaluate(cache, X)[:2]
+
+
+def backward(
+    cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Kept | None = None
+) -> Tensor:
+    r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.
+
+    Args:
+        cache: Factors of ``...`` processes.
+        X: ``... x m x d`` points, as in :func:`forward`.
+        grad_mean: ``... x m`` weights of the means.
+        grad_variance: ``... x m`` weights of the variances. Where a variance was kept from being
+            negative it has no gradient.
+        kept: From :func:`evaluate` at the same points; computed anew if omitted.
+    """
+    folded, lead = _folded(cache, X)
+    if cache.batch_shape:
+        means, variances = _fold(grad_mean, lead, -1), _fold(grad_variance, lead, -1)
+    else:
+        means, variances = grad_mean.reshape(-1), grad_variance.reshape(-1)
+    if kept is not None:
+        gradient = _backward(cache, kept, means, variances)
+    else:
+        parts = [
+            _backward(cache, _forward(cache.kernel, cache.prepared, folded[..., some, :])[2], means[..., some], variances[..., some])
+            for some in _steps(cache, folded.shape[-2])
+        ]
+        gradient = torch.cat(parts, -2)
+    if not cache.batch_shape:
+        return gradient.reshape(X.shape)
+    return _unfold(gradient, lead, X.shape[-2], -2).sum_to_size(X.shape)

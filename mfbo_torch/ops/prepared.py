@@ -1,0 +1,83 @@
+"""A factor laid out for the fewest and cheapest torch calls per posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.ops.kernels import FALLS, ROOTS
+
+BLOCK = 100
+"""Columns of a triangular block from which skipping its zeros pays for another call."""
+MOST_BLOCKS = 8
+
+
+@dataclass(frozen=True)
+class Prepared:
+    r"""Everything that does not depend on where the posterior is asked for.
+
+    With correlations ``R`` of ``m`` points, ``R @ blocks`` is :math:`(L^{-1} k)^\top` and ``R @ alpha``
+    is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero rows. The upper
+    triangular matrix :math:`L^{-\top}` is cut into blocks of columns, each without the zeros below
+    its last diagonal entry.
+
+    Args:
+        scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
+        points: ``... x n x d``.
+        chain: ``... x 1 x d`` factors of the gradient in the points.
+        blocks: ``... x e x w`` each, ``e`` the number of points it needs.
+        alpha: ``... x k``, ``k`` the number of points that have a value.
+        constant: ``... x 1`` prior mean.
+        prior: ``... x 1`` prior variance.
+        batch_shape: ``...``.
+        row: Bytes of the covariances of one point.
+    """
+
+    scale: Tensor
+    points: Tensor
+    chain: Tensor
+    blocks: tuple[Tensor, ...]
+    alpha: Tensor
+    constant: Tensor
+    prior: Tensor
+    batch_shape: torch.Size
+    row: int
+
+
+def prepare(
+    kernel: str,
+    inputs: Tensor,
+    mask: Tensor,
+    inverse: Tensor,
+    alpha: Tensor,
+    lengthscale: Tensor,
+    outputscale: Tensor,
+    constant: Tensor,
+) -> Prepared:
+    """Lay out a factor; the arguments are the fields of :class:`~mfbo_torch.ops.cache.Cache`."""
+    n = inputs.shape[-2]
+    batch = torch.broadcast_shapes(
+        inputs.shape[:-2], mask.shape[:-1], inverse.shape[:-2], alpha.shape[:-1], outputscale.shape, constant.shape
+    )
+
+    def spread(part: Tensor, axes: int) -> Tensor:
+        return part.contiguous().expand(*batch, *part.shape[part.dim() - axes :])
+
+    scale = outputscale.unsqueeze(-1) * mask
+    right = scale.unsqueeze(-1) * inverse.mT
+    count = min(max(n // BLOCK, 1), MOST_BLOCKS)
+    edges = [n * i // count for i in range(count + 1)]
+    root = ROOTS[kernel]
+    return Prepared(
+        scale=spread((root / lengthscale).unsqueeze(-2), 2),
+        points=spread(inputs * root, 2),
+        chain=spread((root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
+        blocks=tuple(spread(right[..., :e, s:e], 2) for s, e in zip(edges[:-1], edges[1:], strict=True)),
+        alpha=spread(scale[..., : alpha.shape[-1]] * alpha, 1),
+        constant=spread(constant.unsqueeze(-1), 1),
+        prior=spread(outputscale.unsqueeze(-1), 1),
+        batch_shape=batch,
+        row=batch.numel() * n * inputs.element_size(),
+    )
