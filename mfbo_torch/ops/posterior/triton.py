@@ -48,7 +48,7 @@ FP_FUSION = True
 def squared_distances(x, x_point, x_dim, rows, num_rows, z, z_point, z_dim, columns, num_columns, DIM: tl.constexpr):
     """Tile of squared distances, by differences."""
     total = tl.zeros([rows.shape[0], columns.shape[0]], x.dtype.element_ty)
-    for k in tl.static_range(DIM):
+    for k in range(DIM):
         a = tl.load(x + rows * x_point + k * x_dim, mask=rows < num_rows, other=0.0)
         b = tl.load(z + columns * z_point + k * z_dim, mask=columns < num_columns, other=0.0)
         difference = a[:, None] - b[None, :]
@@ -173,13 +173,12 @@ def product_kernel(
     if block * ROWS >= count:
         end = 0
     if STORED:
-        size = width
         columns = tl.arange(0, COLUMNS)
         k = covariance + (process * padded_points + first) * width
         k += tl.arange(0, POINTS)[:, None] * width + columns[None, :]
         factor = inverse + (process * width + block * ROWS) * width
         factor += tl.arange(0, ROWS)[None, :] * width + columns[:, None]
-        for start in range(0, end, COLUMNS):
+        for _ in range(0, end, COLUMNS):
             v = tl.dot(tl.load(k), tl.load(factor), v, input_precision="ieee", out_dtype=dtype)
             k += COLUMNS
             factor += COLUMNS
@@ -188,20 +187,21 @@ def product_kernel(
         for start in range(0, end, COLUMNS):
             columns = start + tl.arange(0, COLUMNS)
             inside = columns < num_inputs
-            square = squared_distances(
-                x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, columns, num_inputs, DIM
-            )
-            there = tl.load(mask + columns, mask=inside, other=0.0)
-            k = correlation(square, KERNEL) * (there * scale)[None, :]
-            part = tl.load(
+            part = tl.load(  # first, so that it arrives while the covariances are computed
                 factor + outputs[None, :] * num_inputs + columns[:, None],
                 mask=(outputs < num_inputs)[None, :] & inside[:, None],
                 other=0.0,
             )
-            v = tl.dot(k, part, v, input_precision="ieee", out_dtype=dtype)
+            there = tl.load(mask + columns, mask=inside, other=0.0)
             # each column has its part in the mean where it meets the diagonal
             own = (columns >= block * ROWS) & (columns < num_weights)
-            weighted += k * tl.load(alpha + columns, mask=own, other=0.0)[None, :]
+            weights = tl.load(alpha + columns, mask=own, other=0.0)
+            square = squared_distances(
+                x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, columns, num_inputs, DIM
+            )
+            k = correlation(square, KERNEL) * (there * scale)[None, :]
+            weighted += k * weights[None, :]
+            v = tl.dot(k, part, v, input_precision="ieee", out_dtype=dtype)
     explained = tl.sum(v * v, 1)
     if WHOLE:
         posterior = tl.load(constant + process) + tl.sum(weighted, 1)
@@ -230,9 +230,9 @@ def finish_kernel(
     inside = rows < num_points
     total = tl.zeros([POINTS], means.dtype.element_ty)
     explained = tl.zeros([POINTS], means.dtype.element_ty)
-    for block in range(0, mean_blocks):
+    for block in range(mean_blocks):
         total += tl.load(means + (block * processes + process) * num_points + rows, mask=inside, other=0.0)
-    for block in range(0, blocks):
+    for block in range(blocks):
         explained += tl.load(squares + (block * processes + process) * num_points + rows, mask=inside, other=0.0)
     tl.store(mean + process * num_points + rows, tl.load(constant + process) + total, mask=inside)
     left = tl.load(outputscale + process) - explained
@@ -279,7 +279,7 @@ def gradient_kernel(
         v += COLUMNS
         factor += COLUMNS * num_inputs
     explained = tl.zeros([POINTS], dtype)
-    for part in range(0, blocks):
+    for part in range(blocks):
         explained += tl.load(squares + (part * processes + process) * num_points + rows, mask=inside, other=0.0)
     scale = tl.load(outputscale + process)
     by_mean = tl.load(grad_mean + process * num_points + rows, mask=inside, other=0.0)
@@ -291,7 +291,7 @@ def gradient_kernel(
     tile = by_mean[:, None] * weights[None, :] - 2.0 * by_variance[:, None] * w
     tile = tile * slope(square, KERNEL) * (there * scale)[None, :]
     gradients += ((block * processes + process) * num_points + rows) * DIM
-    for k in tl.static_range(DIM):
+    for k in range(DIM):
         a = tl.load(x + rows * x_point + k * x_dim, mask=inside, other=0.0)
         b = tl.load(inputs + columns * z_point + k * z_dim, mask=columns < num_inputs, other=0.0)
         total = tl.sum(tile * (a[:, None] - b[None, :]), 1) / tl.load(lengthscale + k)
@@ -321,14 +321,17 @@ TILES = {
     ("few", torch.float64): Tiles(16, 64, 32, 4, 2),
     ("few", torch.float32): Tiles(16, 64, 32, 4, 2),
     ("recomputed", torch.float64): Tiles(64, 128, 16, 8, 3),
-    ("recomputed", torch.float32): Tiles(64, 64, 16, 4, 3),
-    # the accumulator takes half the registers of a multiprocessor in float64
+    ("recomputed", torch.float32): Tiles(64, 128, 16, 8, 3),
+    # in float64 the accumulator takes half the registers of a multiprocessor
     ("stored", torch.float64): Tiles(128, 128, 16, 8, 3),
     ("stored", torch.float32): Tiles(128, 128, 16, 8, 3),
-    ("covariance", torch.float64): Tiles(64, 64, 64, 8, 1),
-    ("covariance", torch.float32): Tiles(64, 64, 64, 8, 1),
+    ("covariance", torch.float64): Tiles(64, 64, 1, 8, 1),
+    ("covariance", torch.float32): Tiles(64, 64, 1, 8, 1),
+    # the covariances' slopes need registers beside the accumulator
+    ("gradient", torch.float64): Tiles(64, 128, 16, 8, 3),
+    ("gradient", torch.float32): Tiles(64, 128, 16, 8, 3),
 }
-"""By the way of the covariances and the dtype; the same for every architecture."""
+"""By the way of the covariances or the launch, and the dtype; the same for every architecture."""
 
 
 def path(num_points: int, num_inputs: int) -> str:
@@ -475,9 +478,10 @@ class Problem:
 
     def gradient(self, points: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
         """Gradient ``B x m x d`` at ``B x m x d`` points."""
-        cache, tiles, n = self.cache, self.tiles, self.num_inputs
+        cache, n = self.cache, self.num_inputs
         B, m, d = points.shape
-        padded = triton.cdiv(m, tiles.points) * tiles.points
+        padded = triton.cdiv(m, self.tiles.points) * self.tiles.points
+        tiles = self.tiles if self.path == "few" else TILES["gradient", self.dtype]
         V = self.new(B, padded, self.width)
         product = self.product(points, V, (padded * self.width, self.width, 1, padded, self.width))
         gradients = self.new(self.blocks, B, m, d)
