@@ -4,7 +4,7 @@ from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thres
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.journal import Journal
-from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models import CachedGP, PerFidelityGP
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
@@ -14,6 +14,7 @@ from mfbo_torch.strategies import MFGPUCB
 __version__ = "0.1.0"
 __all__ = [
     "MFGPUCB",
+    "CachedGP",
     "History",
     "Journal",
     "MultiFidelityUpperConfidenceBound",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -77,9 +77,9 @@ class Cache:
     def _tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
 
-    def to(self, *args: Any, **kwargs: Any) -> Self:
+    def to(self, *args: Any, **kwargs: Any) -> Cache:
         """This factor on another device or in another precision; arguments as for ``Tensor.to``."""
-        return replace(self, **{name: tensor.to(*args, **kwargs) for name, tensor in self._tensors().items()})
+        return Cache(self.kernel, **{name: tensor.to(*args, **kwargs) for name, tensor in self._tensors().items()})
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kernel": self.kernel, **self._tensors()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -74,7 +75,7 @@ def prepare(
         scale=spread((root / lengthscale).unsqueeze(-2), 2),
         points=spread(inputs * root, 2),
         chain=spread((root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
-        blocks=tuple(spread(right[..., :e, s:e], 2) for s, e in zip(edges[:-1], edges[1:], strict=True)),
+        blocks=tuple(spread(right[..., :e, s:e], 2) for s, e in pairwise(edges)),
         alpha=spread(scale[..., : alpha.shape[-1]] * alpha, 1),
         constant=spread(constant.unsqueeze(-1), 1),
         prior=spread(outputscale.unsqueeze(-1), 1),

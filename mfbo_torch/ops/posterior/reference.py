@@ -96,10 +96,9 @@ def _forward(kernel: str, ready: Prepared, X: Tensor) -> tuple[Tensor, Tensor, K
     return mean, variance.clamp_min(0.0), Kept(scaled, fall, products, variance)
 
 
-def _backward(cache: Cache, kept: Kept, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+def _backward(kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
     r"""Gradient in ``B x m x d`` points: with :math:`V = L^{-1} k`,
     :math:`\partial k = \bar\mu \alpha - 2 \bar\sigma^2 L^{-\top} V`."""
-    ready = cache.prepared
     outer = (grad_variance * (kept.variance >= 0)).mul_(-2).unsqueeze(-1)
     *products, last = kept.products
     weights = torch.matmul(last * outer, ready.blocks[-1].mT)
@@ -107,7 +106,7 @@ def _backward(cache: Cache, kept: Kept, grad_mean: Tensor, grad_variance: Tensor
         weights.narrow(-1, 0, block.shape[-2]).add_(torch.matmul(product * outer, block.mT))
     weights.narrow(-1, 0, ready.alpha.shape[-1]).addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2))
     weights *= kept.fall
-    if cache.kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
+    if kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
         with torch.enable_grad():
             scaled = kept.scaled.detach().requires_grad_()
             distance = torch.cdist(scaled, ready.points, compute_mode=EXACT)
@@ -173,9 +172,7 @@ def forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     return evaluate(cache, X)[:2]
 
 
-def backward(
-    cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Kept | None = None
-) -> Tensor:
+def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Kept | None = None) -> Tensor:
     r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.
 
     Args:
@@ -186,19 +183,20 @@ def backward(
             negative it has no gradient.
         kept: From :func:`evaluate` at the same points; computed anew if omitted.
     """
+    ready = cache.prepared
     folded, lead = _folded(cache, X)
-    if cache.batch_shape:
+    if ready.batch_shape:
         means, variances = _fold(grad_mean, lead, -1), _fold(grad_variance, lead, -1)
     else:
         means, variances = grad_mean.reshape(-1), grad_variance.reshape(-1)
     if kept is not None:
-        gradient = _backward(cache, kept, means, variances)
+        gradient = _backward(cache.kernel, ready, kept, means, variances)
     else:
-        parts = [
-            _backward(cache, _forward(cache.kernel, cache.prepared, folded[..., some, :])[2], means[..., some], variances[..., some])
-            for some in _steps(cache, folded.shape[-2])
-        ]
+        parts = []
+        for some in _steps(cache, folded.shape[-2]):
+            *_, anew = _forward(cache.kernel, ready, folded[..., some, :])
+            parts.append(_backward(cache.kernel, ready, anew, means[..., some], variances[..., some]))
         gradient = torch.cat(parts, -2)
-    if not cache.batch_shape:
+    if not ready.batch_shape:
         return gradient.reshape(X.shape)
     return _unfold(gradient, lead, X.shape[-2], -2).sum_to_size(X.shape)
