@@ -363,7 +363,7 @@ class Factor:
         ):  # fmt: skip
             value = getattr(cache, name).detach()
             shape = value.shape[value.dim() - trailing :]
-            flat[name] = value.expand(batch + shape).reshape(-1, *shape).contiguous()
+            flat[name] = value.expand(batch + shape).reshape(batch.numel(), *shape).contiguous()
         return cls(Cache(kernel=cache.kernel, **flat), batch)
 
     def flatten(self, X: Tensor) -> tuple[Tensor, torch.Size, list[int]]:
@@ -389,7 +389,8 @@ def _restore(flat: Tensor, shape: torch.Size, order: list[int], trailing: tuple[
     return value.permute(*back, *range(len(order), value.dim()))
 
 
-def _on(tensor: Tensor) -> contextlib.AbstractContextManager:
+def on_device(tensor: Tensor) -> contextlib.AbstractContextManager:
+    """Launches go to the device of a tensor."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
 
 
@@ -448,6 +449,10 @@ class Problem:
         scaled = self.new(B, d, m)  # coalesced along the points
         torch.div(points.mT, cache.lengthscale.unsqueeze(-1), out=scaled)
         mean, variance = self.new(B, m), self.new(B, m)
+        if n == 0:
+            mean.copy_(cache.constant.unsqueeze(-1).expand(B, m))
+            variance.copy_(cache.outputscale.unsqueeze(-1).expand(B, m))
+            return Product(scaled, self.new(0, B, m), mean, variance)
         stored = self.path == "stored"
         whole = self.blocks == 1 and not stored and V is None
         squares = variance if whole else self.new(self.blocks, B, m)
@@ -511,17 +516,13 @@ def forward(cache: Cache, X: Tensor, scratch: int = SCRATCH) -> tuple[Tensor, Te
     B, m, _ = points.shape
     problem = Problem(factor.cache, m, scratch)
     mean, variance = problem.new(B, m), problem.new(B, m)
-    if problem.num_inputs == 0:
-        mean.copy_(factor.cache.constant.unsqueeze(-1).expand(B, m))
-        variance.copy_(factor.cache.outputscale.unsqueeze(-1).expand(B, m))
-    else:
-        with _on(points):
-            for at in problem.chunks(keep=False):
-                product = problem.product(points[:, at])
-                if product.mean.shape == mean.shape:
-                    mean, variance = product.mean, product.variance
-                else:
-                    mean[:, at], variance[:, at] = product.mean, product.variance
+    with on_device(points):
+        for at in problem.chunks(keep=False):
+            product = problem.product(points[:, at])
+            if product.mean.shape == mean.shape:
+                mean, variance = product.mean, product.variance
+            else:
+                mean[:, at], variance[:, at] = product.mean, product.variance
     return _restore(mean, shape, order, (X.shape[-2],)), _restore(variance, shape, order, (X.shape[-2],))
 
 
@@ -551,7 +552,7 @@ def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, 
     if problem.num_inputs == 0 or m == 0:
         return torch.zeros_like(X)
     gradient = problem.new(B, m, d)
-    with _on(points):
+    with on_device(points):
         for at in problem.chunks(keep=True):
             gradient[:, at] = problem.gradient(points[:, at], given[0][:, at], given[1][:, at])
     return _restore(gradient, shape, order, (X.shape[-2], d)).sum_to_size(X.shape)
