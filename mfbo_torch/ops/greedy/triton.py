@@ -91,6 +91,7 @@ def pick_kernel(
         tl.store(picked_row + rows, value, mask=rows < num_rows)
 
 
+@torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int = SCRATCH) -> Tensor:
     r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
 

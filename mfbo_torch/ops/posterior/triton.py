@@ -500,6 +500,7 @@ class Problem:
         return gradients[0] if self.blocks == 1 else gradients.sum(0)
 
 
+@torch.no_grad()
 def forward(cache: Cache, X: Tensor, scratch: int = SCRATCH) -> tuple[Tensor, Tensor]:
     """Mean and variance: :func:`mfbo_torch.ops.posterior.reference.mean_variance`.
 
@@ -526,6 +527,7 @@ def forward(cache: Cache, X: Tensor, scratch: int = SCRATCH) -> tuple[Tensor, Te
     return _restore(mean, shape, order, (X.shape[-2],)), _restore(variance, shape, order, (X.shape[-2],))
 
 
+@torch.no_grad()
 def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, scratch: int = SCRATCH) -> Tensor:
     r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle`.
 
