@@ -167,9 +167,9 @@ class CachedGP(Model):
             cache = self._current()
             if cache is not None and not propagate_grads.on():
                 points = self._wrapped.transform_inputs(X) if self._transforms else X
-                mean, variance = mean_variance(cache, points)
-                variance = variance.clamp_min(settings.min_variance.value(variance.dtype))
-                return CachedPosterior(mean.unsqueeze(-1), variance.unsqueeze(-1), self._wrapped, X)
+                floor = settings.min_variance.value(points.dtype)
+                mean, variance = mean_variance(cache, points, floor=floor, keepdim=True)
+                return CachedPosterior(mean, variance, self._wrapped, X)
         wishes = {} if output_indices is None else {"output_indices": output_indices}
         return self._wrapped.posterior(
             X, observation_noise=observation_noise, posterior_transform=posterior_transform, **wishes
@@ -252,7 +252,8 @@ def _factor(model: ExactGP) -> tuple[Cache, bool]:
     with torch.no_grad():
         kind, lengthscale, outputscale = describe(model.covar_module, X.shape[-1])
         constant, noise = _constant(model), _noise(model)
-        cache = factorize(kind, X, Y - constant, noise, lengthscale, outputscale, constant, torch.ones_like(Y))
+        parts = (X, Y - constant, noise, lengthscale, outputscale, constant, torch.ones_like(Y))
+        cache = factorize(kind, *(part.detach() for part in parts))
         cache, transforms = _in_input_units(cache, getattr(model, "input_transform", None))
         return _in_outcome_units(cache, getattr(model, "outcome_transform", None)), transforms
 

@@ -107,7 +107,7 @@ def factorize(
     constant: Tensor,
     mask: Tensor,
 ) -> Cache:
-    """Factor ``...`` Gaussian processes.
+    """Factor ``...`` Gaussian processes, in double precision whatever that of ``X``, which the factor gets.
 
     Args:
         kernel: Name of the correlation.
@@ -119,6 +119,9 @@ def factorize(
         constant: ``...`` prior mean.
         mask: ``... x n``, one for a point and zero for padding.
     """
+    dtype = X.dtype
+    parts = (X, residuals, noise, lengthscale, outputscale, constant, mask)
+    X, residuals, noise, lengthscale, outputscale, constant, mask = (part.double() for part in parts)
     scaled = X / lengthscale.unsqueeze(-2)
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     covariance = outputscale[..., None, None] * pairs * cross_correlation(kernel, scaled, scaled)
@@ -127,7 +130,7 @@ def factorize(
     weighted = inverse @ (residuals * mask).unsqueeze(-1)
     alpha = (inverse.mT @ weighted).squeeze(-1)
     mean_noise = (noise * mask).sum(-1) / mask.sum(-1).clamp_min(1)
-    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise)
+    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise).to(dtype)
 
 
 def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:

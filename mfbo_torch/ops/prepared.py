@@ -12,7 +12,6 @@ from mfbo_torch.ops.kernels import FALLS, ROOTS
 
 BLOCK = 100
 """Columns of a triangular block from which skipping its zeros pays for another call."""
-MOST_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def prepare(
 
     scale = outputscale.unsqueeze(-1) * mask
     right = scale.unsqueeze(-1) * inverse.mT
-    count = min(max(n // BLOCK, 1), MOST_BLOCKS)
+    count = min(max(n // BLOCK, 1), 4 + n // 1000)
     edges = [n * i // count for i in range(count + 1)]
     root = ROOTS[kernel]
     return Prepared(

@@ -22,7 +22,9 @@ from mfbo_torch.ops.posterior.reference import mean_covariance
 __all__ = ["mean_covariance", "mean_variance"]
 
 
-def mean_variance(cache: Cache, X: Tensor, backend: str = "auto") -> tuple[Tensor, Tensor]:
+def mean_variance(
+    cache: Cache, X: Tensor, backend: str = "auto", *, floor: float = 0.0, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
     r"""Mean and variance at single points [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
 
     :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`, in the units of the
@@ -34,9 +36,11 @@ def mean_variance(cache: Cache, X: Tensor, backend: str = "auto") -> tuple[Tenso
             factor itself has a gradient, as a fantasy's may, everything is differentiable as often
             as torch can.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
+        floor: Variances below are raised to it, and have no gradient.
+        keepdim: Keep the last axis of ``X``, with one entry.
 
     Returns:
-        Two ``... x m`` tensors; the variance is never negative.
+        Two ``... x m`` tensors, or ``... x m x 1``; the variance is never negative.
 
     Raises:
         UnsupportedError: An unknown backend, or Triton where it cannot run.
@@ -44,31 +48,49 @@ def mean_variance(cache: Cache, X: Tensor, backend: str = "auto") -> tuple[Tenso
     """
     chosen = _dispatch.choose(backend, X)
     if cache.differentiable and torch.is_grad_enabled():
-        return reference.mean_variance(cache, X)
+        mean, variance = reference.mean_variance(cache, X)
+        variance = variance.clamp_min(floor)
+        return (mean.unsqueeze(-1), variance.unsqueeze(-1)) if keepdim else (mean, variance)
     if X.requires_grad and torch.is_grad_enabled():
-        return _MeanVariance.apply(X, cache, chosen)
-    return reference.forward(cache, X) if chosen == "torch" else _fused_forward(cache, X)
+        return _MeanVariance.apply(X, cache, chosen, floor, keepdim)
+    return _evaluate(cache, X, chosen, floor, keepdim)[:2]
+
+
+def _evaluate(
+    cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool
+) -> tuple[Tensor, Tensor, reference.Kept | None]:
+    if backend == "torch":
+        mean, variance, kept = reference.evaluate(cache, X)
+    else:
+        (mean, variance), kept = _fused_forward(cache, X), None
+    if floor > 0:
+        variance.clamp_min_(floor)
+    return (mean.unsqueeze(-1), variance.unsqueeze(-1), kept) if keepdim else (mean, variance, kept)
 
 
 class _MeanVariance(torch.autograd.Function):
     """The gradient in ``X`` by hand: it reuses what the forward computed."""
 
     @staticmethod
-    def forward(ctx: Any, X: Tensor, cache: Cache, backend: str) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(X)
-        ctx.cache, ctx.backend = cache, backend
-        if backend == "torch":
-            mean, variance, ctx.kept = reference.evaluate(cache, X)
-            return mean, variance
-        return _fused_forward(cache, X)
+    def forward(ctx: Any, X: Tensor, cache: Cache, backend: str, floor: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+        mean, variance, ctx.kept = _evaluate(cache, X, backend, floor, keepdim)
+        ctx.cache, ctx.backend, ctx.floor, ctx.keepdim = cache, backend, floor, keepdim
+        ctx.save_for_backward(X, variance)
+        return mean, variance
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, None, None]:
-        (X,) = ctx.saved_tensors
+    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, None, None, None, None]:
+        X, variance = ctx.saved_tensors
+        if ctx.floor > 0:
+            grad_variance = grad_variance * (variance > ctx.floor)
+        if ctx.keepdim:
+            grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
         if ctx.backend == "torch":
-            return reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept), None, None
-        return _fused_backward(ctx.cache, X, grad_mean, grad_variance), None, None
+            gradient = reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)
+        else:
+            gradient = _fused_backward(ctx.cache, X, grad_mean, grad_variance)
+        return gradient, None, None, None, None
 
 
 def _need(cache: Cache, X: Tensor) -> str:

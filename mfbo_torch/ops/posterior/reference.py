@@ -104,7 +104,9 @@ def _backward(kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_
     weights = torch.matmul(last * outer, ready.blocks[-1].mT)
     for block, product in zip(ready.blocks, products, strict=False):
         weights.narrow(-1, 0, block.shape[-2]).add_(torch.matmul(product * outer, block.mT))
-    weights.narrow(-1, 0, ready.alpha.shape[-1]).addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2))
+    known = ready.alpha.shape[-1]
+    of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
+    of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2))
     weights *= kept.fall
     if kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
         with torch.enable_grad():
@@ -183,19 +185,21 @@ def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, 
             negative it has no gradient.
         kept: From :func:`evaluate` at the same points; computed anew if omitted.
     """
-    ready = cache.prepared
+    kernel, ready = cache.kernel, cache.prepared
+    if kept is not None and not ready.batch_shape:
+        return _backward(kernel, ready, kept, grad_mean.reshape(-1), grad_variance.reshape(-1)).view(X.shape)
     folded, lead = _folded(cache, X)
     if ready.batch_shape:
         means, variances = _fold(grad_mean, lead, -1), _fold(grad_variance, lead, -1)
     else:
         means, variances = grad_mean.reshape(-1), grad_variance.reshape(-1)
     if kept is not None:
-        gradient = _backward(cache.kernel, ready, kept, means, variances)
+        gradient = _backward(kernel, ready, kept, means, variances)
     else:
         parts = []
         for some in _steps(cache, folded.shape[-2]):
-            *_, anew = _forward(cache.kernel, ready, folded[..., some, :])
-            parts.append(_backward(cache.kernel, ready, anew, means[..., some], variances[..., some]))
+            *_, anew = _forward(kernel, ready, folded[..., some, :])
+            parts.append(_backward(kernel, ready, anew, means[..., some], variances[..., some]))
         gradient = torch.cat(parts, -2)
     if not ready.batch_shape:
         return gradient.reshape(X.shape)
