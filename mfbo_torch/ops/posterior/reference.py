@@ -169,6 +169,17 @@ def evaluate(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Kept | None]:
     return mean.view(shape), variance.view(shape), kept
 
 
+def whitened(cache: Cache, X: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of one process at ``m x d`` points, and :math:`(L^{-1} k)^\\top`, ``m x n``, into ``out``."""
+    means, variances = [], []
+    for some in _steps(cache, len(X)):
+        mean, variance, kept = _forward(cache.kernel, cache.prepared, X[some])
+        out[some] = torch.cat(kept.products, -1)
+        means.append(mean)
+        variances.append(variance)
+    return torch.cat(means), torch.cat(variances)
+
+
 def forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     """:func:`mean_variance` for a factor without a gradient, in bounded memory for any ``m``."""
     return evaluate(cache, X)[:2]

@@ -1,0 +1,61 @@
+r"""Selection of several points of a finite set.
+
+References:
+
+.. [Desautels2014gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
+    Process Bandit Optimization. Journal of Machine Learning Research 15, 2014.
+"""
+
+from __future__ import annotations
+
+import math
+
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.ops import _dispatch
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.greedy import reference
+
+__all__ = ["greedy"]
+
+
+def greedy(cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str = "auto") -> Tensor:
+    r"""Select ``q`` candidates one after another by hallucinated upper confidence bound.
+
+    Pick ``t`` maximises :math:`\mu(x) + w \sigma_t(x)`, where :math:`\sigma_t` is also conditioned on the
+    picks before, as if they had been observed with the noise of the process, and :math:`\mu` is not
+    [Desautels2014gpbucb]_ (Eq. 7). Points that are pending already belong into the cache
+    (:func:`mfbo_torch.ops.cache.extend`).
+
+    Args:
+        cache: The factor of one process.
+        X: ``m x d`` candidates.
+        width: Weight ``w`` of the deviation: :math:`\beta^{1/2}` of UCB.
+        q: How many, at least 1.
+        backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
+
+    Returns:
+        ``q`` indices on the device of ``X``, in the order of selection. Of equal candidates the first
+        is picked; one can be picked again. Needs ``(n + q) m`` numbers of memory.
+
+    Raises:
+        BotorchTensorDimensionError: ``X`` of another shape, or without candidates.
+        SettingError: ``q`` below 1 or a width that is negative or not finite.
+        UnsupportedError: A batch of processes, an unknown backend, or Triton where it cannot run.
+    """
+    chosen = _dispatch.choose(backend, X)
+    if cache.batch_shape:
+        raise UnsupportedError(f"cache of {tuple(cache.batch_shape)} processes: must be of one")
+    if X.dim() != 2 or X.shape[-1] != cache.inputs.shape[-1] or len(X) == 0:
+        wanted = f"m x {cache.inputs.shape[-1]}, m at least 1"
+        raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: must be {wanted}")
+    if q < 1:
+        raise SettingError("q", q, "a whole number from 1 on")
+    if not isinstance(width, Tensor) and not 0 <= width < math.inf:
+        raise SettingError("width", width, "a number from 0 on")
+    if chosen == "torch":
+        return reference.select(cache, X, width, q)
+    return _dispatch.kernels("greedy").select(cache, X, width, q)
