@@ -196,11 +196,11 @@ def test_values_by_the_dense_formula(triton_file, kind, dtype):
 @interpreted
 def test_every_path_and_kernel(triton_file, monkeypatch, kind, path, dtype):
     force(monkeypatch, triton_file, path)
-    assert_agrees(triton_file, factor(draw(131, 3, dtype=dtype), kind, noise=1e-2), draw(67, 3, seed=1, dtype=dtype))
+    assert_agrees(triton_file, factor(draw(131, 3, dtype=dtype), kind, noise=1e-2), draw(35, 3, seed=1, dtype=dtype))
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (2, 17, 2), (64, 16, 7), (65, 15, 30), (129, 129, 1)])
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (2, 17, 2), (64, 16, 7), (65, 15, 30), (129, 35, 1)])
 @interpreted
 def test_odd_sizes(triton_file, monkeypatch, n, m, d, path):
     force(monkeypatch, triton_file, path)
@@ -253,7 +253,7 @@ def test_processes_of_different_sizes(triton_file, monkeypatch, path):
         X = draw(3, 131, 2, dtype=dtype)
         X[1:, 100:] = 1e3
         cache = factor(X, "matern32", noise=1e-2, mask=mask.to(dtype))
-        assert_agrees(triton_file, cache, draw(4, 3, 9, 2, seed=1, dtype=dtype))
+        assert_agrees(triton_file, cache, draw(2, 3, 9, 2, seed=1, dtype=dtype))
         mean, variance = triton_file.forward(cache, draw(3, 9, 2, seed=1, dtype=dtype))
         assert torch.equal(mean[2], torch.full_like(mean[2], 0.4))
         assert torch.equal(variance[2], torch.full_like(variance[2], SCALE))

@@ -20,7 +20,7 @@ from torch import Tensor
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior.triton import FP_FUSION, SCRATCH, Factor, Problem, correlation, on_device
 
-BLOCK, ROWS, GATHER = 256, 16, 1024
+BLOCK, ROWS, GATHER = 256, 8, 1024
 """Candidates of one program, rows of ``V`` at a time, numbers at a time in the last stage."""
 
 
