@@ -317,17 +317,24 @@ class PerFidelityGP(Model, FantasizeMixin):
         """
         if X.shape[-1] != self.dim:
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
-        if hasattr(self, "input_transform"):
+        points = X
+        if "input_transform" in self._modules:
             self.eval()
-            X = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
+            points = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
         weights, offsets = self._weights()
-        points = X.reshape(-1, self.dim).unsqueeze(-3)
-        means, variances = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
-        mean, variance = torch.cat(means, -2), torch.cat(variances, -2)
+        mean, variance = self._residuals(points.reshape(1, -1, self.dim))
         mean = mean.mT @ weights.mT + offsets
         variance = variance.mT @ weights.square().mT
         shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
-        return mean.reshape(shape), variance.reshape(shape)
+        return mean.view(shape), variance.view(shape)
+
+    def _residuals(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Standardised mean and variance of every residual, ``... x M x m``, at ``1 x m x d`` points."""
+        parts = [mean_variance(cache, points) for cache in self.caches]
+        if len(parts) == 1:
+            return parts[0]
+        means, variances = zip(*parts, strict=True)
+        return torch.cat(means, -2), torch.cat(variances, -2)
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         if self._links is None:

@@ -1,0 +1,89 @@
+"""How long a call takes, side by side; what the machine can do; how much memory a call needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import torch
+
+FLUSH_BYTES = 2**28
+"""More than any L2 cache."""
+
+
+def seconds(call: Callable[[], Any], repeats: int, device: str, flush: torch.Tensor | None = None) -> float:
+    """Seconds a call of ``repeats`` in a row; on CUDA between events, with the L2 cache flushed before each."""
+    if device == "cpu":
+        started = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return (time.perf_counter() - started) / repeats
+    total = 0.0
+    for _ in range(repeats):
+        if flush is not None:
+            flush.zero_()
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        call()
+        after.record()
+        after.synchronize()
+        total += before.elapsed_time(after) / 1e3
+    return total / repeats
+
+
+def side_by_side(calls: list[Callable[[], Any]], device: str, rounds: int, span: float) -> list[list[float]]:
+    """Seconds of each call, in turn, ``rounds`` times. In its turn a call runs for about ``span`` seconds."""
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device) if device == "cuda" else None
+    repeats = []
+    for call in calls:
+        call()  # the first call compiles and loads
+        once = min(seconds(call, 1, device, flush) for _ in range(3))
+        repeats.append(min(max(int(span / once), 1), 1000))
+    found: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, count, row in zip(calls, repeats, found, strict=True):
+            row.append(seconds(call, count, device, flush))
+    return found
+
+
+def spread(row: list[float]) -> dict[str, float]:
+    """Median and the middle 80 %."""
+    tenths = quantiles(row, n=10, method="inclusive") if len(row) > 1 else [row[0]] * 9
+    return {"median": median(row), "q10": tenths[0], "q90": tenths[-1]}
+
+
+def ceilings(device: str, dtype: torch.dtype, size: int | None = None) -> dict[str, float]:
+    """Flops and bytes a second of a large matrix product and of a large copy, measured here."""
+    size = size or (8192 if device == "cuda" else 1500)
+    A = torch.rand(size, size, dtype=dtype, device=device)
+    source = torch.empty(size * size * 4, dtype=dtype, device=device).fill_(1.0)
+    target = torch.empty_like(source)
+    product = min(seconds(lambda: A @ A, 1, device) for _ in range(7))
+    copy = min(seconds(lambda: target.copy_(source), 1, device) for _ in range(7))
+    return {"flops": 2 * size**3 / product, "bytes": 2 * source.nbytes / copy}
+
+
+def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
+    """The most memory above what is in use already; ``None`` where the system does not tell."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    try:
+        before = _status("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")
+        call()
+        return max(_status("VmHWM") - before, 0)
+    except (OSError, StopIteration):
+        return None
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024
