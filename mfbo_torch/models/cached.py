@@ -206,10 +206,12 @@ class CachedGP(Model):
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> CachedGP:
         """The wrapped model's, wrapped again; arguments as there."""
+        self._current()  # GPyTorch conditions only a model that has been asked before
         return CachedGP(self._wrapped.condition_on_observations(X, Y, **kwargs))
 
     def fantasize(self, *args: Any, **kwargs: Any) -> Model:
         """The wrapped model's."""
+        self._current()
         return self._wrapped.fantasize(*args, **kwargs)
 
     def subset_output(self, idcs: list[int]) -> Model:

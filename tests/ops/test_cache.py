@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import math
+import pickle
 
 import dense
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
+from gaussian import NOISE, draw, factor
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from tolerances import TOLERANCES
 
 from mfbo_torch.ops.cache import Cache, extend, factorize
 from mfbo_torch.ops.kernels import CORRELATIONS, correlation, cross_correlation, describe
 from mfbo_torch.ops.posterior import mean_variance
-
-NOISE = 1e-3
-
-
-def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.double) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double).to(dtype)
-
-
-def factor(
-    X: torch.Tensor,
-    residuals: torch.Tensor | None = None,
-    kind: str = "rbf",
-    noise: float = NOISE,
-    mask: torch.Tensor | None = None,
-) -> Cache:
-    """The factor with lengthscales 0.3, 0.4, ..., output scales 1.7, 2.7, ... and constant 0.4."""
-    batch = X.shape[:-2]
-    one = X.new_ones(batch)
-    return factorize(
-        kind,
-        X,
-        X.sin().sum(-1) if residuals is None else residuals,
-        torch.full_like(X[..., 0], noise),
-        (0.3 + 0.1 * torch.arange(X.shape[-1], dtype=X.dtype)).expand(*batch, -1),
-        one.cumsum(-1) + 0.7 if batch else one * 1.7,
-        0.4 * one,
-        torch.ones_like(X[..., 0]) if mask is None else mask,
-    )
 
 
 @pytest.mark.parametrize("kind", CORRELATIONS)
@@ -236,3 +212,33 @@ def test_far_away_is_the_prior():
     _, variance = mean_variance(factor(draw(5, 2)), torch.full((1, 2), 1e6, dtype=torch.double))
     assert variance.item() == pytest.approx(1.7, rel=1e-14)
     assert math.isfinite(variance.item())
+
+
+def saved(cache: Cache) -> Cache:
+    file = io.BytesIO()
+    torch.save(cache, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda cache: pickle.loads(pickle.dumps(cache)), saved])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_factor_can_be_stored(copied, used):
+    cache, grid = extend(factor(draw(6, 2)), draw(2, 2, seed=1), torch.ones(2).double()), draw(9, 2, seed=2)
+    if used:
+        mean_variance(cache, grid)
+    for a, b in zip(mean_variance(copied(cache), grid), mean_variance(cache, grid), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_factor_can_be_moved():
+    cache, grid = factor(draw(6, 2)), draw(9, 2, seed=2)
+    exact = mean_variance(cache, grid)
+    single = cache.to(torch.float32)
+    assert {part.dtype for part in (single.inputs, single.inverse, single.noise)} == {torch.float32}
+    for a, b in zip(mean_variance(single, grid.float()), exact, strict=True):
+        assert a.dtype == torch.float32
+        assert torch.allclose(a.double(), b, rtol=0, atol=1.7 * TOLERANCES[torch.float32])
+    again = single.to("cpu", torch.float64)
+    assert again.inverse.dtype == torch.float64
+    assert torch.equal(cache.to("cpu").inverse, cache.inverse)

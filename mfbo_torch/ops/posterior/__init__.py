@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
@@ -33,8 +33,7 @@ def mean_variance(
     Args:
         cache: Factors of ``...`` processes.
         X: ``... x m x d`` points, broadcast against the processes. Differentiable once. Where the
-            factor itself has a gradient, as a fantasy's may, everything is differentiable as often
-            as torch can.
+            factor itself has a gradient, as a fantasy's may, so have all results.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
         floor: Variances below are raised to it, and have no gradient.
         keepdim: Keep the last axis of ``X``, with one entry.
@@ -43,7 +42,7 @@ def mean_variance(
         Two ``... x m`` tensors, or ``... x m x 1``; the variance is never negative.
 
     Raises:
-        UnsupportedError: An unknown backend, or Triton where it cannot run.
+        UnsupportedError: An unknown backend, Triton where it cannot run, or a second derivative.
         torch.OutOfMemoryError: Neither the points at once nor parts of them fit on the device.
     """
     chosen = _dispatch.choose(backend, X)
@@ -79,9 +78,12 @@ class _MeanVariance(torch.autograd.Function):
         return mean, variance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, None, None, None, None]:
         X, variance = ctx.saved_tensors
+        if torch.is_grad_enabled():  # only where a second derivative may follow
+            with torch.no_grad():
+                gradient, *rest = _MeanVariance.backward(ctx, grad_mean, grad_variance)
+            return _Once.apply(gradient, X, grad_mean, grad_variance), *rest
         if ctx.floor > 0:
             grad_variance = grad_variance * (variance > ctx.floor)
         if ctx.keepdim:
@@ -91,6 +93,18 @@ class _MeanVariance(torch.autograd.Function):
         else:
             gradient = _fused_backward(ctx.cache, X, grad_mean, grad_variance)
         return gradient, None, None, None, None
+
+
+class _Once(torch.autograd.Function):
+    """A gradient that cannot be differentiated itself, and says so when it is tried."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *causes: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise UnsupportedError("mean_variance: has a first derivative in X only, a second one was asked for")
 
 
 def _need(cache: Cache, X: Tensor) -> str:

@@ -89,7 +89,7 @@ def _forward(kernel: str, ready: Prepared, X: Tensor) -> tuple[Tensor, Tensor, K
         products.append(product)
     known = ready.alpha.shape[-1]
     values = value if known == value.shape[-1] else value.narrow(-1, 0, known)
-    if ready.batch_shape or known == 0:
+    if ready.batch_shape or not values.numel():
         mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
     else:
         mean = torch.addmv(ready.constant, values, ready.alpha)

@@ -1,0 +1,92 @@
+"""The benchmarks of the operations, at sizes that take no time."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from benchmarks.ops import run, timing
+from benchmarks.ops.cases import CASES, SWEEPS, TINY, Case
+from benchmarks.ops.operations import OPERATIONS, Pair, build
+from benchmarks.ops.plot import exponent
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)
+def test_every_operation_agrees_with_its_peer(case):
+    pair = build(case, "cpu")
+    assert pair.error() <= pair.limit
+    assert (pair.peer is not None) == case.peer
+
+
+def test_the_registry():
+    assert {case.operation for case in CASES} <= set(OPERATIONS) == {case.operation for case in TINY}
+    assert len({(case.name, case.devices) for case in CASES}) == len(CASES)
+    assert all(case.flops > 0 and case.bytes > 0 for case in [*CASES, *TINY, *SWEEPS["m"], *SWEEPS["n"]])
+    forward, both = Case("posterior", 10, 4, 2), Case("posterior gradient", 10, 4, 2)
+    assert (forward.flops, both.flops) == (400, 800)
+    assert forward.bytes == 8 * (55 + 20 + 4 * 4)
+
+
+def test_the_whole_run(tmp_path, capsys):
+    sweeps = {"m": [Case("posterior", 9, m, 2) for m in (4, 40)], "n": [Case("posterior", n, 9, 2) for n in (4, 16)]}
+    cases = [*TINY, Case("posterior", 5, 3, devices=("cuda",))]
+    arguments = ["--device", "cpu", "--rounds", "2", "--span", "0", "--ceiling", "32", "--results", str(tmp_path)]
+    threads = torch.get_num_threads()
+    assert run.main([*arguments, "--threads", str(threads)], cases, sweeps) == 0
+    (file,) = tmp_path.glob("*.json")
+    report = json.loads(file.read_text())
+    assert file.with_suffix(".png").stat().st_size > 1000
+    assert (report["torch"], report["threads"]) == (torch.__version__, threads)
+    assert {"machine", "botorch", "gpytorch", "python", "commit", "ceilings"} <= set(report)
+    *measured, elsewhere = report["rows"]
+    assert elsewhere["error"] == "unmeasured: needs cuda"
+    for row in measured:
+        assert row["ours"]["q10"] <= row["ours"]["median"] <= row["ours"]["q90"]
+        assert row["percent_of_product"] > 0
+        assert ("ratio" in row) == ("peer" in row)
+    printed = capsys.readouterr().out
+    assert all(case.name in printed for case in cases)
+    assert "time against m: ours ~ m^" in printed
+
+
+def test_only_some_cases(tmp_path):
+    arguments = ["--device", "cpu", "--only", "float32", "--rounds", "1", "--span", "0", "--ceiling", "16"]
+    assert run.main([*arguments, "--results", str(tmp_path)], TINY, {}) == 0
+    (file,) = tmp_path.iterdir()
+    assert [row["dtype"] for row in json.loads(file.read_text())["rows"]] == ["float32"]
+
+
+def test_no_time_without_a_passing_check(tmp_path, monkeypatch):
+    wrong = Pair(lambda: None, lambda: None, lambda: math.nan, 1.0)
+    monkeypatch.setattr(run, "build", lambda case, device: wrong)
+    arguments = ["--device", "cpu", "--ceiling", "16", "--results", str(tmp_path)]
+    assert run.main(arguments, TINY[:1], {}) == 1
+    (file,) = tmp_path.iterdir()
+    (row,) = json.loads(file.read_text())["rows"]
+    assert row["error"] == "differs by nan, at most 1e+00 is allowed"
+    assert "ours" not in row
+
+
+def test_out_of_memory_is_said(tmp_path, monkeypatch):
+    def full(case, device):
+        raise torch.OutOfMemoryError("needs 7 GiB")
+
+    monkeypatch.setattr(run, "build", full)
+    row = run.measure(TINY[0], "cpu", {}, 1, 0.0)
+    assert row["error"] == "out of memory: needs 7 GiB"
+    assert "out of memory" in run.line(row)
+
+
+def test_exponents():
+    sizes = [10, 20, 40, 80]
+    assert exponent(sizes, [1e-6 * s**1.5 for s in sizes]) == pytest.approx(1.5)
+
+
+def test_peak_memory_is_that_of_the_call():
+    peak = timing.peak_bytes(lambda: torch.ones(2**23, dtype=torch.double), "cpu")
+    assert peak is None or 2**25 < peak < 2**28
