@@ -26,7 +26,7 @@ class Prepared:
     Args:
         scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
         points: ``... x n x d``.
-        chain: ``... x 1 x d`` factors of the gradient in the points.
+        chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.
         blocks: ``... x e x w`` each, ``e`` the number of points it needs.
         alpha: ``... x k``, ``k`` the number of points that have a value.
         constant: ``... x 1`` prior mean.
@@ -73,7 +73,7 @@ def prepare(
     return Prepared(
         scale=spread((root / lengthscale).unsqueeze(-2), 2),
         points=spread(inputs * root, 2),
-        chain=spread((root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
+        chain=spread((-2 * root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
         blocks=tuple(spread(right[..., :e, s:e], 2) for s, e in pairwise(edges)),
         alpha=spread(scale[..., : alpha.shape[-1]] * alpha, 1),
         constant=spread(constant.unsqueeze(-1), 1),

@@ -59,12 +59,11 @@ def _evaluate(
     cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool
 ) -> tuple[Tensor, Tensor, reference.Kept | None]:
     if backend == "torch":
-        mean, variance, kept = reference.evaluate(cache, X)
-    else:
-        (mean, variance), kept = _fused_forward(cache, X), None
+        return reference.evaluate(cache, X, floor, keepdim)
+    mean, variance = _fused_forward(cache, X)
     if floor > 0:
         variance.clamp_min_(floor)
-    return (mean.unsqueeze(-1), variance.unsqueeze(-1), kept) if keepdim else (mean, variance, kept)
+    return (mean.unsqueeze(-1), variance.unsqueeze(-1), None) if keepdim else (mean, variance, None)
 
 
 class _MeanVariance(torch.autograd.Function):
@@ -84,12 +83,12 @@ class _MeanVariance(torch.autograd.Function):
             with torch.no_grad():
                 gradient, *rest = _MeanVariance.backward(ctx, grad_mean, grad_variance)
             return _Once.apply(gradient, X, grad_mean, grad_variance), *rest
-        if ctx.floor > 0:
+        if ctx.backend != "torch" and ctx.floor > 0:
             grad_variance = grad_variance * (variance > ctx.floor)
         if ctx.keepdim:
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
         if ctx.backend == "torch":
-            gradient = reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)
+            gradient = reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
         else:
             gradient = _fused_backward(ctx.cache, X, grad_mean, grad_variance)
         return gradient, None, None, None, None

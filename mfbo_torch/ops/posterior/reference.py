@@ -69,7 +69,7 @@ class Kept(NamedTuple):
         scaled: ``B x m x d`` points in the scale of the prepared ones.
         fall: ``B x m x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
         products: ``B x m x w`` each: the correlations times the prepared blocks.
-        variance: ``B x m`` before it is kept from being negative.
+        variance: ``B x m`` before it is raised to the floor.
     """
 
     scaled: Tensor
@@ -78,7 +78,7 @@ class Kept(NamedTuple):
     variance: Tensor
 
 
-def _forward(kernel: str, ready: Prepared, X: Tensor) -> tuple[Tensor, Tensor, Kept]:
+def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tuple[Tensor, Tensor, Kept]:
     scaled = X * ready.scale
     value, fall = with_fall(kernel, torch.cdist(scaled, ready.points, compute_mode=EXACT))
     variance, products = ready.prior, []
@@ -93,20 +93,22 @@ def _forward(kernel: str, ready: Prepared, X: Tensor) -> tuple[Tensor, Tensor, K
         mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
     else:
         mean = torch.addmv(ready.constant, values, ready.alpha)
-    return mean, variance.clamp_min(0.0), Kept(scaled, fall, products, variance)
+    return mean, variance.clamp_min(floor), Kept(scaled, fall, products, variance)
 
 
-def _backward(kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+def _backward(
+    kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_variance: Tensor, floor: float
+) -> Tensor:
     r"""Gradient in ``B x m x d`` points: with :math:`V = L^{-1} k`,
-    :math:`\partial k = \bar\mu \alpha - 2 \bar\sigma^2 L^{-\top} V`."""
-    outer = (grad_variance * (kept.variance >= 0)).mul_(-2).unsqueeze(-1)
+    :math:`\partial k = -2 (\bar\sigma^2 L^{-\top} V - \bar\mu \alpha / 2)`; the -2 is in ``chain``."""
+    outer = (grad_variance * (kept.variance >= floor)).unsqueeze(-1)
     *products, last = kept.products
     weights = torch.matmul(last * outer, ready.blocks[-1].mT)
     for block, product in zip(ready.blocks, products, strict=False):
         weights.narrow(-1, 0, block.shape[-2]).add_(torch.matmul(product * outer, block.mT))
     known = ready.alpha.shape[-1]
     of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
-    of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2))
+    of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2), value=-0.5)
     weights *= kept.fall
     if kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
         with torch.enable_grad():
@@ -114,8 +116,8 @@ def _backward(kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_
             distance = torch.cdist(scaled, ready.points, compute_mode=EXACT)
         (gradient,) = torch.autograd.grad(distance, scaled, weights)
         return gradient * -ready.chain
-    gradient = torch.matmul(weights, ready.points) - kept.scaled * weights.sum(-1, keepdim=True)
-    return gradient * ready.chain
+    gradient = torch.matmul(weights, ready.points)
+    return gradient.addcmul_(kept.scaled, weights.sum(-1, keepdim=True), value=-1).mul_(ready.chain)
 
 
 def _folded(cache: Cache, X: Tensor) -> tuple[Tensor, torch.Size]:
@@ -149,23 +151,28 @@ def _steps(cache: Cache, m: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 
 
-def evaluate(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Kept | None]:
-    """:func:`forward`, and what :func:`backward` can use again where that is little enough to be kept."""
+def evaluate(
+    cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False
+) -> tuple[Tensor, Tensor, Kept | None]:
+    """:func:`forward` with variances of at least ``floor``, and what :func:`backward` can use again where that is
+    little enough to be kept; with the last axis of ``X`` if ``keepdim``."""
     ready = cache.prepared
-    if ready.batch_shape:
+    batch = ready.batch_shape
+    if batch:
         folded, lead = _folded(cache, X)
     else:
-        folded = X if X.dim() == 2 else X.reshape(X.shape[:-1].numel(), X.shape[-1])
+        folded = X.flatten(0, -2)
     m = folded.shape[-2]
     kept = None
     if m * ready.row <= CHUNK_BYTES:
-        mean, variance, kept = _forward(cache.kernel, ready, folded)
+        mean, variance, kept = _forward(cache.kernel, ready, folded, floor)
     else:
-        parts = [_forward(cache.kernel, ready, folded[..., some, :])[:2] for some in _steps(cache, m)]
+        parts = [_forward(cache.kernel, ready, folded[..., some, :], floor)[:2] for some in _steps(cache, m)]
         mean, variance = (torch.cat(column, -1) for column in zip(*parts, strict=True))
-    if ready.batch_shape:
-        return _unfold(mean, lead, X.shape[-2], -1), _unfold(variance, lead, X.shape[-2], -1), kept
-    shape = X.shape[:-1]
+    if batch:
+        mean, variance = _unfold(mean, lead, X.shape[-2], -1), _unfold(variance, lead, X.shape[-2], -1)
+        return (mean.unsqueeze(-1), variance.unsqueeze(-1), kept) if keepdim else (mean, variance, kept)
+    shape = (*X.shape[:-1], 1) if keepdim else X.shape[:-1]
     return mean.view(shape), variance.view(shape), kept
 
 
@@ -185,32 +192,40 @@ def forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     return evaluate(cache, X)[:2]
 
 
-def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Kept | None = None) -> Tensor:
+def backward(
+    cache: Cache,
+    X: Tensor,
+    grad_mean: Tensor,
+    grad_variance: Tensor,
+    kept: Kept | None = None,
+    floor: float = 0.0,
+) -> Tensor:
     r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.
 
     Args:
         cache: Factors of ``...`` processes.
         X: ``... x m x d`` points, as in :func:`forward`.
         grad_mean: ``... x m`` weights of the means.
-        grad_variance: ``... x m`` weights of the variances. Where a variance was kept from being
-            negative it has no gradient.
+        grad_variance: ``... x m`` weights of the variances. Where a variance was
+            less than ``floor`` it has no gradient.
         kept: From :func:`evaluate` at the same points; computed anew if omitted.
+        floor: Least variance.
     """
     kernel, ready = cache.kernel, cache.prepared
     if kept is not None and not ready.batch_shape:
-        return _backward(kernel, ready, kept, grad_mean.reshape(-1), grad_variance.reshape(-1)).view(X.shape)
+        return _backward(kernel, ready, kept, grad_mean.reshape(-1), grad_variance.reshape(-1), floor).view(X.shape)
     folded, lead = _folded(cache, X)
     if ready.batch_shape:
         means, variances = _fold(grad_mean, lead, -1), _fold(grad_variance, lead, -1)
     else:
         means, variances = grad_mean.reshape(-1), grad_variance.reshape(-1)
     if kept is not None:
-        gradient = _backward(kernel, ready, kept, means, variances)
+        gradient = _backward(kernel, ready, kept, means, variances, floor)
     else:
         parts = []
         for some in _steps(cache, folded.shape[-2]):
             *_, anew = _forward(kernel, ready, folded[..., some, :])
-            parts.append(_backward(kernel, ready, anew, means[..., some], variances[..., some]))
+            parts.append(_backward(kernel, ready, anew, means[..., some], variances[..., some], floor))
         gradient = torch.cat(parts, -2)
     if not ready.batch_shape:
         return gradient.reshape(X.shape)
