@@ -41,7 +41,7 @@ KERNELS = {
     posterior: ("covariance_kernel", "product_kernel", "finish_kernel", "gradient_kernel"),
     greedy: ("step_kernel", "pick_kernel"),
 }
-OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion")
+OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion")
 DIM = 6
 
 

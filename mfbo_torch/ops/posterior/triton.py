@@ -245,16 +245,22 @@ def finish_kernel(
 
 
 @triton.jit
-def sensitivity(
-    w, by_mean, by_variance, scale, x, x_point, x_dim, rows, num_rows, z, z_point, z_dim, columns, num_columns,
-    mask, alpha, num_weights, KERNEL: tl.constexpr, DIM: tl.constexpr,
+def pull_back(
+    w, by_mean, by_variance, scale, out,
+    x, x_point, x_dim, rows, num_rows, z, z_point, z_dim, columns, num_columns,
+    mask, alpha, num_weights, lengthscale, KERNEL: tl.constexpr, DIM: tl.constexpr,
 ):  # fmt: skip
-    """Gradient in half the square of the distance, a tile of it; ``by_variance`` carries its factor -2."""
+    """The part of some cached points in the gradient; ``by_variance`` carries its factor -2."""
     weights = tl.load(alpha + columns, mask=columns < num_weights, other=0.0)
     tile = by_mean[:, None] * weights[None, :] + by_variance[:, None] * w
     tile *= (scale * tl.load(mask + columns, mask=columns < num_columns, other=0.0))[None, :]
     square = squared_distances(x, x_point, x_dim, rows, num_rows, z, z_point, z_dim, columns, num_columns, DIM)
-    return times_slope(tile, square, KERNEL)
+    tile = times_slope(tile, square, KERNEL)
+    for k in range(DIM):
+        a = tl.load(x + rows * x_point + k * x_dim, mask=rows < num_rows, other=0.0)
+        b = tl.load(z + columns * z_point + k * z_dim, mask=columns < num_columns, other=0.0)
+        total = tl.sum(tile * (a[:, None] - b[None, :]), 1) / tl.load(lengthscale + k)
+        tl.store(out + rows * DIM + k, total, mask=rows < num_rows)
 
 
 @triton.jit
@@ -269,7 +275,7 @@ def gradient_kernel(
 
     :math:`w = L^{-\top} v` for these columns, then
     :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x`. ``V`` is
-    ``B x padded_points x width``, ``gradients`` is ``blocks x B x num_points x DIM``.
+    ``B x padded_points x width``, ``gradients`` is ``2 blocks x B x num_points x DIM``.
     """
     process = tl.program_id(1).to(tl.int64)
     processes = tl.num_programs(1)
@@ -304,24 +310,20 @@ def gradient_kernel(
     by_variance = tl.load(grad_variance + process * num_points + rows, mask=inside, other=0.0)
     by_variance = tl.where(scale - explained < 0.0, 0.0, -2.0 * by_variance)
     # by halves, the even columns and the odd ones, which fits into the registers
-    left, right = tl.split(tl.reshape(w, [POINTS, ROWS // 2, 2]))
+    even, odd = tl.split(tl.reshape(w, [POINTS, ROWS // 2, 2]))
     evens = block * ROWS + 2 * tl.arange(0, ROWS // 2)
-    odds = evens + 1
-    left = sensitivity(
-        left, by_mean, by_variance, scale, x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, evens,
-        num_inputs, mask, alpha, num_weights, KERNEL, DIM,
+    out = gradients + (2 * block * processes + process) * num_points * DIM
+    pull_back(
+        even, by_mean, by_variance, scale, out,
+        x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, evens, num_inputs,
+        mask, alpha, num_weights, lengthscale, KERNEL, DIM,
     )  # fmt: skip
-    right = sensitivity(
-        right, by_mean, by_variance, scale, x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, odds,
-        num_inputs, mask, alpha, num_weights, KERNEL, DIM,
+    out += processes * num_points * DIM
+    pull_back(
+        odd, by_mean, by_variance, scale, out,
+        x, x_point, x_dim, rows, num_points, inputs, z_point, z_dim, evens + 1, num_inputs,
+        mask, alpha, num_weights, lengthscale, KERNEL, DIM,
     )  # fmt: skip
-    gradients += ((block * processes + process) * num_points + rows) * DIM
-    for k in range(DIM):
-        a = tl.load(x + rows * x_point + k * x_dim, mask=inside, other=0.0)[:, None]
-        even = tl.load(inputs + evens * z_point + k * z_dim, mask=evens < num_inputs, other=0.0)[None, :]
-        odd = tl.load(inputs + odds * z_point + k * z_dim, mask=odds < num_inputs, other=0.0)[None, :]
-        total = tl.sum(left * (a - even) + right * (a - odd), 1) / tl.load(lengthscale + k)
-        tl.store(gradients + k, total, mask=inside)
 
 
 # Launchers.
@@ -339,7 +341,14 @@ class Tiles:
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"num_warps": self.num_warps, "num_stages": self.num_stages, "enable_fp_fusion": FP_FUSION}
+        """How to compile. All registers may be used: left alone the assembler spills for occupancy."""
+        threads = 32 * self.num_warps
+        return {
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "maxnreg": min(255, 2**16 // threads),
+            "enable_fp_fusion": FP_FUSION,
+        }
 
 
 TILES = {
@@ -347,7 +356,7 @@ TILES = {
     ("few", torch.float64): Tiles(16, 64, 32, 4, 2),
     ("few", torch.float32): Tiles(16, 64, 32, 4, 2),
     ("recomputed", torch.float64): Tiles(64, 128, 16, 8, 3),
-    ("recomputed", torch.float32): Tiles(64, 128, 32, 8, 3),
+    ("recomputed", torch.float32): Tiles(64, 64, 16, 4, 3),
     # in float64 the accumulator takes half the registers of a multiprocessor
     ("stored", torch.float64): Tiles(128, 128, 16, 8, 3),
     ("stored", torch.float32): Tiles(128, 128, 16, 8, 3),
@@ -439,6 +448,8 @@ class Problem:
         self.path = path(self.processes * num_points, self.num_inputs)
         self.tiles = TILES[self.path, self.dtype]
         self.blocks = triton.cdiv(self.num_inputs, self.tiles.rows)
+        self.gradient_tiles = self.tiles if self.path == "few" else TILES["gradient", self.dtype]
+        self.parts = triton.cdiv(self.num_inputs, self.gradient_tiles.rows)
         self.width = self.blocks * self.tiles.rows
         self.inverse = self.cache.inverse
         if self.path == "stored" and self.width > self.num_inputs:
@@ -450,7 +461,7 @@ class Problem:
     def chunks(self, keep: bool) -> Iterator[slice]:
         """Slices of the points whose scratch fits; ``keep`` counts ``v`` and the gradients too."""
         entries = self.dim + 2 * self.blocks + self.width * ((self.path == "stored") + keep)
-        entries += self.blocks * self.dim * keep
+        entries += 2 * self.parts * self.dim * keep
         fitting = self.scratch // (entries * self.processes * self.inverse.element_size())
         block = self.tiles.points
         size = max(block, fitting // block * block)
@@ -512,19 +523,18 @@ class Problem:
         cache, n = self.cache, self.num_inputs
         B, m, d = points.shape
         padded = triton.cdiv(m, self.tiles.points) * self.tiles.points
-        tiles = self.tiles if self.path == "few" else TILES["gradient", self.dtype]
+        tiles = self.gradient_tiles
         V = self.new(B, padded, self.width)
         product = self.product(points, V, (padded * self.width, self.width, 1, padded, self.width))
-        blocks = triton.cdiv(n, tiles.rows)
-        gradients = self.new(blocks, B, m, d)
-        gradient_kernel[(blocks * (padded // tiles.points), B)](
+        gradients = self.new(2 * self.parts, B, m, d)
+        gradient_kernel[(self.parts * (padded // tiles.points), B)](
             product.scaled, cache.inputs, cache.mask, cache.alpha, cache.lengthscale, cache.outputscale,
             cache.inverse, V, product.squares, grad_mean.contiguous(), grad_variance.contiguous(), gradients,
             self.blocks, m, n, cache.alpha.shape[-1], padded, self.width, 1, m, d, 1,
             KERNEL=cache.kernel, DIM=d, RAGGED=B > 1,
             POINTS=tiles.points, ROWS=tiles.rows, COLUMNS=tiles.columns, **tiles.options,
         )  # fmt: skip
-        return gradients[0] if blocks == 1 else gradients.sum(0)
+        return gradients.sum(0)
 
 
 @torch.no_grad()
