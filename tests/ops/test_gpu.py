@@ -1,0 +1,159 @@
+"""The operations on a CUDA device, against the torch reference in float64 on the CPU or the same device."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tolerances import TOLERANCES
+from torch import Tensor
+
+from mfbo_torch.ops.cache import Cache, extend, factorize
+from mfbo_torch.ops.greedy import greedy
+from mfbo_torch.ops.kernels import CORRELATIONS
+from mfbo_torch.ops.posterior import mean_variance, reference
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+DTYPES = tuple(TOLERANCES)
+SCALE = 1.7
+DIM = 6
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.double) -> Tensor:
+    values = torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+    return values.to("cuda", dtype)
+
+
+def factor(X: Tensor, kind: str = "matern52", noise: float = 1e-2, mask: Tensor | None = None) -> Cache:
+    batch, d = X.shape[:-2], X.shape[-1]
+    one = X.new_ones(batch)
+    return factorize(
+        kind,
+        X,
+        X.sin().sum(-1),
+        torch.full_like(X[..., 0], noise),
+        (0.6 + 0.1 * torch.arange(d, dtype=X.dtype, device=X.device)).expand(*batch, d),
+        SCALE * one,
+        0.4 * one,
+        torch.ones_like(X[..., 0]) if mask is None else mask,
+    )
+
+
+@pytest.fixture(autouse=True)
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the kernels do not write is NaN."""
+    empty = torch.empty
+
+    def filled(*shape, **options) -> Tensor:
+        values = empty(*shape, **options)
+        return values.fill_(math.nan) if values.is_floating_point() else values
+
+    monkeypatch.setattr(torch, "empty", filled)
+
+
+def assert_agrees(cache: Cache, X: Tensor) -> None:
+    """Value and gradient are the reference's in float64."""
+    points = X.double().clone().requires_grad_()
+    expected = reference.mean_variance(cache.to(torch.double), points)
+    weights = [draw(*expected[0].shape, seed=seed) - 0.5 for seed in (5, 6)]
+    (expected_gradient,) = torch.autograd.grad(expected, points, weights)
+    ours = X.clone().requires_grad_()
+    mean, variance = mean_variance(cache, ours, backend="triton")
+    (gradient,) = torch.autograd.grad((mean, variance), ours, [w.to(X.dtype) for w in weights])
+    assert mean.dtype == variance.dtype == gradient.dtype == X.dtype
+    atol = TOLERANCES[X.dtype]
+    assert (mean - expected[0]).abs().max() <= atol * max(expected[0].abs().max().item(), SCALE**0.5)
+    assert (variance - expected[1]).abs().max() <= atol * SCALE
+    assert (variance >= 0).all()
+    assert (gradient - expected_gradient).abs().max() <= atol * max(expected_gradient.abs().max().item(), 1.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", CORRELATIONS)
+@pytest.mark.parametrize(
+    ("n", "m"),
+    [(1, 1), (20, 3), (100, 64), (401, 67), (250, 5003), (256, 4096), (333, 5003), (1024, 4096), (1500, 2049)],
+)
+def test_agrees_with_the_reference(n, m, kind, dtype):
+    """Few points, covariances recomputed, covariances stored; sizes even and odd."""
+    assert_agrees(factor(draw(n, DIM, dtype=dtype), kind), draw(m, DIM, seed=1, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("d", [1, 2, 17, 30])
+def test_dimensions(d, dtype):
+    assert_agrees(factor(draw(300, d, dtype=dtype)), draw(33, d, seed=1, dtype=dtype))
+    assert_agrees(factor(draw(300, d, dtype=dtype)), draw(1500, d, seed=1, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("m", [7, 3001])
+def test_processes_of_different_sizes(m, dtype):
+    counts = (700, 300, 129, 0)
+    mask = torch.stack([(torch.arange(700) < count).to("cuda", dtype) for count in counts])
+    cache = factor(draw(4, 700, DIM, dtype=dtype), mask=mask)
+    assert_agrees(cache, draw(1, m, DIM, seed=1, dtype=dtype))
+    pending = torch.tensor([[1, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1]]).to("cuda", dtype)
+    assert_agrees(extend(cache, draw(1, 3, DIM, seed=3, dtype=dtype), pending), draw(4, m, DIM, seed=1, dtype=dtype))
+
+
+@pytest.mark.parametrize("m", [9, 1200])
+@pytest.mark.parametrize("kind", CORRELATIONS)
+def test_near_duplicates(kind, m):
+    X = draw(400, DIM)
+    X[200:] = X[:200] + 1e-9
+    cache = factor(X, kind, noise=1e-6)
+    points = torch.cat([draw(m, DIM, seed=1), X[:7] + 1e-7])
+    exact, _ = reference.mean_variance(cache, points)
+    mean, variance = mean_variance(cache, points, backend="triton")
+    assert (mean - exact).abs().max() <= 1e-9 * exact.abs().max()
+    assert (variance >= 0).all()
+    assert (variance - reference.mean_variance(cache, points)[1]).abs().max() <= 1e-9 * SCALE
+
+
+def test_auto_follows_the_device():
+    cache, X = factor(draw(50, DIM)), draw(11, DIM, seed=1)
+    for a, b in zip(mean_variance(cache, X), mean_variance(cache, X, backend="triton"), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_memory_is_bounded_for_many_points():
+    """Two million points at 512: all covariances at once would take 8 GB."""
+    cache, X = factor(draw(512, DIM)), draw(2_000_000, DIM, seed=1)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    mean, variance = mean_variance(cache, X)
+    assert torch.cuda.max_memory_allocated() - before < 1.5 * 2**30
+    some = torch.randint(len(X), (1000,), generator=torch.Generator().manual_seed(0)).cuda()
+    expected = reference.mean_variance(cache, X[some])
+    assert (mean[some] - expected[0]).abs().max() <= 1e-9 * expected[0].abs().max()
+    assert (variance[some] - expected[1]).abs().max() <= 1e-9 * SCALE
+
+
+@pytest.mark.parametrize("kind", CORRELATIONS)
+@pytest.mark.parametrize(("n", "m"), [(0, 100), (30, 1), (200, 10_000), (501, 33_333)])
+def test_greedy_picks(n, m, kind):
+    cache, X = factor(draw(n, DIM), kind), draw(m, DIM, seed=1)
+    assert torch.equal(greedy(cache, X, 3.0, 12, backend="triton"), greedy(cache, X, 3.0, 12, backend="torch"))
+
+
+def test_greedy_ties_go_to_the_first():
+    X = draw(700, DIM, seed=1).repeat(40, 1)
+    picks = greedy(factor(draw(100, DIM)), X, 3.0, 10)
+    assert (picks < 700).all()
+
+
+def test_greedy_does_not_wait_for_the_device():
+    """Between picks nothing comes back to the host."""
+    cache, X = factor(draw(100, DIM)), draw(5000, DIM, seed=1)
+    greedy(cache, X, 3.0, 3)  # compiles
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        greedy(cache, X, 3.0, 20)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
