@@ -95,10 +95,8 @@ def record(function: Any, name: str, found: dict[Launch, None]) -> Any:
 
 def factor(kind: str, n: int, dtype: torch.dtype, processes: int) -> Cache:
     X = torch.rand(processes, n, DIM, dtype=dtype)
-    one = X.new_ones(processes)
-    return factorize(
-        kind, X, X[..., 0], 0.1 + 0 * X[..., 0], 1 + 0 * X[:, 0], one, one, one.unsqueeze(-1) + 0 * X[..., 0]
-    )
+    one, ones = X.new_ones(processes), X.new_ones(processes, n)
+    return factorize(kind, X, ones, 0.1 * ones, X.new_ones(processes, DIM), one, one, ones)
 
 
 @cache
@@ -120,7 +118,7 @@ def launches(kind: str, dtype: torch.dtype) -> tuple[Launch, ...]:
                 posterior.backward(factor(kind, n + 1, dtype, 2), X, X[..., 0], X[..., 0])
         for m in (16, 256):
             posterior.forward(factor(kind, 48, dtype, 1), torch.rand(m, DIM, dtype=dtype))
-        greedy.select(factor(kind, 48, dtype, 1), torch.rand(256, DIM, dtype=dtype), 2.0, 2)
+        greedy.select(factor(kind, 48 * (kind == "rbf"), dtype, 1), torch.rand(256, DIM, dtype=dtype), 2.0, 2)
     return tuple(found)
 
 
@@ -138,6 +136,7 @@ class Compiled:
     metadata: Any
 
 
+@cache
 def compiled(launch: Launch, arch: int) -> Compiled:
     source = ASTSource(
         fn=launch.function,

@@ -115,7 +115,8 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
     n = problem.num_inputs
     V, mean, variance = problem.new(n + q - 1, m), problem.new(m), problem.new(m)
     scaled = problem.new(d, m)
-    width = torch.as_tensor(width, dtype=problem.dtype, device=points.device).reshape(1)
+    # a copied number would wait for the device
+    width = width.to(mean).reshape(1) if isinstance(width, Tensor) else torch.full_like(mean[:1], width)
     blocks = triton.cdiv(m, BLOCK)
     best, where = problem.new(blocks), torch.empty(blocks, dtype=torch.int32, device=points.device)
     picked = problem.new(d), problem.new(n + q - 1), problem.new(1)
@@ -128,7 +129,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
         for pick in range(q):
             step_kernel[(blocks,)](
                 scaled, V, mean, variance, width, cache.outputscale, cache.noise, *picked, best, where,
-                m, n + pick - 1, FIRST=pick == 0, KERNEL=cache.kernel, DIM=d, BLOCK=BLOCK, ROWS=ROWS,
+                m, n + pick - 1, FIRST=pick == 0, KERNEL=cache.kernel if pick else None, DIM=d, BLOCK=BLOCK, ROWS=ROWS,
                 num_warps=4, num_stages=3, enable_fp_fusion=FP_FUSION,
             )  # fmt: skip
             pick_kernel[(1,)](
