@@ -34,16 +34,24 @@ def seconds(call: Callable[[], Any], repeats: int, device: str, flush: torch.Ten
     return total / repeats
 
 
+PATIENCE = 10.0
+"""Seconds a case may take about, once there are :data:`FEWEST` rounds."""
+FEWEST = 3
+
+
 def side_by_side(calls: list[Callable[[], Any]], device: str, rounds: int, span: float) -> list[list[float]]:
-    """Seconds of each call, in turn, ``rounds`` times. In its turn a call runs for about ``span`` seconds."""
+    """Seconds of each call, in turn, ``rounds`` times or as often as there is patience for. In its turn a call runs
+    for about ``span`` seconds."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device) if device == "cuda" else None
-    repeats = []
+    repeats, total = [], 0.0
     for call in calls:
         call()  # the first call compiles and loads
-        once = min(seconds(call, 1, device, flush) for _ in range(3))
+        once = seconds(call, 1, device, flush)
+        once = min(once, *(seconds(call, 1, device, flush) for _ in range(5))) if once < 0.1 else once
         repeats.append(min(max(int(span / once), 1), 1000))
+        total += once * repeats[-1]
     found: list[list[float]] = [[] for _ in calls]
-    for _ in range(rounds):
+    for _ in range(min(rounds, max(int(PATIENCE / total), FEWEST))):
         for call, count, row in zip(calls, repeats, found, strict=True):
             row.append(seconds(call, count, device, flush))
     return found

@@ -105,7 +105,11 @@ def _backward(
     *products, last = kept.products
     weights = torch.matmul(last * outer, ready.blocks[-1].mT)
     for block, product in zip(ready.blocks, products, strict=False):
-        weights.narrow(-1, 0, block.shape[-2]).add_(torch.matmul(product * outer, block.mT))
+        reached = weights.narrow(-1, 0, block.shape[-2])
+        if ready.batch_shape:
+            reached += torch.matmul(product * outer, block.mT)
+        else:
+            reached.addmm_(product * outer, block.mT)
     known = ready.alpha.shape[-1]
     of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
     of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha.unsqueeze(-2), value=-0.5)
@@ -151,9 +155,7 @@ def _steps(cache: Cache, m: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 
 
-def evaluate(
-    cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False
-) -> tuple[Tensor, Tensor, Kept | None]:
+def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False) -> tuple[Tensor, Tensor, Kept | None]:
     """:func:`forward` with variances of at least ``floor``, and what :func:`backward` can use again where that is
     little enough to be kept; with the last axis of ``X`` if ``keepdim``."""
     ready = cache.prepared
