@@ -66,8 +66,7 @@ def line(row: dict[str, Any]) -> str:
     text = f"{row['case']:46s} {1e6 * ours['median']:10.1f} {1e6 * ours['q10']:9.1f}-{1e6 * ours['q90']:<9.1f}"
     text += f"{1e6 * peer['median']:10.1f} {row['ratio']:6.1f}" if peer else f"{'-':>10s} {'-':>6s}"
     text += f" {row.get('bar', float('nan')):5.1f} {row['percent_of_product']:6.1f} {row['percent_of_copy']:6.1f}"
-    peak = row["peak_bytes"]
-    return text + (f" {peak / 2**20:9.1f}" if peak is not None else f" {'?':>9s}")
+    return text + f" {row['peak_bytes'] / 2**20:9.2f}"
 
 
 HEADER = (

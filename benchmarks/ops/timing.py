@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+from itertools import accumulate
 from statistics import median, quantiles
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 FLUSH_BYTES = 2**28
 """More than any L2 cache."""
@@ -74,8 +75,8 @@ def ceilings(device: str, dtype: torch.dtype, size: int | None = None) -> dict[s
     return {"flops": 2 * size**3 / product, "bytes": 2 * source.nbytes / copy}
 
 
-def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
-    """The most memory above what is in use already; ``None`` where the system does not tell."""
+def peak_bytes(call: Callable[[], Any], device: str) -> int:
+    """The most bytes of tensors that were alive at once during a call, above those that were before."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -83,15 +84,8 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
-    try:
-        before = _status("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
-        return max(_status("VmHWM") - before, 0)
-    except (OSError, StopIteration):
-        return None
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
+    return max(sizes, default=0)
