@@ -225,8 +225,7 @@ def test_optimizer(zeta, out):
 
 @pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
 def test_mixed_and_discrete_optimizers(out):
-    model = dense.hand_made((8, 5), link="independent")
-    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, [0.2, 0.0], pending_of(2) if out else None)
+    acquisition = MultiFidelityUpperConfidenceBound(dense.hand_made((8, 5)), BETA, None, pending_of(2) if out else None)
     before, grid = acquisition.X_pending, dense.points(1, 40)[:, :-1]
     values = acquisition(grid.unsqueeze(-2))
     chosen, best = optimize_acqf_discrete(acquisition, 2, grid)
