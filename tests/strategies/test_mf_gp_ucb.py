@@ -272,12 +272,12 @@ def test_initial_design_takes_at_most_half(link, capital):
 
 @pytest.mark.parametrize("link", LINKS)
 def test_finds_the_optimum(link):
-    """A quadratic with a biased cheap fidelity, for the cost of 30 cheap queries beyond the design."""
+    """A quadratic with a biased cheap fidelity, for the cost of 60 cheap queries beyond the design."""
     space = box(2)
     asks = strategy(link, space)
     start = designed(asks)
     history = start
-    while history.spent < start.spent + 30:
+    while history.spent < start.spent + 60:
         history = loop(asks, toy(space), 1, history)
     best = asks.recommend(history)
     assert best.query.x == pytest.approx((0.3, 0.3), abs=0.1)
