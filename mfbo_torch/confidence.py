@@ -36,9 +36,9 @@ def mf_gp_ucb_beta(
         raise SettingError("t", t, "a whole number from 1 on")
     if not 0 < delta < 1:
         raise SettingError("delta", delta, "between 0 and 1")
-    cover = b * r * dim * math.log(6 * num_fidelities * a * dim / delta)
+    cover = b * r * dim * max(0.0, math.log(6 * num_fidelities * a * dim / delta))
     return (
         2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
         + 4 * dim * math.log(t)
-        + max(0.0, 2 * dim * math.log(cover))
+        + (2 * dim * math.log(cover) if cover > 1 else 0.0)
     )

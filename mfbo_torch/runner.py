@@ -69,7 +69,7 @@ def run(
         The history.
 
     Raises:
-        SettingError: A setting cannot work, such as a capital below the cheapest query.
+        SettingError: A setting cannot work, such as a capital below the cost of one query at the target.
         BrokenExecutor: The executor lost its workers (one was killed, say). The queries in
             flight are recorded as failed, since the one to blame cannot be told from the
             others and would break the next run too.

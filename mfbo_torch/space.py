@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,6 +82,10 @@ class Space:
             raise SettingError("costs", list(self.costs), "one positive number a fidelity")
         if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
             raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the cached tensors, which need not travel to other processes."""
+        return type(self), (self.parameters, self.costs, self.measured)
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:

@@ -20,7 +20,7 @@ Point = tuple[Sequence[float], int]
 """A design and its fidelity."""
 
 
-def kernel(kind: str, a: Sequence[float], b: Sequence[float], lengthscale: Sequence[float], outputscale: float) -> float:
+def kernel(kind: str, a: Sequence, b: Sequence, lengthscale: Sequence[float], outputscale: float) -> float:
     """Covariance of two points, by formula."""
     r = math.sqrt(sum(((p - q) / length) ** 2 for p, q, length in zip(a, b, lengthscale, strict=True)))
     match kind:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from mfbo_torch.errors import SettingError
-
-
-def failing(value: float) -> None:
-    raise SettingError("beta", value, "a number from 0 on")
 
 
 @pytest.mark.parametrize("value", [-1.5, "wide", None, [1, 2], float("nan")], ids=str)
@@ -30,9 +25,3 @@ def test_copies(copied):
     assert type(other) is SettingError
     assert (other.setting, other.value, other.allowed) == ("costs", [2.0, 1.0], "increasing")
     assert str(other) == str(error)
-
-
-def test_crosses_processes():
-    with ProcessPoolExecutor(1) as pool, pytest.raises(SettingError) as caught:
-        pool.submit(failing, -1.0).result()
-    assert caught.value.value == -1.0

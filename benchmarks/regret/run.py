@@ -33,8 +33,8 @@ COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "spent", "queries
 PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
 CAPITALS = (15, 20, 30, 50, 100)
 """In units of the target's cost."""
-MINUTES = 10
-"""A run that takes longer is cut; ``spent`` below ``capital - 1`` tells so, and its regret is what it had."""
+MINUTES = 5
+"""A run that takes more processor time is cut and keeps the regret it had; its ``spent`` is below ``capital - 1``."""
 
 
 class Entry(NamedTuple):
@@ -43,18 +43,23 @@ class Entry(NamedTuple):
     Attributes:
         make: From a seed to the strategy.
         capitals: At which capitals its regret is told.
-        separate: Whether each capital is a run of its own, for a strategy that plans with the capital;
-            otherwise all are read off one run to the largest.
+        separate: Problems where each capital is a run of its own, for a strategy that plans with the
+            capital; elsewhere all are read off one run to the largest.
         problems: Where it runs.
         seeds: At most so many seeds.
+        slow: Problems where only the first two seeds run: there a run is cut long before its capital is spent.
     """
 
     make: Callable[[int], Strategy]
     capitals: tuple[int, ...] = CAPITALS
-    separate: bool = False
+    separate: tuple[str, ...] = ()
     problems: tuple[str, ...] = PROBLEMS
     seeds: int = 10
+    slow: tuple[str, ...] = ()
 
+
+TWO_FIDELITIES = PROBLEMS[:4]
+"""Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
 ENTRIES = {
     "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed)),
@@ -64,12 +69,12 @@ ENTRIES = {
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed)),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed)),
-    "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), (15, 20, 30), separate=True),
-    "MF-NAIVE (random)": Entry(lambda seed: strategies.MFNaive(explore="random", seed=seed), separate=True),
-    "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30)),
-    "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30)),
+    "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), (15, 20, 30), TWO_FIDELITIES),
+    "MF-NAIVE (random)": Entry(lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES),
+    "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
+    "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
     "MF-KG": Entry(
-        lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), False, ("Currin", "Hartmann3"), 3
+        lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3
     ),
 }
 
@@ -90,10 +95,10 @@ def jobs(labels: Sequence[str], names: Sequence[str], seeds: int, largest: int) 
         for name in names:
             for label in labels:
                 entry = ENTRIES[label]
-                if seed >= entry.seeds or name not in entry.problems:
+                if seed >= (2 if name in entry.slow else entry.seeds) or name not in entry.problems:
                     continue
                 capitals = tuple(capital for capital in entry.capitals if capital <= largest)
-                parts = [(capital,) for capital in capitals] if entry.separate else [capitals]
+                parts = [(capital,) for capital in capitals] if name in entry.separate else [capitals]
                 found += [Job(name, label, seed, part) for part in parts]
     return found
 
@@ -105,10 +110,10 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     problem = getattr(problems, job.problem)()
     target, top = problem.space.target, problem.space.costs[-1]
     strategy = ENTRIES[job.strategy].make(job.seed)
-    signal.signal(signal.SIGALRM, _interrupt)
-    signal.alarm(60 * MINUTES)
+    signal.signal(signal.SIGPROF, _interrupt)
+    signal.setitimer(signal.ITIMER_PROF, 60 * MINUTES)
     history = run(problem, strategy, max(job.capitals) * top, progress=False)
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     spent = capital_spent(history) / top
     regret = simple_regret(history, target, problem.optimum, problem.worst)
     rows: list[tuple[object, ...]] = []

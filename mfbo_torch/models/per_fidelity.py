@@ -171,14 +171,22 @@ class PerFidelityGP(Model, FantasizeMixin):
         return [int((fidelities == m).sum(-1).max()) for m in range(self.num_fidelities)]
 
     def _standardization(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the targets per fidelity; a fidelity with fewer than two
-        values borrows the nearest one's."""
+        """Mean and standard deviation of the targets per fidelity.
+
+        A fidelity with fewer than two values borrows the nearest one's. Without a link, one with fewer
+        than ``2 (d + 1)`` takes those of all fidelities together: from a few values of its own it
+        would be too sure of what it has not seen.
+        """
         shifts, scales = [], []
         fidelity, Y = self.train_X[..., -1], self.train_Y.squeeze(-1)
         groups = [Y[fidelity == m] for m in range(self.num_fidelities)]
         for m, own in enumerate(groups):
             rich = [k for k, group in enumerate(groups) if _varies(group)]
             near = groups[min(rich, key=lambda k: (abs(k - m), k))] if rich else Y.new_ones(0)
+            if self.link == "independent" and len(own) < 2 * (self.dim + 1) and _varies(Y):
+                shifts.append(Y.mean())
+                scales.append(Y.std())
+                continue
             scales.append(near.std() if len(near) else Y.new_ones(()))
             shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.mean())
         return torch.stack(shifts), torch.stack(scales)

@@ -110,6 +110,7 @@ class MFGPUCB(MultiFidelityModelBased):
         model = self.model(history)
         noted: dict[str, Any] = {}
         zeta: tuple[float, ...] | None = None
+        gamma: list[float] = []
         if self.link == "independent":
             state = adaptive_thresholds(history, costs)
             zeta, gamma, check = state.zeta, list(state.gamma), state.check
@@ -125,8 +126,12 @@ class MFGPUCB(MultiFidelityModelBased):
         if zeta is None:
             waits = [idle // (costs[m + 1] / costs[m]) for m, idle in enumerate(_idle(history, target))]
             growth = [2.0 ** min(wait, 500) for wait in waits]
-            gamma = cost_thresholds(model, u, beta, costs, growth, pending)
-        fidelity = select_fidelity(model, u, beta, gamma, pending)
+            width = beta or 1.0  # it cancels, and 0 would hide every fidelity
+            fidelity = select_fidelity(
+                model, u, width, cost_thresholds(model, u, width, costs, growth, pending), pending
+            )
+        else:
+            fidelity = select_fidelity(model, u, beta, gamma, pending)
         return u, fidelity, {**noted, "beta": beta, **self._beliefs(model, u, fidelity)}
 
     def _beliefs(self, model: PerFidelityGP, u: Tensor, fidelity: int) -> dict[str, Any]:

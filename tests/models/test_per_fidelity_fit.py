@@ -38,6 +38,31 @@ def test_fit_raises_the_likelihood(link):
     assert not full.training
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["inferred", "known"])
+@pytest.mark.parametrize("kind", dense.KINDS)
+def test_loss_is_that_of_gpytorch(monkeypatch, kind, known):
+    """Value and gradient of what is minimised, at each fidelity, against GPyTorch's marginal likelihood."""
+    found = []
+
+    def compared(mll, closure, **kwargs):
+        mll.train()
+        parameters = [p for p in mll.parameters() if p.requires_grad]
+        expected = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
+        found.append(((expected, *torch.autograd.grad(expected, parameters)), closure()))
+
+    monkeypatch.setattr(level, "fit_gpytorch_mll", compared)
+    X, Y = dense.data((9, 6, 5))
+    kernels = [dense.gpytorch_kernel(kind, 2) for _ in range(3)]
+    Yvar = torch.linspace(0.01, 0.1, 20, dtype=torch.double).unsqueeze(-1) if known else None
+    dense.set_by_hand(PerFidelityGP(X, Y, 3, Yvar, covar_modules=kernels), noise=1e-2).fit()
+    assert len(found) == 3
+    for (expected, *slopes), (loss, gradients) in found:
+        assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
+        assert len(slopes) == len(gradients)
+        for a, b in zip(slopes, gradients, strict=True):
+            assert torch.allclose(b, a, rtol=1e-6, atol=1e-9)
+
+
 def test_recursion_learns_from_below():
     """Six observations of the target are enough where the fidelity below tells the shape."""
     X, Y = dense.data((30, 6))
@@ -84,6 +109,7 @@ def test_what_cannot_be_fitted_keeps_its_hyper_parameters(monkeypatch, error):
 def test_fits_in_single_precision():
     X, Y = dense.data((40, 20))
     Y = Y + 0.2 * torch.randn(60, 1, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    torch.manual_seed(0)  # a fit that stops too early is tried again from random hyper-parameters
     single, double = PerFidelityGP(X.float(), Y.float(), 2).fit(), PerFidelityGP(X, Y, 2).fit()
     U, atol, variance = dense.points(1, 30)[:, :-1], TOLERANCES[torch.float32], prior_variance(double)
     found = single.mean_variance(U.float())
@@ -91,7 +117,9 @@ def test_fits_in_single_precision():
     assert torch.allclose(found[0].double(), exact[0], rtol=0, atol=atol * variance**0.5)
     assert torch.allclose(found[1].double(), exact[1], rtol=0, atol=atol * variance)
     # the two optimisers stop at different places of the same hill
-    assert (found[0].double() - double.mean_variance(U)[0]).abs().max() < 0.05 * Y.std()
+    truth = torch.cat([dense.value(U, 0), dense.value(U, 1)], dim=-1)
+    errors = [(mean - truth).square().mean().sqrt() for mean in (found[0], double.mean_variance(U)[0])]
+    assert errors[0] < 1.5 * errors[1]
 
 
 @pytest.mark.parametrize("counts", [(4, 0), (0, 4), (0, 3, 0), (1, 1, 1), (1,), (0, 1, 0), (2, 1)], ids=str)

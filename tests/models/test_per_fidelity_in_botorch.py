@@ -70,7 +70,7 @@ def test_knowledge_gradient(link):
         lambda model: UpperConfidenceBound(model, beta=2.0),
         lambda model: LogExpectedImprovement(model, best_f=1.0),
         lambda model: PosteriorMean(model),
-        lambda model: qLogExpectedImprovement(model, best_f=1.0, sampler=SobolQMCNormalSampler(torch.Size([16]), seed=0)),
+        lambda model: qLogExpectedImprovement(model, 1.0, SobolQMCNormalSampler(torch.Size([16]), seed=0)),
     ],
     ids=["ucb", "log_ei", "mean", "q_log_ei"],
 )
