@@ -42,7 +42,9 @@ def outcomes() -> dict[str, tuple[str, str]]:
     """What became of each test in a process with the interpreter: passed, skipped or failed, and why."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        measured = [] if sys.modules.get("coverage") is None else ["-m", "coverage", "run", "--parallel-mode"]
+        coverage = sys.modules.get("coverage")  # its files are combined when this process ends
+        counted = coverage is not None and coverage.Coverage.current() is not None
+        measured = ["-m", "coverage", "run", "--parallel-mode"] if counted else []
         options = [__file__, "-p", "no:cov", "-o", "addopts=", "-q", f"--junitxml={report}"]
         run = subprocess.run(
             [sys.executable, *measured, "-m", "pytest", *options],
