@@ -37,6 +37,7 @@ def draw_growth(growth: dict[str, Any], sweeps: dict[str, list[Case]], path: Pat
         panel.grid(alpha=0.3, which="both", linewidth=0.5)
         panel.legend()
     panels[0].set_ylabel("seconds a call")
-    threads = f", {about['threads']} threads" if about["device"] == "cpu" else ""
+    count = about["threads"]
+    threads = f", {count} thread{'s' * (count > 1)}" if about["device"] == "cpu" else ""
     figure.suptitle(f"Posterior mean and variance on {about['machine']}{threads}", fontsize=11)
     figure.savefig(path, dpi=150)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
-BLOCK = 100
+BLOCK = 200
 """Columns of a triangular block from which skipping its zeros pays for another call."""
 
 

@@ -25,7 +25,7 @@ def alone(kind: str) -> Cache:
 
 
 def many(kind: str) -> Cache:
-    return factor(draw(250, 2), kind=kind, noise=0.1)
+    return factor(draw(450, 2), kind=kind, noise=0.1)
 
 
 def pending(kind: str) -> Cache:
