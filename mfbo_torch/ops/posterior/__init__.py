@@ -73,19 +73,19 @@ class _MeanVariance(torch.autograd.Function):
     def forward(ctx: Any, X: Tensor, cache: Cache, backend: str, floor: float, keepdim: bool) -> tuple[Tensor, Tensor]:
         mean, variance, ctx.kept = _evaluate(cache, X, backend, floor, keepdim)
         ctx.cache, ctx.backend, ctx.floor, ctx.keepdim = cache, backend, floor, keepdim
-        ctx.save_for_backward(X, variance)
+        ctx.save_for_backward(*([X] if backend == "torch" else [X, variance]))
         return mean, variance
 
     @staticmethod
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, None, None, None, None]:
-        X, variance = ctx.saved_tensors
+        X, *variance = ctx.saved_tensors
         if torch.is_grad_enabled():  # only where a second derivative may follow
             with torch.no_grad():
                 gradient, *rest = _MeanVariance.backward(ctx, grad_mean, grad_variance)
             return _Once.apply(gradient, X, grad_mean, grad_variance), *rest
-        if ctx.backend != "torch" and ctx.floor > 0:
-            grad_variance = grad_variance * (variance > ctx.floor)
-        if ctx.keepdim:
+        if variance and ctx.floor > 0:
+            grad_variance = grad_variance * (variance[0] > ctx.floor)
+        if ctx.keepdim and (ctx.kept is None or ctx.cache.batch_shape):  # else they are flattened anyway
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
         if ctx.backend == "torch":
             gradient = reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
