@@ -96,7 +96,7 @@ def picture(regrets: Regrets) -> Figure:
     found = dict(zip(labels, handles, strict=True))
     for axis in figure.axes[1:]:
         found |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=6, frameon=False)
     return figure
 
 
