@@ -162,10 +162,12 @@ def main() -> None:
         if new:
             writer.writerow(COLUMNS)
         for future in as_completed([pool.submit(execute, job) for job in left]):
-            rows = future.result()
-            writer.writerows(row for row in rows if (*row[:3], row[3]) not in have)
-            file.flush()
             bar.update()
+            if error := future.exception():
+                bar.write(f"a run failed, the others go on: {error}")
+                continue
+            writer.writerows(row for row in future.result() if (*row[:3], row[3]) not in have)
+            file.flush()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.transforms import t_batch_mode_transform
+from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
@@ -41,7 +42,11 @@ class AdditiveFidelityKernel(Kernel):
     def __init__(self, dim: int, num_fidelities: int) -> None:
         super().__init__()
         kernels = [
-            ScaleKernel(get_covar_module_with_dim_scaled_prior(dim), outputscale_prior=LogNormalPrior(-1.0, 1.5))
+            ScaleKernel(
+                get_covar_module_with_dim_scaled_prior(dim),
+                outputscale_prior=LogNormalPrior(-1.0, 1.5),
+                outputscale_constraint=GreaterThan(1e-8),  # the prior has no density at 0
+            )
             for _ in range(num_fidelities)
         ]
         for j, kernel in enumerate(kernels):
