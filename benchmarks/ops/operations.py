@@ -169,8 +169,11 @@ def optimized(case: Case, device: str) -> Pair:
     ours, theirs = _acquisitions(case, device)
     bounds = torch.tensor([[0.0] * case.d, [1.0] * case.d], device=device, dtype=case.dtype)
 
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+
     def run(acquisition: AcquisitionFunction) -> Tensor:
-        torch.manual_seed(0)  # the starting points are drawn from the raw samples
+        torch.set_rng_state(state)  # the starting points are drawn from the raw samples; seeding anew takes 0.4 ms
         return optimize_acqf(acquisition, bounds, 1, min(10, case.m), case.m, options={"seed": 0})[1]
 
     return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart([run(ours)], [run(theirs)]), 1e-6)

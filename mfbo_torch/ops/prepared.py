@@ -28,7 +28,9 @@ class Prepared:
         points: ``... x n x d``.
         chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.
         blocks: ``... x e x w`` each, ``e`` the number of points it needs.
+        blocks_back: The transposes of ``blocks``.
         alpha: ``... x k``, ``k`` the number of points that have a value.
+        alpha_back: ``... x 1 x k``, minus one half of ``alpha``: its share of the gradient, see ``chain``.
         constant: ``... x 1`` prior mean.
         prior: ``... x 1`` prior variance.
         batch_shape: ``...``.
@@ -39,7 +41,9 @@ class Prepared:
     points: Tensor
     chain: Tensor
     blocks: tuple[Tensor, ...]
+    blocks_back: tuple[Tensor, ...]
     alpha: Tensor
+    alpha_back: Tensor
     constant: Tensor
     prior: Tensor
     batch_shape: torch.Size
@@ -70,12 +74,16 @@ def prepare(
     count = min(max(n // BLOCK, 1), 4 + n // 1000)
     edges = [n * i // count for i in range(count + 1)]
     root = ROOTS[kernel]
+    blocks = tuple(spread(right[..., :e, s:e], 2) for s, e in pairwise(edges))
+    alpha = spread(scale[..., : alpha.shape[-1]] * alpha, 1)
     return Prepared(
         scale=spread((root / lengthscale).unsqueeze(-2), 2),
         points=spread(inputs * root, 2),
         chain=spread((-2 * root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
-        blocks=tuple(spread(right[..., :e, s:e], 2) for s, e in pairwise(edges)),
-        alpha=spread(scale[..., : alpha.shape[-1]] * alpha, 1),
+        blocks=blocks,
+        blocks_back=tuple(block.mT for block in blocks),
+        alpha=alpha,
+        alpha_back=-0.5 * alpha.unsqueeze(-2),
         constant=spread(constant.unsqueeze(-1), 1),
         prior=spread(outputscale.unsqueeze(-1), 1),
         batch_shape=batch,
