@@ -61,15 +61,19 @@ class Space:
         costs: ``M`` increasing positive costs. Where they are measured these are guesses
             that only set the order and the scale before anything has run.
         measured: Whether a query costs the seconds it took instead of ``costs``.
+        constraints: Linear inequalities ``w · x <= b`` in the user's units, each as ``(w, b)`` with one
+            weight a parameter.
 
     Raises:
-        SettingError: No parameter, two of one name, no cost, or costs that are not positive
-            and increasing.
+        SettingError: No parameter, two of one name, no cost, costs that are not positive and
+            increasing, or a constraint with another number of weights, none that counts, or one
+            on a log scale.
     """
 
     parameters: tuple[Parameter, ...]
     costs: tuple[float, ...]
     measured: bool = False
+    constraints: tuple[tuple[tuple[float, ...], float], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -82,10 +86,16 @@ class Space:
             raise SettingError("costs", list(self.costs), "one positive number a fidelity")
         if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
             raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
+        object.__setattr__(self, "constraints", tuple((tuple(w), b) for w, b in self.constraints))
+        for weights, bound in self.constraints:
+            if len(weights) != self.dim or not all(map(math.isfinite, (*weights, bound))) or not any(weights):
+                raise SettingError("constraints", (weights, bound), f"{self.dim} finite weights, not all 0, and a bound")
+            if any(w and p.log for w, p in zip(weights, self.parameters, strict=True)):
+                raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (self.parameters, self.costs, self.measured)
+        return type(self), (self.parameters, self.costs, self.measured, self.constraints)
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -143,6 +153,29 @@ class Space:
         if not self._integer.any():
             return U
         return torch.where(self._integer, self.to_unit(self.from_unit(U)), U)
+
+    def allows(self, U: Tensor) -> Tensor:
+        """Whether ``... x d`` points of the unit cube, moved as :meth:`snap` does, meet the constraints."""
+        if not self.constraints:
+            return torch.ones(U.shape[:-1], dtype=torch.bool, device=U.device)
+        X = self.from_unit(U.to("cpu", torch.double))
+        weights = torch.tensor([w for w, _ in self.constraints], dtype=torch.double)
+        bound = torch.tensor([b for _, b in self.constraints], dtype=torch.double)
+        return (X @ weights.mT <= bound + 1e-9).all(dim=-1).to(U.device)
+
+    @property
+    def inequalities(self) -> list[tuple[Tensor, Tensor, float]] | None:
+        """The constraints on the unit cube as BoTorch's optimisers take them, ``None`` where there are none.
+
+        Each is ``(indices, coefficients, rhs)`` and asks that ``Σ_i u[indices[i]] coefficients[i] >= rhs``.
+        """
+        found = []
+        for weights, bound in self.constraints:
+            w = torch.tensor(weights, dtype=torch.double)
+            used = w.nonzero().view(-1)
+            lower, upper = self.bounds[:, used]
+            found.append((used, -w[used] * (upper - lower), (w[used] @ lower).item() - bound))
+        return found or None
 
     def named(self, x: Sequence[float]) -> dict[str, float | int]:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""

@@ -1,5 +1,6 @@
 """Acquisition functions."""
 
+from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +15,20 @@ from torch import Tensor
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, points
 from mfbo_torch.space import Space
+from mfbo_torch.strategies.design import allowed
+
+
+def _keeping(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that also keeps its arguments, unless that of a subclass already did."""
+
+    @wraps(init)
+    def keeping(self: Strategy, *args: Any, **kwargs: Any) -> None:
+        if "_settings" not in self.__dict__:
+            _, *positional = signature(init).bind_partial(self, *args).arguments.items()
+            self._settings = dict(positional) | kwargs
+        init(self, *args, **kwargs)
+
+    return keeping
 
 
 class Strategy(ABC):
@@ -30,12 +47,24 @@ class Strategy(ABC):
         capital: What may be spent in all, if the rule depends on it; usually set by :meth:`bind`.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep what a strategy is made with, so that :attr:`settings` can give it."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _keeping(cls.__init__)  # type: ignore[method-assign]
+
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
+        self.__dict__.setdefault("_settings", {"seed": seed, "space": space, "capital": capital})
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise SettingError("seed", seed, "a whole number from 0 on")
         self.seed = seed
         self._space = space
         self.capital = capital
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, by name: ``type(self)(**self.settings)`` is another one like it, not bound."""
+        return dict(self._settings)
 
     @property
     def space(self) -> Space:
@@ -63,7 +92,8 @@ class Strategy(ABC):
             n: How many to decide. Each sees the ones before it as pending.
 
         Raises:
-            SettingError: ``n`` below 1, or no space is known.
+            SettingError: ``n`` below 1, no space is known, or the space has constraints that this
+                strategy does not keep to.
         """
         if n < 1:
             raise SettingError("n", n, "a whole number from 1 on")
@@ -71,6 +101,9 @@ class Strategy(ABC):
         for _ in range(n):
             query = self.decide(history)
             queries.append(query)
+            if self.space.constraints and not self.space.allows(self._unit(query)):
+                kind = type(self).__name__
+                raise SettingError("constraints", self.space.constraints, f"none: {kind} does not keep to them")
             history = history.asked(query, self.costs(history)[query.fidelity])
         return queries
 
@@ -105,10 +138,18 @@ class Strategy(ABC):
         """Random numbers for the next decision: the same ones for the same history length."""
         return torch.Generator().manual_seed(hash((self.seed, len(history))) % 2**63)
 
+    def random_design(self, generator: torch.Generator) -> Tensor:
+        """A uniform random design of the unit cube, ``d`` numbers; one that the constraints allow."""
+        dim = self.space.dim
+        return allowed(lambda n: torch.rand(n, dim, generator=generator, dtype=torch.double), 1, self.space)[0]
+
     def query(self, u: Tensor, fidelity: int, **meta: object) -> Query:
         """The query at a point of the unit cube."""
         x = self.space.from_unit(u.detach().to("cpu", torch.double).reshape(-1))
         return Query(tuple(x.tolist()), int(fidelity), meta)
+
+    def _unit(self, query: Query) -> Tensor:
+        return self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
 
     def unit_points(self, records: list[Record]) -> Tensor:
         """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""

@@ -9,11 +9,39 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.space import Space
+
+MOST_DRAWS = 2**16
+"""So many random designs are looked through for allowed ones."""
+
+
+def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
+    """The first ``n`` rows of a sequence of designs that the constraints of a space allow.
+
+    Args:
+        draw: From a number of rows to so many designs of the unit cube.
+        n: How many are wanted.
+        space: Whose constraints they must meet.
+
+    Raises:
+        SettingError: Too few of the first :data:`MOST_DRAWS` designs do.
+    """
+    size = n
+    while True:
+        U = draw(size)
+        kept = U[space.allows(U)]
+        if len(kept) >= n:
+            return kept[:n]
+        if size >= MOST_DRAWS:
+            raise SettingError("constraints", space.constraints, f"met by more than {len(kept)} of {size} random designs")
+        size = min(2 * size, max(MOST_DRAWS, n))
 
 
 def uniform(dim: int, n: int, seed: int) -> Tensor:

@@ -31,7 +31,7 @@ class Direct(RandomSearch):
     """DIRECT [Jones1993direct]_ at the target fidelity, by SciPy's implementation.
 
     The algorithm is replayed over the history: known values are looked up by their design, and the
-    first unknown one is the next query. Pending and failed designs count as the worst value seen, so
+    first unknown one is the next query. Pending, failed and forbidden designs count as the worst value seen, so
     that DIRECT can go on without them. It draws no random numbers; only where it ends (every
     rectangle it would divide is known, on whole numbers) random designs follow.
 
@@ -62,6 +62,8 @@ class Direct(RandomSearch):
 
         def negated(u: np.ndarray) -> float:
             query = self.query(torch.as_tensor(u), target)
+            if not self.space.allows(torch.as_tensor(u)):
+                return -worst
             if query.x not in known:
                 raise _Unknown(query)
             return -known[query.x]

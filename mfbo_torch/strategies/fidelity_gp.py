@@ -102,6 +102,7 @@ class FidelityGP(MultiFidelityModelBased):
                 [{dim: level} for level in levels],
                 raw_samples=self.raw_samples,
                 options=self.options,
+                inequality_constraints=self.inequalities,
             )
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
         return point[:, :-1], fidelity, {}

@@ -54,7 +54,13 @@ class MFKnowledgeGradient(FidelityGP):
         at_target = FixedFeatureAcquisitionFunction(PosteriorMean(model), dim + 1, [dim], [1.0])
         bounds = self._surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, dim))
         _, current = optimize_acqf(
-            at_target, bounds, 1, self.num_restarts, 2 * self.raw_samples, options=super().options
+            at_target,
+            bounds,
+            1,
+            self.num_restarts,
+            2 * self.raw_samples,
+            options=super().options,
+            inequality_constraints=self.inequalities,
         )
         return qMultiFidelityKnowledgeGradient(
             model,

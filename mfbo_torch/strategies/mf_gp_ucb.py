@@ -30,9 +30,9 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.strategies._gp import quiet
-from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.design import allowed, sobol
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
-from mfbo_torch.strategies.thresholds import adaptive_thresholds
+from mfbo_torch.strategies.thresholds import adaptive_thresholds, impatience
 
 
 class MFGPUCB(MultiFidelityModelBased):
@@ -103,10 +103,11 @@ class MFGPUCB(MultiFidelityModelBased):
     def initial_point(self, index: int, rank: int) -> Tensor:
         if self.link == "independent":
             return super().initial_point(index, rank)
-        return sobol(self.space.dim, rank + 1, self.seed)[rank]
+        dim, seed = self.space.dim, self.seed
+        return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
     def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        costs, target = self.costs(history), self.space.target
+        costs = self.costs(history)
         model = self.model(history)
         noted: dict[str, Any] = {}
         zeta: tuple[float, ...] | None = None
@@ -124,8 +125,7 @@ class MFGPUCB(MultiFidelityModelBased):
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
         u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
         if zeta is None:
-            waits = [idle // (costs[m + 1] / costs[m]) for m, idle in enumerate(_idle(history, target))]
-            growth = [2.0 ** min(wait, 500) for wait in waits]
+            growth = impatience(history, costs)
             width = beta or 1.0  # it cancels, and 0 would hide every fidelity
             fidelity = select_fidelity(
                 model, u, width, cost_thresholds(model, u, width, costs, growth, pending), pending
@@ -183,11 +183,3 @@ class _Standardized(AcquisitionFunction):
 
     def forward(self, X: Tensor) -> Tensor:
         return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
-
-
-def _idle(history: History, target: int) -> list[int]:
-    """For each fidelity below the target: how many queries since the last one above it."""
-    counts = [0] * target
-    for record in history:
-        counts = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(counts)]
-    return counts

@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.strategies.repeats import clear
@@ -82,5 +80,5 @@ class MFNaive(GPUCB):
 
     def _random(self, history: History, fidelity: int) -> Query:
         generator = self.generator(history)
-        u = torch.rand(self.space.dim, generator=generator, dtype=torch.double)
+        u = self.random_design(generator)
         return self.query(clear(self, u, fidelity, history, generator), fidelity, stage="random")

@@ -14,7 +14,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, values
 from mfbo_torch.strategies._gp import Surrogate, quiet
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.design import multi_fidelity_counts, sobol, uniform
+from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.repeats import clear
 
 
@@ -67,7 +67,8 @@ class ModelBased(Strategy):
             index: How many initial queries came before it.
             rank: How many of them at its fidelity.
         """
-        return uniform(self.space.dim, index + 1, self.seed)[index]
+        dim, seed = self.space.dim, self.seed
+        return allowed(lambda n: uniform(dim, n, seed), index + 1, self.space)[index]
 
     def decide(self, history: History) -> Query:
         """The next query: initial design, then the model."""
@@ -81,7 +82,7 @@ class ModelBased(Strategy):
             fidelity, meta = missing[0], {"stage": "initial", "index": index}
             u = self.initial_point(index, initial.count(fidelity))
         elif not self.modelled(history):
-            u = torch.rand(self.space.dim, generator=generator, dtype=torch.double)
+            u = self.random_design(generator)
             levels = [m for m, count in enumerate(counts) for _ in range(count)]
             fidelity, meta = levels[len(history) % len(levels)], {"stage": "random"}
         else:
@@ -93,13 +94,28 @@ class ModelBased(Strategy):
         """``n x (d + 1)`` points of the unit cube with fidelities, and ``n x 1`` values, double, on the CPU."""
         return self.unit_points(records), values(records)
 
+    @property
+    def inequalities(self) -> list[tuple[Tensor, Tensor, float]] | None:
+        """The constraints for BoTorch's optimisers, where the models live."""
+        to = self._surrogate.to
+        found = self.space.inequalities
+        return found and [(indices.to(self.device), to(weights), rhs) for indices, weights, rhs in found]
+
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
     ) -> tuple[Tensor, float]:
         """The maximiser ``1 x d`` of an acquisition over the unit cube, and its value."""
         bounds = self._surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, self.space.dim))
         with quiet(draw_seed(generator)):
-            u, value = optimize_acqf(acquisition, bounds, 1, num_restarts, raw_samples, options={"maxiter": 100})
+            u, value = optimize_acqf(
+                acquisition,
+                bounds,
+                1,
+                num_restarts,
+                raw_samples,
+                options={"maxiter": 100},
+                inequality_constraints=self.inequalities,
+            )
         return u, value.item()
 
     def maximize_from(self, acquisition: AcquisitionFunction, starts: Tensor, generator: torch.Generator) -> Tensor:
@@ -112,10 +128,12 @@ class ModelBased(Strategy):
         d, steps = self.space.dim, torch.logspace(-3, -0.7, 16, dtype=torch.double).unsqueeze(-1)
         noise = torch.randn(len(starts), 16, d, generator=generator, dtype=torch.double)
         near = (starts.unsqueeze(-2) + steps * noise).clamp(0.0, 1.0).reshape(-1, d)
-        raw = self._surrogate.to(torch.cat([sobol(d, 256, seed), starts, near]))
+        close = torch.cat([starts, near])
+        spread = allowed(lambda n: sobol(d, n, seed), 256, self.space)
+        raw = self._surrogate.to(torch.cat([spread, close[self.space.allows(close)]]))
         with torch.no_grad():
             scores = acquisition(raw.unsqueeze(-2))
-        chosen = torch.cat([scores.topk(4).indices, 256 + scores[256:].topk(min(1, len(starts))).indices]).unique()
+        chosen = torch.cat([scores.topk(4).indices, 256 + scores[256:].topk(min(1, len(raw) - 256)).indices]).unique()
         bounds = self._surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, d))
         with quiet(seed):
             u, _ = optimize_acqf(
@@ -125,6 +143,7 @@ class ModelBased(Strategy):
                 num_restarts=len(chosen),
                 batch_initial_conditions=raw[chosen].unsqueeze(-2),
                 options={"maxiter": 100},
+                inequality_constraints=self.inequalities,
             )
         return u.detach()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.repeats import clear
@@ -15,5 +13,5 @@ class RandomSearch(Strategy):
     def decide(self, history: History) -> Query:
         """The next query."""
         generator = self.generator(history)
-        u = torch.rand(self.space.dim, generator=generator, dtype=torch.double)
+        u = self.random_design(generator)
         return self.query(clear(self, u, self.space.target, history, generator), self.space.target)

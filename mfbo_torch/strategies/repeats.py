@@ -27,6 +27,7 @@ def distinct(
     generator: torch.Generator,
     *,
     snap: Callable[[Tensor], Tensor] = lambda v: v,
+    allows: Callable[[Tensor], Tensor] | None = None,
     grid: Tensor | None = None,
     tries: int = 64,
 ) -> tuple[Tensor, bool]:
@@ -42,6 +43,7 @@ def distinct(
         radii: ``n`` distances to keep.
         generator: Random numbers of the steps.
         snap: Moves a point to the nearest one that is allowed.
+        allows: Whether points meet the constraints; one that does not is never clear.
         grid: Every allowed point, ``g x d``, where they are few.
         tries: Number of steps.
 
@@ -49,14 +51,17 @@ def distinct(
         The design, and whether it is clear of all taken ones.
     """
     best = u = snap(u)
-    if not len(taken):
+    if not len(taken) and allows is None:
         return best, True
 
     def clearance(points: Tensor) -> Tensor:
-        return ((points.unsqueeze(-2) - taken).abs().amax(dim=-1) / radii).amin(dim=-1)
+        far = torch.full((*points.shape[:-1], 1), torch.inf, dtype=points.dtype)
+        rooms = (points.unsqueeze(-2) - taken).abs().amax(dim=-1) / radii
+        room = torch.cat([rooms, far], dim=-1).amin(dim=-1)
+        return room if allows is None else room.masked_fill(~allows(points), -1.0)
 
     largest = clearance(u)
-    deviation = 2.0 * radii.min().item()
+    deviation = 2.0 * radii.min().item() if len(radii) else OBSERVED_RADIUS
     for _ in range(tries):
         if largest > 1:
             return best, True
@@ -74,7 +79,7 @@ def distinct(
 
 
 def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> Tensor:
-    """A design that a strategy may ask: allowed, and not one it has asked at this fidelity.
+    """A design that a strategy may ask: allowed by the space, and not one it has asked at this fidelity.
 
     Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
     :data:`BUSY_RADIUS`. Where everything has been asked (a small grid of whole numbers), an observed
@@ -97,9 +102,12 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
     grid = _grid(space)
-    found, is_clear = distinct(wanted, taken, radii, generator, snap=space.snap, grid=grid)
+    rules = {"snap": space.snap, "allows": space.allows if space.constraints else None, "grid": grid}
+    found, is_clear = distinct(wanted, taken, radii, generator, **rules)
     if not is_clear and grid is not None:
-        found, _ = distinct(wanted, taken[~observed], radii[~observed], generator, snap=space.snap, grid=grid)
+        found, _ = distinct(wanted, taken[~observed], radii[~observed], generator, **rules)
+    if not space.allows(found):
+        found = space.snap(strategy.random_design(generator))
     return found.reshape(u.shape)
 
 

@@ -70,6 +70,15 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
     return Thresholds(tuple((top - m) * zeta for m in range(top + 1)), tuple(gamma), due)
 
 
+def impatience(history: History, costs: Sequence[float]) -> list[float]:
+    """``M - 1`` factors ``g_m`` for :func:`~mfbo_torch.acquisition.cost_thresholds`: 1, doubled whenever nothing
+    above ``m`` was asked for ``λ^(m+1) / λ^(m)`` queries, and 1 again once something is."""
+    idle = [0] * (len(costs) - 1)
+    for record in history:
+        idle = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(idle)]
+    return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
+
+
 def _value(record: Record) -> float:
     return record.value if record.value is not None else float("nan")
 

@@ -1,0 +1,74 @@
+"""BoTorch's input constructors: what Ax and other callers pass, as arguments of the acquisitions here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
+from mfbo_torch.models.per_fidelity import PerFidelityGP
+
+
+class Negated:
+    """The model of ``-f``, as far as the multi-fidelity bound asks it.
+
+    Args:
+        model: The model of ``f``.
+    """
+
+    def __init__(self, model: PerFidelityGP) -> None:
+        self.model = model
+        self.num_fidelities, self.dim = model.num_fidelities, model.dim
+
+    def hallucinate(self, X_pending: Tensor | None) -> Negated:
+        """The same with deviations conditioned on pending points."""
+        return Negated(self.model.hallucinate(X_pending))
+
+    def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of ``-f`` at every fidelity."""
+        mean, variance = self.model.mean_variance(X)
+        return -mean, variance
+
+
+@acqf_input_constructor(MultiFidelityUpperConfidenceBound)
+def construct_inputs_multi_fidelity_ucb(
+    model: PerFidelityGP,
+    beta: float = 0.2,
+    zeta: Sequence[float] | None = None,
+    X_pending: Tensor | None = None,
+    target_fidelities: Mapping[int, float] | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+) -> dict[str, Any]:
+    """Constructor arguments of :class:`MultiFidelityUpperConfidenceBound`.
+
+    Args:
+        model: A model of ``M`` fidelities.
+        beta: Squared width of the confidence band.
+        zeta: ``M`` bounds in the units of the model's targets.
+        X_pending: ``p x (d + 1)`` points whose values are out.
+        target_fidelities: ``{d: M - 1}``; anything else is an error.
+        posterior_transform: One weight, whose sign says whether to maximise or to minimise.
+
+    Raises:
+        UnsupportedError: Another target fidelity or another transform.
+    """
+    target = {model.dim: model.num_fidelities - 1}
+    if target_fidelities is not None and {i % (model.dim + 1): t for i, t in target_fidelities.items()} != target:
+        raise UnsupportedError(f"target_fidelities = {dict(target_fidelities)}: must be {target}")
+    weight = 1.0
+    if posterior_transform is not None:
+        known = isinstance(posterior_transform, ScalarizedPosteriorTransform)
+        if not known or posterior_transform.weights.numel() != 1:
+            raise UnsupportedError(f"posterior_transform = {posterior_transform}: must be of one weight")
+        weight = posterior_transform.weights.item()
+    return {
+        "model": model if weight > 0 else Negated(model),
+        "beta": beta,
+        "zeta": zeta,
+        "X_pending": X_pending,
+    }

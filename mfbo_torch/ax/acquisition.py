@@ -1,0 +1,205 @@
+"""The models and acquisitions of this package in Ax's own, modular generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from ax.adapter.registry import Generators, MBM_X_trans
+from ax.core.search_space import SearchSpaceDigest
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec, submodel_input_constructor
+from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
+from botorch.utils.types import _DefaultType
+from botorch.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.models.transforms.input import Normalize
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.confidence import practical_beta
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query
+from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
+
+
+@submodel_input_constructor.register(PerFidelityGP)
+def _inputs(
+    botorch_model_class: type[PerFidelityGP],
+    model_config: ModelConfig,
+    dataset: SupervisedDataset,
+    search_space_digest: SearchSpaceDigest,
+    surrogate: Surrogate,
+) -> dict[str, Any]:
+    """Constructor arguments of the model: the fidelities of the search space, designs on the unit cube."""
+    lower, upper = torch.tensor(search_space_digest.bounds, dtype=dataset.X.dtype).mT
+    options = {"num_fidelities": int(upper[-1]) + 1, **model_config.model_options}
+    features = search_space_digest.fidelity_features
+    inputs = botorch_model_class.construct_inputs(dataset, fidelity_features=features, **options)
+    transforms = model_config.input_transform_classes
+    if isinstance(transforms, _DefaultType):
+        indices, bounds = list(range(len(lower) - 1)), torch.stack([lower, upper])
+        inputs["input_transform"] = Normalize(len(lower), indices=indices, bounds=bounds)
+    elif transforms is not None:
+        raise SettingError("input_transform_classes", transforms, "the default, which scales the designs, or None")
+    return inputs
+
+
+@fit_botorch_model.register(PerFidelityGP)
+def _fit(model: PerFidelityGP, mll_class: Any = None, mll_options: Any = None) -> None:
+    model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
+
+
+class MultiFidelityAcquisition(Acquisition):
+    """Optimises the design, then picks the fidelity: MF-GP-UCB in Ax's modular generator.
+
+    For a :class:`~mfbo_torch.PerFidelityGP`, the fidelity last, with
+    :class:`~mfbo_torch.MultiFidelityUpperConfidenceBound`. β, ζ and γ come from the data the model is given, in the
+    units it is given them, so that they fit whether or not Ax has standardised the targets: with the
+    recursive link γ is :func:`~mfbo_torch.cost_thresholds`'; with the independent one ζ and γ start at
+    1 % of the range of the values, ζ is at least twice any larger difference between adjacent fidelities
+    observed at one design, and γ is doubled as in MF-GP-UCB. Options of the acquisition function
+    (``beta``, ``zeta``) override them.
+
+    Args:
+        options: ``{"costs": [...]}``, ``M`` increasing costs.
+        **kwargs: As in Ax.
+
+    Raises:
+        SettingError: No costs, or another number than there are fidelities.
+    """
+
+    def __init__(self, *, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        self.costs = (options or {}).get("costs")
+        fidelities = int(kwargs["search_space_digest"].bounds[-1][1]) + 1
+        if not isinstance(self.costs, Sequence) or len(self.costs) != fidelities:
+            raise SettingError("acquisition_options.costs", self.costs, f"{fidelities} numbers, one a fidelity")
+        super().__init__(options=options, **kwargs)
+
+    def _construct_botorch_acquisition(
+        self, botorch_acqf_class: type[AcquisitionFunction], botorch_acqf_options: dict[str, Any], model: Model
+    ) -> AcquisitionFunction:
+        defaults: dict[str, Any] = {"beta": practical_beta(len(self._records()) + 1, self._gp.dim)}
+        if self._gp.link == "independent":
+            defaults["zeta"] = self._thresholds().zeta
+        return super()._construct_botorch_acquisition(botorch_acqf_class, {**defaults, **botorch_acqf_options}, model)
+
+    @property
+    def _gp(self) -> PerFidelityGP:
+        return self.surrogate.model
+
+    def _records(self) -> History:
+        """What the generator knows as a history: observations in the order of their trials, then pending points."""
+        history = History()
+        (data,) = self.surrogate.training_data
+        for row, value in zip(data.X.tolist(), data.Y.view(-1).tolist(), strict=True):
+            history = history.asked(Query(tuple(row[:-1]), round(row[-1])), self.costs[round(row[-1])])
+            history = history.updated(history.records[-1].done(value))
+        for row in [] if self.X_pending is None else self.X_pending.tolist():
+            history = history.asked(Query(tuple(row[:-1]), round(row[-1])), self.costs[round(row[-1])])
+        return history
+
+    def _thresholds(self) -> Thresholds:
+        """ζ and γ in the units of the model's targets."""
+        history = self._records()
+        state = adaptive_thresholds(history, self.costs)
+        top = len(self.costs) - 1
+        step = state.zeta[top - 1]
+        values = {(r.query.x, r.query.fidelity): r.value for r in history.done}
+        for (x, m), value in values.items():
+            below = values.get((x, m - 1))
+            gap = 0.0 if below is None else abs(value - below)
+            step = 2 * gap if gap > step else step
+        return replace(state, zeta=tuple((top - m) * step for m in range(top + 1)))
+
+    def optimize(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        inequality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        equality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        rounding_func: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """``n`` points ``n x (d + 1)``, each with the ones before it pending; their values and weights."""
+        dim = self._gp.dim
+        fixed = dict(fixed_features or {})
+        asked = fixed.pop(dim, None)
+        designs = _designs(search_space_digest)
+        points, scores = [], []
+        for _ in range(n):
+            pending, observed, self.X_observed, self.X_pending = self.X_pending, self.X_observed, None, None
+            try:
+                x, score, _ = super().optimize(
+                    1,
+                    designs,
+                    inequality_constraints,
+                    equality_constraints,
+                    fixed or None,
+                    rounding_func and (lambda X: rounding_func(_with(X, len(self.costs) - 1))[..., :-1]),
+                    **kwargs,
+                )
+            finally:
+                self.X_pending, self.X_observed = pending, observed
+            point = _with(x, self._fidelity(x) if asked is None else asked)
+            self.X_pending = point if pending is None else torch.cat([pending, point])
+            self._instantiate_acquisition()
+            points.append(point)
+            scores.append(score.view(-1))
+        return torch.cat(points), torch.cat(scores), torch.ones(n, dtype=self.dtype)
+
+    def _fidelity(self, x: Tensor) -> int:
+        beta, gp, pending = self.acqf.beta or 1.0, self._gp, self.X_pending
+        if gp.link == "independent":
+            gamma = list(self._thresholds().gamma)
+        else:
+            gamma = cost_thresholds(gp, x, beta, self.costs, impatience(self._records(), self.costs), pending)
+        return select_fidelity(gp, x, beta, gamma, pending)
+
+
+def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str = "MF-GP-UCB") -> GenerationNode:
+    """A node of Ax's modular generator that runs MF-GP-UCB, for after an initial design.
+
+    Targets reach the model in their own units: it standardises them per fidelity itself.
+
+    Args:
+        costs: ``M`` increasing costs.
+        link: ``"recursive"`` or ``"independent"``.
+        name: Of the node.
+    """
+    config = ModelConfig(botorch_model_class=PerFidelityGP, model_options={"link": link})
+    settings = {
+        "surrogate_spec": SurrogateSpec(model_configs=[config]),
+        "acquisition_class": MultiFidelityAcquisition,
+        "acquisition_options": {"costs": list(costs)},
+        "botorch_acqf_class": MultiFidelityUpperConfidenceBound,
+        "transforms": MBM_X_trans,
+    }
+    spec = GeneratorSpec(generator_enum=Generators.BOTORCH_MODULAR, generator_kwargs=settings)
+    return GenerationNode(name=name, generator_specs=[spec], should_deduplicate=True)
+
+
+def _designs(digest: SearchSpaceDigest) -> SearchSpaceDigest:
+    """A digest of the search space without its last column, the fidelity."""
+    last = len(digest.bounds) - 1
+    return replace(
+        digest,
+        feature_names=digest.feature_names[:last],
+        bounds=digest.bounds[:last],
+        ordinal_features=[i for i in digest.ordinal_features if i != last],
+        discrete_choices={i: values for i, values in digest.discrete_choices.items() if i != last},
+        fidelity_features=[],
+        target_values={},
+    )
+
+
+def _with(X: Tensor, fidelity: float) -> Tensor:
+    """``... x d`` designs with a fidelity as the last column."""
+    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

@@ -1,0 +1,84 @@
+"""Ax analyses of experiments with several fidelities."""
+
+from __future__ import annotations
+
+import pandas as pd
+from ax.adapter.base import Adapter
+from ax.analysis.analysis import Analysis
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
+from ax.core.experiment import Experiment
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from plotly import graph_objects as go
+
+from mfbo_torch.ax.best import node_of
+from mfbo_torch.ax.history import goal, read
+from mfbo_torch.errors import SettingError
+
+
+class ValueAgainstCost(Analysis):
+    """Values of the objective against the cost spent, by fidelity, and the best at the target so far.
+
+    ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its number, fidelity,
+    cost, the cost spent when it was asked, its status, value (in the objective's own sign) and the best value at
+    the target until then.
+    """
+
+    def validate_applicable_state(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> str | None:
+        """Why there is nothing to show, ``None`` where there is something."""
+        if experiment is None or generation_strategy is None:
+            return "An experiment and a generation strategy are needed."
+        try:
+            node = node_of(generation_strategy)
+            done = read(experiment, node.bound(experiment)[1]).history.done
+        except SettingError as error:
+            return str(error)
+        return None if done else "No trial is completed."
+
+    def compute(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> PlotlyAnalysisCard:
+        """The card."""
+        if experiment is None or generation_strategy is None:
+            raise SettingError("experiment", experiment, "given, with a generation strategy")
+        frame = table(experiment, generation_strategy)
+        metric = goal(experiment.optimization_config).metric
+        figure = go.Figure()
+        for fidelity, rows in frame.groupby("fidelity"):
+            done = rows[rows["status"] == "done"]
+            text = [f"trial {index}" for index in done["trial_index"]]
+            figure.add_scatter(x=done["spent"], y=done["value"], mode="markers", name=f"fidelity {fidelity}", text=text)
+        line = {"shape": "hv", "color": "black"}
+        figure.add_scatter(x=frame["spent"], y=frame["best"], mode="lines", name="best at the target", line=line)
+        figure.update_layout(xaxis_title="cost spent", yaxis_title=metric)
+        return create_plotly_analysis_card(
+            name=type(self).__name__,
+            title=f"{metric} against cost",
+            subtitle="Each completed trial at the cost spent when it was asked, itself included.",
+            df=frame,
+            fig=figure,
+        )
+
+
+def table(experiment: Experiment, generation_strategy: GenerationStrategy) -> pd.DataFrame:
+    """One row a trial, see :class:`ValueAgainstCost`."""
+    domain = node_of(generation_strategy).bound(experiment)[1]
+    history, sources = read(experiment, domain)
+    sign, rows = goal(experiment.optimization_config).sign, []
+    spent, best = 0.0, None
+    for record, (index, _) in zip(history, sources, strict=True):
+        spent += record.cost
+        fidelity, value = record.query.fidelity, record.value
+        if value is not None and fidelity == domain.space.target and (best is None or value > best):
+            best = value
+        shown = [None if v is None else sign * v for v in (value, best)]
+        rows.append((index, fidelity, record.cost, spent, str(record.status), *shown))
+    names = ["trial_index", "fidelity", "cost", "spent", "status", "value", "best"]
+    return pd.DataFrame(rows, columns=names).astype({"value": float, "best": float})

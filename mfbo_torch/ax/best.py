@@ -1,0 +1,92 @@
+"""The best arm at the target fidelity, and what it took to find it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from mfbo_torch.ax.history import goal, read
+from mfbo_torch.ax.node import StrategyNode
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Record, values
+from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.strategies import Strategy
+from mfbo_torch.strategies._gp import quiet
+
+
+class BestPoint(NamedTuple):
+    """An arm at the target fidelity; values are in the objective's own units and sign.
+
+    Attributes:
+        parameters: Its parameters, the fidelity included.
+        trial_index: Its trial.
+        observed: The value observed there.
+        mean: What a model of all fidelities expects there, noise removed.
+        deviation: The standard deviation of that.
+        spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
+    """
+
+    parameters: dict[str, Any]
+    trial_index: int
+    observed: float
+    mean: float
+    deviation: float
+    spent: tuple[float, ...]
+
+
+def best_point(client: Client) -> BestPoint:
+    """The arm the strategy recommends: a completed one at the target fidelity.
+
+    The model is a :class:`~mfbo_torch.PerFidelityGP` with the recursive link, whatever the strategy models.
+
+    Raises:
+        SettingError: The client has no strategy node, or nothing is completed at the target.
+    """
+    experiment = client._experiment
+    node = node_of(client._generation_strategy)
+    strategy, domain = node.bound(experiment)
+    history, sources = read(experiment, domain)
+    best = strategy.recommend(history)
+    if best is None or best.query.fidelity != domain.space.target or best.value is None:
+        best = history.best(domain.space.target)
+    if best is None or best.value is None:
+        raise SettingError("client", "no value at the target", f"one with {domain.fidelity.name} = {domain.space.target}")
+    sign = goal(experiment.optimization_config).sign
+    mean, deviation = _modelled(strategy, history, best)
+    index, arm_name = sources[best.id]
+    parameters = dict(experiment.arms_by_name[arm_name].parameters)
+    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent(history, strategy))
+
+
+def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
+    """The strategy node of a generation strategy: the current one, else the last.
+
+    Raises:
+        SettingError: It has none.
+    """
+    nodes = [*generation_strategy._nodes, generation_strategy.current_node]
+    found = [node for node in nodes if isinstance(node, StrategyNode)]
+    if not found:
+        raise SettingError("generation_strategy", generation_strategy.name, "one with a StrategyNode")
+    return found[-1]
+
+
+def spent(history: History, strategy: Strategy) -> tuple[float, ...]:
+    """The cost of everything asked so far at each fidelity."""
+    levels = range(strategy.space.num_fidelities)
+    return tuple(math.fsum(r.cost for r in history if r.query.fidelity == m) for m in levels)
+
+
+def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float, float]:
+    """Mean and deviation of the target at a record's design, after everything observed."""
+    X, Y = strategy.unit_points(history.done), values(history.done)
+    with quiet(), torch.no_grad():
+        with torch.enable_grad():
+            model = PerFidelityGP(X, Y, strategy.space.num_fidelities).fit(optimizer_kwargs={"options": {"maxiter": 100}})
+        mean, variance = model.mean_variance(strategy.unit_points([best])[:, :-1])
+    return mean[0, -1].item(), math.sqrt(variance[0, -1].item())

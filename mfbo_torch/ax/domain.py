@@ -1,0 +1,134 @@
+"""Between an Ax search space and a :class:`~mfbo_torch.space.Space`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.parameter import Parameter as AxParameter
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import Query
+from mfbo_torch.space import Parameter, Space
+
+
+class Domain:
+    """What an Ax search space with a fidelity parameter means to a strategy, and back.
+
+    The fidelity is an integer range parameter from 0, the cheapest, to ``M - 1``, its target value (a
+    fixed parameter where ``M`` is 1). Range parameters stay as they are, an ordered choice becomes the
+    rank of its value, and a fixed parameter is not searched. Parameter constraints become those of
+    the space.
+
+    Args:
+        search_space: Of the Ax experiment.
+        costs: ``M`` increasing positive costs.
+
+    Raises:
+        SettingError: There is no fidelity parameter or several, it is of another kind or has another
+            target, the costs are missing or others, or a parameter or constraint is of a kind
+            that strategies do not know.
+    """
+
+    def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None) -> None:
+        if search_space.is_hierarchical:
+            raise SettingError("search_space", "hierarchical", "flat: no parameter depends on another's value")
+        parameters = list(search_space.parameters.values())
+        self.fidelity = _fidelity(parameters, costs)
+        rest = [p for p in parameters if p is not self.fidelity]
+        self.fixed = {p.name: p.value for p in rest if isinstance(p, FixedParameter)}
+        self.searched = [p for p in rest if not isinstance(p, FixedParameter)]
+        bounds = tuple(map(_parameter, self.searched))
+        constraints = tuple(map(self._constraint, search_space.parameter_constraints))
+        self.space = Space(bounds, tuple(costs or ()), constraints=constraints)
+
+    def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
+        """The query of an arm, ``None`` where it lies outside the search space."""
+        x = []
+        for parameter, bounds in zip(self.searched, self.space.parameters, strict=True):
+            value = parameters.get(parameter.name)
+            if isinstance(parameter, ChoiceParameter):
+                if value not in parameter.values:
+                    return None
+                value = parameter.values.index(value)
+            if not isinstance(value, (int, float)) or not bounds.lower <= value <= bounds.upper:
+                return None
+            x.append(float(value))
+        fidelity = parameters.get(self.fidelity.name)
+        if fidelity not in range(self.space.num_fidelities):
+            return None
+        return Query(tuple(x), int(fidelity), dict(meta))
+
+    def parameters(self, query: Query) -> dict[str, Any]:
+        """The Ax parameters of a query."""
+        values = dict(self.fixed)
+        for parameter, value in zip(self.searched, query.x, strict=True):
+            chosen = parameter.values[round(value)] if isinstance(parameter, ChoiceParameter) else value
+            values[parameter.name] = parameter.cast(chosen)
+        return {**values, self.fidelity.name: query.fidelity}
+
+    def _constraint(self, constraint: ParameterConstraint) -> tuple[tuple[float, ...], float]:
+        """A parameter constraint as weights of the space's parameters and a bound."""
+        named = {name: float(weight) for name, weight in constraint.constraint_dict.items()}
+        text, bound = str(constraint), float(constraint.bound)
+        if constraint.is_equality:
+            raise SettingError("parameter_constraints", text, "inequalities")
+        if named.pop(self.fidelity.name, 0.0):
+            raise SettingError("parameter_constraints", text, f"on other parameters than {self.fidelity.name!r}")
+        for name in [name for name in named if name in self.fixed]:
+            bound -= named.pop(name) * float(self.fixed[name])
+        weights = []
+        for parameter in self.searched:
+            weight = named.get(parameter.name, 0.0)
+            if weight and isinstance(parameter, ChoiceParameter):
+                first, step = _grid(parameter)
+                bound, weight = bound - weight * first, weight * step
+            weights.append(weight)
+        return tuple(weights), bound
+
+
+def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) -> AxParameter:
+    """The fidelity parameter among some, checked."""
+    found = [p for p in parameters if p.is_fidelity]
+    if len(found) != 1:
+        names = [p.name for p in found]
+        raise SettingError("fidelity parameters", names, "one integer range parameter with is_fidelity=True")
+    (fidelity,) = found
+    if isinstance(fidelity, FixedParameter):
+        lower = upper = fidelity.value
+    elif isinstance(fidelity, RangeParameter) and fidelity.parameter_type is ParameterType.INT:
+        lower, upper = fidelity.lower, fidelity.upper
+    else:
+        kind = f"{type(fidelity).__name__} of type {fidelity.parameter_type.name.lower()}"
+        raise SettingError(fidelity.name, kind, "a RangeParameter of type int")
+    if lower != 0:
+        raise SettingError(f"{fidelity.name}.lower", lower, "0, the cheapest fidelity")
+    if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) != upper + 1:
+        raise SettingError("costs", costs, f"{upper + 1} numbers, one for each {fidelity.name} from 0 to {upper}")
+    if fidelity.target_value != upper:
+        raise SettingError(f"{fidelity.name}.target_value", fidelity.target_value, f"{upper}, the last fidelity")
+    return fidelity
+
+
+def _parameter(parameter: AxParameter) -> Parameter:
+    """What a strategy searches for an Ax parameter."""
+    if isinstance(parameter, RangeParameter) and not parameter.logit_scale:
+        integer = parameter.parameter_type is ParameterType.INT
+        return Parameter(parameter.name, parameter.lower, parameter.upper, parameter.log_scale, integer)
+    if isinstance(parameter, ChoiceParameter) and parameter.is_ordered and not parameter.is_task:
+        return Parameter(parameter.name, 0, len(parameter.values) - 1, integer=True)
+    if isinstance(parameter, ChoiceParameter):
+        raise SettingError(parameter.name, parameter.values, "ordered (is_ordered=True), and no task")
+    raise SettingError(parameter.name, type(parameter).__name__, "a range, an ordered choice or fixed")
+
+
+def _grid(parameter: ChoiceParameter) -> tuple[float, float]:
+    """First value and step of a choice between evenly spaced numbers."""
+    values = [float(value) for value in parameter.values]
+    step = (values[-1] - values[0]) / (len(values) - 1)
+    if any(abs(v - values[0] - i * step) > 1e-9 * abs(values[-1] - values[0]) for i, v in enumerate(values)):
+        raise SettingError(f"{parameter.name} in a constraint", parameter.values, "evenly spaced")
+    return values[0], step

@@ -1,0 +1,144 @@
+"""A strategy as a node of Ax's generation strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ax.core.arm import Arm
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.generator_run import GeneratorRun
+from ax.core.types import TParameterization
+from ax.generation_strategy.external_generation_node import ExternalGenerationNode
+from ax.generation_strategy.transition_criterion import TransitionCriterion
+from ax.storage.json_store.decoder import object_from_json
+
+from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.history import META, read
+from mfbo_torch.ax.settings import decode, encode
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query
+from mfbo_torch.journal import plain
+from mfbo_torch.strategies import Strategy
+
+
+class StrategyNode(ExternalGenerationNode):
+    """Generates trials with a strategy, from everything that is in the Ax experiment.
+
+    The experiment is the only state: it becomes a history (see :func:`mfbo_torch.ax.history.read`), and
+    the strategy's next queries become arms whose candidate metadata carry what later decisions need.
+    So the decisions are those of :class:`~mfbo_torch.Optimizer` on the same history, also after the
+    experiment was stored and loaded elsewhere.
+
+    Args:
+        strategy: Decides the trials. The space is the experiment's.
+        costs: ``M`` increasing positive costs, one for each value of the fidelity parameter.
+        name: Of the node.
+        suggested_experiment_status: As in Ax.
+        transition_criteria: When to go on to another node, as in Ax.
+
+    Raises:
+        SettingError: The strategy is none, or has a setting that cannot be stored. Before the first trial: the
+            experiment has no objective that is one metric, or see :class:`~mfbo_torch.ax.domain.Domain`.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        costs: Sequence[float],
+        name: str = "mfbo_torch",
+        suggested_experiment_status: ExperimentStatus | None = None,
+        transition_criteria: Sequence[TransitionCriterion] | None = None,
+    ) -> None:
+        started = time.monotonic()
+        if not isinstance(strategy, Strategy):
+            raise SettingError("strategy", strategy, "a strategy, such as mfbo_torch.MFGPUCB()")
+        encode(strategy)
+        if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) == 0:
+            raise SettingError("costs", costs, "one positive number a fidelity, the target last")
+        super().__init__(
+            name=name,
+            suggested_experiment_status=suggested_experiment_status,
+            should_deduplicate=False,  # strategies keep away from what was asked themselves
+            transition_criteria=transition_criteria,
+        )
+        self.strategy, self.costs = strategy, costs
+        self._bound: Strategy | None = None
+        self._domain: Domain | None = None
+        self._history = History()
+        self._known: set[str] = set()
+        self._metadata: dict[str, dict[str, Any]] = {}
+        self.fit_time_since_gen = time.monotonic() - started
+
+    @classmethod
+    def deserialize_init_args(
+        cls, args: dict[str, Any], decoder_registry: Any = None, class_decoder_registry: Any = None
+    ) -> dict[str, Any]:
+        """What a stored node is made with again."""
+        registries = {"decoder_registry": decoder_registry, "class_decoder_registry": class_decoder_registry}
+        given = {name: object_from_json(value, **registries) for name, value in args.items()}
+        return {**given, "strategy": decode(given["strategy"])}
+
+    def bound(self, experiment: Experiment) -> tuple[Strategy, Domain]:
+        """The strategy, bound to the space of an experiment, and what the space means in Ax.
+
+        Raises:
+            SettingError: The search space does not suit, or the strategy has a space of its own that differs.
+        """
+        domain = Domain(experiment.search_space, self.costs)
+        if self._bound is None or self._bound.space != domain.space:
+            bound = self.strategy.bind(domain.space)
+            if bound.space != domain.space:
+                raise SettingError("strategy.space", bound.space, "not given, or that of the Ax experiment")
+            self._bound = bound
+        return self._bound, domain
+
+    def update_generator_state(self, experiment: Experiment, data: Data) -> None:
+        """Read the experiment."""
+        _, self._domain = self.bound(experiment)
+        self._history = read(experiment, self._domain, data).history
+        self._known = set(experiment.arms_by_signature)
+
+    def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
+        """The parameters of the strategy's next query.
+
+        Args:
+            pending_parameters: Of arms whose values are out. Those that are not in the experiment yet, as another
+                node generated them just now, count as pending too.
+        """
+        assert self._bound is not None and self._domain is not None, "update_generator_state comes first"
+        for parameters in pending_parameters:
+            signature = Arm.md5hash(parameters)
+            if signature not in self._known:
+                self._known.add(signature)
+                self._count(self._domain.query(parameters, {}))
+        query = plain(self._bound.ask(self._history)[0])
+        chosen = self._domain.parameters(query)
+        signature = Arm.md5hash(chosen)
+        self._known.add(signature)
+        self._metadata[signature] = {META: query.meta}
+        self._count(self._domain.query(chosen, query.meta))
+        return chosen
+
+    def _count(self, query: Query | None) -> None:
+        """Take a query as pending, if it is in the search space."""
+        if query is not None and self._bound is not None:
+            self._history = self._history.asked(query, self._bound.costs(self._history)[query.fidelity])
+
+    def _gen(self, experiment: Experiment, **kwargs: Any) -> GeneratorRun:
+        fixed = kwargs.get("fixed_features")
+        if fixed is not None and fixed.parameters:
+            raise SettingError("fixed_parameters", dict(fixed.parameters), "none: strategies choose every parameter")
+        self._metadata = {}
+        run = super()._gen(experiment, **kwargs)
+        return GeneratorRun(
+            arms=run.arms,
+            weights=run.weights,
+            fit_time=float(run.fit_time),  # Ax counts with the whole number 0, and then cannot copy what it stored
+            gen_time=run.gen_time,
+            generator_key=self.name,
+            candidate_metadata_by_arm_signature=self._metadata,
+        )

@@ -1,0 +1,96 @@
+"""A problem of three fidelities for Ax, a run of it, and the same run by ask and tell."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+
+from mfbo_torch import Optimizer
+from mfbo_torch.ax import multi_fidelity_client
+from mfbo_torch.ax.history import META
+from mfbo_torch.history import Query
+from mfbo_torch.strategies import Strategy
+
+COSTS = [1.0, 4.0, 16.0]
+PARAMETERS = [
+    RangeParameterConfig("x", (-1.0, 2.0), "float"),
+    RangeParameterConfig("rate", (0.01, 100.0), "float", scaling="log"),
+]
+NAMES = ("x", "rate")
+
+
+def loss(parameters) -> float:
+    """To be minimised; 0 at the target at x = 0.7, rate = 1. More digits than storage keeps."""
+    x, z = parameters["x"] - 0.7, math.log10(parameters["rate"])
+    bias = 0.3 * (2 - parameters["fidelity"])
+    return x * x + 0.3 * z * z + bias * math.sin(3 * x + z) / 3 + bias
+
+
+def client_of(strategy: Strategy, **options) -> Client:
+    return multi_fidelity_client(PARAMETERS, COSTS, "-loss", strategy, name="run", **options)
+
+
+def agree(client: Client, trials, records) -> None:
+    """Assert that trials are records: parameters, fidelity, and what was noted."""
+    assert len(trials) == len(records)
+    for (index, parameters), record in zip(trials.items(), records, strict=True):
+        assert index == record.id
+        assert tuple(parameters[name] for name in NAMES) == record.query.x
+        assert parameters["fidelity"] == record.query.fidelity
+        assert noted(client, index) == record.query.meta
+
+
+def noted(client: Client, index: int):
+    """What Ax keeps of a trial's query."""
+    (run,) = client._experiment.trials[index].generator_runs
+    (metadata,) = run.candidate_metadata_by_arm_signature.values()
+    return metadata[META]
+
+
+class Run:
+    """A client and an optimiser that are told the same, in any order, and must decide the same.
+
+    Args:
+        client: Decides through Ax.
+        optimizer: Decides by ask and tell.
+        reload: Stores the client and loads it again.
+    """
+
+    def __init__(self, client: Client, optimizer: Optimizer, reload: Callable[[Client], Client]) -> None:
+        self.client, self.optimizer, self.reload = client, optimizer, reload
+        self.flying: dict[int, dict] = {}
+        self.order = random.Random(0)
+
+    def ask(self, n: int) -> None:
+        trials = self.client.get_next_trials(max_trials=n)
+        agree(self.client, trials, self.optimizer.ask(n))
+        self.flying |= trials
+
+    def attach(self, parameters) -> None:
+        index = self.client.attach_trial(parameters)
+        x = tuple(parameters[name] for name in NAMES)
+        cost = COSTS[parameters["fidelity"]]
+        self.optimizer._history = self.optimizer.history.asked(Query(x, parameters["fidelity"]), cost)
+        self.flying[index] = parameters
+
+    def end(self, how: str = "done") -> None:
+        """One of the trials in flight ends."""
+        index = self.order.choice(sorted(self.flying))
+        parameters = self.flying.pop(index)
+        if how == "done":
+            value = loss(parameters)
+            self.client.complete_trial(index, {"loss": value})
+            self.optimizer.tell(index, -round(value, 10))
+        elif how == "failed":
+            self.client.mark_trial_failed(index, failed_reason="a test")
+            self.optimizer.fail(index, "a test")
+        else:
+            self.client.mark_trial_abandoned(index)
+            self.optimizer.fail(index, how)
+
+    def store(self) -> None:
+        self.client = self.reload(self.client)

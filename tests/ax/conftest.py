@@ -1,0 +1,24 @@
+"""Skips this folder, with the reason, where Ax is not installed; shares the table of strategies."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "strategies"))
+logging.getLogger("ax").setLevel(logging.ERROR)
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Where Ax stores: a new SQLite file. Ax keeps one database a process, so the former one is left."""
+    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install mfbo-torch[ax]")
+    from ax.api.configs import StorageConfig
+    from ax.storage.sqa_store.db import init_engine_and_session_factory
+
+    url = f"sqlite:///{tmp_path / 'ax.db'}"
+    init_engine_and_session_factory(url=url, force_init=True)
+    return StorageConfig(url=url)

@@ -1,0 +1,108 @@
+"""A whole experiment in Ax: every decision is that of ask and tell, through failures and storage."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
+
+import strategy_table
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+from ax_problem import COSTS, NAMES, PARAMETERS, Run, client_of, loss
+
+from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
+from mfbo_torch.ax import best_point, multi_fidelity_client
+from mfbo_torch.ax.history import META
+from mfbo_torch.strategies.design import sobol
+
+SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
+
+
+def from_json(tmp_path):
+    def reload(client):
+        path = str(tmp_path / "snapshot.json")
+        client.save_to_json_file(path)
+        return Client.load_from_json_file(path)
+
+    return reload
+
+
+def sixty_trials(run: Run, batch: int = 4, trials: int = 60) -> None:
+    """Trials in flight are refilled to ``batch``; five fail, two are abandoned, one is attached."""
+    ends = {7: "failed", 12: "failed", 23: "failed", 37: "failed", 51: "failed", 18: "abandoned", 44: "abandoned"}
+    ended = stored = 0
+    while ended < trials:
+        asked = len(run.optimizer.history)
+        if ended == 20:
+            run.attach({"x": 0.25, "rate": 3.0, "fidelity": 1})
+        elif asked < trials:
+            run.ask(min(batch - len(run.flying), trials - asked))
+        if len(run.optimizer.history) // 10 > stored:
+            stored = len(run.optimizer.history) // 10
+            assert run.flying
+            run.store()
+        for _ in range(run.order.randint(1, len(run.flying))):
+            run.end(ends.get(ended, "done"))
+            ended += 1
+            if ended == 20:
+                break
+
+
+@pytest.mark.parametrize("link", ["recursive", "independent"])
+def test_sixty_trials_in_sqlite(database, link):
+    def strategy():
+        return MFGPUCB(link=link, initial_capital=1.0, seed=1)
+
+    run = Run(
+        client_of(strategy(), storage_config=database),
+        Optimizer(strategy().bind(SPACE)),
+        lambda client: Client.load_from_database("run", database),
+    )
+    sixty_trials(run)
+    history = run.optimizer.history
+    assert len(run.client._experiment.trials) == len(history) == 60
+    assert sum(record.status == "failed" for record in history) == 7
+    assert history.best(2) is not None
+    best = best_point(run.client)
+    assert best.parameters["fidelity"] == 2
+    assert sum(best.spent) == pytest.approx(history.spent)
+    n = int(sum(best.spent) / COSTS[-1])
+    points = SPACE.from_unit(sobol(2, n, 0)).tolist()
+    assert best.observed < min(loss({**dict(zip(NAMES, x, strict=True)), "fidelity": 2}) for x in points)
+
+
+@pytest.mark.skipif(not hasattr(strategies, "GPBUCB"), reason="there is no GPBUCB")
+def test_batches_of_eight(tmp_path):
+    run = Run(client_of(strategies.GPBUCB()), Optimizer(strategies.GPBUCB(space=SPACE)), from_json(tmp_path))
+    for _ in range(3):
+        run.ask(8)
+        run.store()
+        for _ in range(8):
+            run.end()
+    assert best_point(run.client).parameters["fidelity"] == 2
+
+
+@pytest.mark.parametrize("row", strategy_table.ROWS, ids=lambda row: row.label)
+def test_every_strategy(row, tmp_path):
+    """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
+    space, value = strategy_table.SPACE, strategy_table.toy(strategy_table.SPACE)
+    configs = [
+        RangeParameterConfig(p.name, (p.lower, p.upper), "float", scaling="log" if p.log else None)
+        for p in space.parameters
+    ]
+    client = multi_fidelity_client(configs, space.costs, "y", row.make(0).bind(space, row.capital))
+    optimizer = Optimizer(row.make(0).bind(space, row.capital))
+    for number in range((row.steps + 1) // 2):
+        trials = client.get_next_trials(max_trials=2)
+        records = optimizer.ask(2)
+        asked = [Query(tuple(p[n.name] for n in space.parameters), p["fidelity"]) for p in trials.values()]
+        assert [(q.x, q.fidelity) for q in asked] == [(r.query.x, r.query.fidelity) for r in records]
+        if number == 1:
+            client = from_json(tmp_path)(client)
+        for record in reversed(records):
+            y = value(record.query)
+            client.complete_trial(record.id, {"y": y})
+            optimizer.tell(record.id, round(y, 10))
