@@ -89,7 +89,8 @@ class Space:
         object.__setattr__(self, "constraints", tuple((tuple(w), b) for w, b in self.constraints))
         for weights, bound in self.constraints:
             if len(weights) != self.dim or not all(map(math.isfinite, (*weights, bound))) or not any(weights):
-                raise SettingError("constraints", (weights, bound), f"{self.dim} finite weights, not all 0, and a bound")
+                allowed = f"{self.dim} finite weights, one of them not 0, and a finite bound"
+                raise SettingError("constraints", (weights, bound), allowed)
             if any(w and p.log for w, p in zip(weights, self.parameters, strict=True)):
                 raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
 

@@ -14,11 +14,11 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec, submodel_input_constructor
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
-from botorch.utils.types import _DefaultType
 from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.types import _DefaultType
 from torch import Tensor
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
@@ -75,11 +75,15 @@ class MultiFidelityAcquisition(Acquisition):
         SettingError: No costs, or another number than there are fidelities.
     """
 
+    X_pending: Tensor | None
+    X_observed: Tensor | None
+
     def __init__(self, *, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        self.costs = (options or {}).get("costs")
+        costs = (options or {}).get("costs")
         fidelities = int(kwargs["search_space_digest"].bounds[-1][1]) + 1
-        if not isinstance(self.costs, Sequence) or len(self.costs) != fidelities:
-            raise SettingError("acquisition_options.costs", self.costs, f"{fidelities} numbers, one a fidelity")
+        if not isinstance(costs, Sequence) or len(costs) != fidelities:
+            raise SettingError("acquisition_options.costs", costs, f"{fidelities} numbers, one a fidelity")
+        self.costs: Sequence[float] = costs
         super().__init__(options=options, **kwargs)
 
     def _construct_botorch_acquisition(
@@ -111,10 +115,9 @@ class MultiFidelityAcquisition(Acquisition):
         state = adaptive_thresholds(history, self.costs)
         top = len(self.costs) - 1
         step = state.zeta[top - 1]
-        values = {(r.query.x, r.query.fidelity): r.value for r in history.done}
+        values = {(r.query.x, r.query.fidelity): r.value or 0.0 for r in history.done}
         for (x, m), value in values.items():
-            below = values.get((x, m - 1))
-            gap = 0.0 if below is None else abs(value - below)
+            gap = abs(value - values.get((x, m - 1), value))
             step = 2 * gap if gap > step else step
         return replace(state, zeta=tuple((top - m) * step for m in range(top + 1)))
 
@@ -135,7 +138,8 @@ class MultiFidelityAcquisition(Acquisition):
         designs = _designs(search_space_digest)
         points, scores = [], []
         for _ in range(n):
-            pending, observed, self.X_observed, self.X_pending = self.X_pending, self.X_observed, None, None
+            pending, observed = self.X_pending, self.X_observed
+            self.X_pending = self.X_observed = None  # Ax keeps discrete designs away from these, at any fidelity
             try:
                 x, score, _ = super().optimize(
                     1,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from ax.api.client import Client
-from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from mfbo_torch.ax.history import goal, read
@@ -55,7 +54,8 @@ def best_point(client: Client) -> BestPoint:
     if best is None or best.query.fidelity != domain.space.target or best.value is None:
         best = history.best(domain.space.target)
     if best is None or best.value is None:
-        raise SettingError("client", "no value at the target", f"one with {domain.fidelity.name} = {domain.space.target}")
+        target = f"{domain.fidelity.name} = {domain.space.target}"
+        raise SettingError("client", "no completed trial at the target", f"one with a value at {target}")
     sign = goal(experiment.optimization_config).sign
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]
@@ -87,6 +87,7 @@ def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float
     X, Y = strategy.unit_points(history.done), values(history.done)
     with quiet(), torch.no_grad():
         with torch.enable_grad():
-            model = PerFidelityGP(X, Y, strategy.space.num_fidelities).fit(optimizer_kwargs={"options": {"maxiter": 100}})
+            model = PerFidelityGP(X, Y, strategy.space.num_fidelities)
+            model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
         mean, variance = model.mean_variance(strategy.unit_points([best])[:, :-1])
     return mean[0, -1].item(), math.sqrt(variance[0, -1].item())

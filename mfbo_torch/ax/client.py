@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.api.utils.instantiation.from_string import optimization_config_from_string
 from ax.api.utils.instantiation.from_config import parameter_from_config
+from ax.api.utils.instantiation.from_string import optimization_config_from_string
 from ax.core.experiment import Experiment
 from ax.core.parameter import FixedParameter, Parameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint

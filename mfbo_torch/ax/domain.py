@@ -60,7 +60,7 @@ class Domain:
         fidelity = parameters.get(self.fidelity.name)
         if fidelity not in range(self.space.num_fidelities):
             return None
-        return Query(tuple(x), int(fidelity), dict(meta))
+        return Query(tuple(x), int(parameters[self.fidelity.name]), dict(meta))
 
     def parameters(self, query: Query) -> dict[str, Any]:
         """The Ax parameters of a query."""
@@ -78,8 +78,6 @@ class Domain:
             raise SettingError("parameter_constraints", text, "inequalities")
         if named.pop(self.fidelity.name, 0.0):
             raise SettingError("parameter_constraints", text, f"on other parameters than {self.fidelity.name!r}")
-        for name in [name for name in named if name in self.fixed]:
-            bound -= named.pop(name) * float(self.fixed[name])
         weights = []
         for parameter in self.searched:
             weight = named.get(parameter.name, 0.0)

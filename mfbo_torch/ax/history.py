@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import pandas as pd
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
@@ -72,7 +71,7 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
     for index, trial in sorted(experiment.trials.items()):
         meta = _metadata(trial)
         for arm in trial.arms:
-            query = domain.query(arm.parameters, meta.get(arm.signature) or {})
+            query = domain.query(arm.parameters, meta.get(arm.signature, {}))
             if query is None:
                 continue
             value = values.get((index, arm.name))
@@ -97,7 +96,7 @@ def _metadata(trial: BaseTrial) -> dict[str, dict[str, Any]]:
     found = {}
     for run in trial.generator_runs:
         for signature, metadata in (run.candidate_metadata_by_arm_signature or {}).items():
-            found[signature] = (metadata or {}).get(META)
+            found[signature] = (metadata or {}).get(META) or {}
     return found
 
 
@@ -105,8 +104,7 @@ def _observed(data: Data, metric: str) -> dict[tuple[int, str], float]:
     """The last value of a metric of each arm of each trial, by trial and name of the arm."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric]
-    means = rows["mean"].astype(float)
-    stored = json.loads(pd.Series(means.to_numpy()).to_json(orient="values"))
+    stored = json.loads(rows["mean"].astype(float).to_json(orient="values"))
     keys = zip(rows["trial_index"].tolist(), rows["arm_name"].tolist(), strict=True)
     kept = (float("nan") if value is None else float(value) for value in stored)
     return dict(zip(keys, kept, strict=True))

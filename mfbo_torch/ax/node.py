@@ -66,7 +66,7 @@ class StrategyNode(ExternalGenerationNode):
             transition_criteria=transition_criteria,
         )
         self.strategy, self.costs = strategy, costs
-        self._bound: Strategy | None = None
+        self._bound = strategy
         self._domain: Domain | None = None
         self._history = History()
         self._known: set[str] = set()
@@ -89,17 +89,17 @@ class StrategyNode(ExternalGenerationNode):
             SettingError: The search space does not suit, or the strategy has a space of its own that differs.
         """
         domain = Domain(experiment.search_space, self.costs)
-        if self._bound is None or self._bound.space != domain.space:
-            bound = self.strategy.bind(domain.space)
-            if bound.space != domain.space:
-                raise SettingError("strategy.space", bound.space, "not given, or that of the Ax experiment")
-            self._bound = bound
+        if self._domain is None or self._domain.space != domain.space:
+            self._bound = self.strategy.bind(domain.space)
+            if self._bound.space != domain.space:
+                raise SettingError("strategy.space", self._bound.space, "not given, or that of the Ax experiment")
+        self._domain = domain
         return self._bound, domain
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment."""
-        _, self._domain = self.bound(experiment)
-        self._history = read(experiment, self._domain, data).history
+        _, domain = self.bound(experiment)
+        self._history = read(experiment, domain, data).history
         self._known = set(experiment.arms_by_signature)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
@@ -109,7 +109,7 @@ class StrategyNode(ExternalGenerationNode):
             pending_parameters: Of arms whose values are out. Those that are not in the experiment yet, as another
                 node generated them just now, count as pending too.
         """
-        assert self._bound is not None and self._domain is not None, "update_generator_state comes first"
+        assert self._domain is not None, "update_generator_state comes first"
         for parameters in pending_parameters:
             signature = Arm.md5hash(parameters)
             if signature not in self._known:
@@ -125,7 +125,7 @@ class StrategyNode(ExternalGenerationNode):
 
     def _count(self, query: Query | None) -> None:
         """Take a query as pending, if it is in the search space."""
-        if query is not None and self._bound is not None:
+        if query is not None:
             self._history = self._history.asked(query, self._bound.costs(self._history)[query.fidelity])
 
     def _gen(self, experiment: Experiment, **kwargs: Any) -> GeneratorRun:

@@ -47,6 +47,8 @@ class Strategy(ABC):
         capital: What may be spent in all, if the rule depends on it; usually set by :meth:`bind`.
     """
 
+    _settings: dict[str, Any]
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep what a strategy is made with, so that :attr:`settings` can give it."""
         super().__init_subclass__(**kwargs)

@@ -40,7 +40,8 @@ def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
         if len(kept) >= n:
             return kept[:n]
         if size >= MOST_DRAWS:
-            raise SettingError("constraints", space.constraints, f"met by more than {len(kept)} of {size} random designs")
+            met = f"met by more than {len(kept)} of {size} random designs"
+            raise SettingError("constraints", space.constraints, met)
         size = min(2 * size, max(MOST_DRAWS, n))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -102,10 +103,11 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
     grid = _grid(space)
-    rules = {"snap": space.snap, "allows": space.allows if space.constraints else None, "grid": grid}
-    found, is_clear = distinct(wanted, taken, radii, generator, **rules)
+    allows = space.allows if space.constraints else None
+    search = partial(distinct, generator=generator, snap=space.snap, allows=allows, grid=grid)
+    found, is_clear = search(wanted, taken, radii)
     if not is_clear and grid is not None:
-        found, _ = distinct(wanted, taken[~observed], radii[~observed], generator, **rules)
+        found, _ = search(wanted, taken[~observed], radii[~observed])
     if not space.allows(found):
         found = space.snap(strategy.random_design(generator))
     return found.reshape(u.shape)

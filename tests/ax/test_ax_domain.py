@@ -1,0 +1,225 @@
+"""Ax search spaces as spaces of strategies: parameters, constraints, and one clear error for each that cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
+
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
+from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from mfbo_torch import MFGPUCB, SettingError
+from mfbo_torch.ax import StrategyNode, multi_fidelity_client
+from mfbo_torch.ax.domain import Domain
+from mfbo_torch.history import Query
+from mfbo_torch.strategies import RandomSearch
+
+X = RangeParameter("x", ParameterType.FLOAT, lower=0.0, upper=2.0)
+FIDELITY = RangeParameter("m", ParameterType.INT, lower=0, upper=2, is_fidelity=True, target_value=2)
+COSTS = [1.0, 4.0, 16.0]
+
+
+def fidelity(name="m", kind=ParameterType.INT, lower=0, upper=2, target=2):
+    return RangeParameter(name, kind, lower=lower, upper=upper, is_fidelity=True, target_value=target)
+
+
+def own_client(parameters, objective="loss", **optimization) -> Client:
+    """A client as its user makes it, with a search space of the user's own."""
+    client = Client()
+    client.configure_experiment([RangeParameterConfig("unused", (0, 1), "float")])
+    client._experiment._search_space = SearchSpace(parameters)
+    client.configure_optimization(objective, **optimization)
+    client.set_generation_strategy(GenerationStrategy(nodes=[StrategyNode(RandomSearch(), COSTS)]))
+    return client
+
+
+def test_every_kind_of_parameter_there_and_back():
+    space = SearchSpace(
+        [
+            X,
+            RangeParameter("k", ParameterType.INT, lower=1, upper=64, log_scale=True),
+            ChoiceParameter("size", ParameterType.INT, [16, 32, 256], is_ordered=True),
+            ChoiceParameter("grade", ParameterType.STRING, ["low", "mid", "high"], is_ordered=True, sort_values=False),
+            ChoiceParameter("flag", ParameterType.BOOL, [False, True], is_ordered=True),
+            FixedParameter("data", ParameterType.STRING, "digits"),
+            FIDELITY,
+        ]
+    )
+    domain = Domain(space, COSTS)
+    assert [(p.name, p.lower, p.upper, p.log, p.integer) for p in domain.space.parameters] == [
+        ("x", 0.0, 2.0, False, False),
+        ("k", 1, 64, True, True),
+        ("size", 0, 2, False, True),
+        ("grade", 0, 2, False, True),
+        ("flag", 0, 1, False, True),
+    ]
+    query = Query((0.3, 7.0, 2.0, 1.0, 1.0), 1, {"a": 1})
+    parameters = domain.parameters(query)
+    assert parameters == {
+        "x": 0.3,
+        "k": 7,
+        "size": 256,
+        "grade": "mid",
+        "flag": True,
+        "data": "digits",
+        "m": 1,
+    }
+    assert [type(parameters[name]) for name in ("k", "size", "m")] == [int, int, int]
+    space.check_membership(parameters, raise_error=True)
+    assert domain.query(parameters, {"a": 1}) == query
+
+
+@pytest.mark.parametrize("wrong", [{"x": 2.5}, {"x": None}, {"x": "a"}, {"m": 3}, {"m": None}, {"size": 17}])
+def test_arms_outside_the_search_space_are_no_queries(wrong):
+    size = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True)
+    domain = Domain(SearchSpace([X, size, FIDELITY]), COSTS)
+    assert domain.query({"x": 1.0, "size": 16, "m": 2, **wrong}, {}) is None
+
+
+def test_constraints():
+    parameters = [
+        X,
+        RangeParameter("y", ParameterType.FLOAT, lower=-1.0, upper=1.0),
+        ChoiceParameter("step", ParameterType.FLOAT, [0.0, 0.5, 1.0], is_ordered=True, log_scale=False),
+        FIDELITY,
+    ]
+    texts = ["x + 2*y + step <= 0.75", "x >= 0.5"]
+    constraints = [ParameterConstraint(inequality=text) for text in texts]
+    space = SearchSpace(parameters, constraints)
+    domain = Domain(space, COSTS)
+    U = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    arms = [domain.parameters(Query(tuple(x), 0)) for x in domain.space.from_unit(U).tolist()]
+    expected = [space.check_membership(arm) for arm in arms]
+    assert domain.space.allows(U).tolist() == expected
+    assert 20 < sum(expected) < 180
+
+
+def test_constrained_client_keeps_to_its_constraints():
+    configs = [RangeParameterConfig(name, (0.0, 1.0), "float") for name in ("x", "y")]
+    constraint = "x + y <= 0.5"
+    strategy = MFGPUCB(initial_capital=1.0)
+    client = multi_fidelity_client(configs, [1.0, 4.0], "gain", strategy, parameter_constraints=[constraint])
+    for _ in range(10):
+        for index, p in client.get_next_trials(1).items():
+            assert p["x"] + p["y"] <= 0.5 + 1e-8
+            client.complete_trial(index, {"gain": p["x"] + 2 * p["y"] - 0.1 * (1 - p["fidelity"])})
+    best = max((p for t in client._experiment.trials.values() for p in [t.arm.parameters]), key=lambda p: p["y"])
+    assert best["y"] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "costs", "message"),
+    [
+        ([X], COSTS, r"fidelity parameters = \[\]: must be one integer range parameter"),
+        ([X, fidelity(), fidelity("n")], COSTS, r"fidelity parameters = \['m', 'n'\]: must be one"),
+        (
+            [X, ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=True)],
+            COSTS,
+            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int",
+        ),
+        ([X, fidelity(kind=ParameterType.FLOAT)], COSTS, "m = 'RangeParameter of type float'"),
+        ([X, fidelity(lower=1)], COSTS, "m.lower = 1: must be 0"),
+        ([X, fidelity(target=1)], COSTS, "m.target_value = 1: must be 2, the last fidelity"),
+        ([X, FIDELITY], None, "costs = None: must be 3 numbers"),
+        ([X, FIDELITY], [1.0, 2.0], r"costs = \[1.0, 2.0\]: must be 3 numbers"),
+        ([X, FIDELITY], [4.0, 2.0, 1.0], "costs = .*: must be increasing"),
+        ([ChoiceParameter("c", ParameterType.STRING, list("abc"), is_ordered=False), FIDELITY], COSTS, "c = .*ordered"),
+        (
+            [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
+            COSTS,
+            "a range",
+        ),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_search_spaces_that_cannot_be(parameters, costs, message):
+    with pytest.raises(SettingError, match=message):
+        Domain(SearchSpace(parameters), costs)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        (ParameterConstraint(equality="x == 1"), "must be inequalities"),
+        (ParameterConstraint(inequality="x + m <= 1"), "other parameters than 'm'"),
+        (ParameterConstraint(inequality="x + c <= 1"), "c in a constraint = .*evenly spaced"),
+    ],
+)
+def test_constraints_that_cannot_be(constraint, message):
+    choice = ChoiceParameter("c", ParameterType.INT, [1, 2, 8], is_ordered=True, log_scale=False)
+    with pytest.raises(SettingError, match=message):
+        Domain(SearchSpace([X, choice, FIDELITY], [constraint]), COSTS)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "objective", "optimization", "message"),
+    [
+        ([X], "loss", {}, "fidelity parameters"),
+        ([X, FIDELITY], "loss, -cost", {}, "objective = 'loss, -cost': must be one metric"),
+        ([X, FIDELITY], "loss + cost", {}, "objective = .*: must be one metric"),
+        ([X, FIDELITY], "loss", {"outcome_constraints": ["cost <= 1"]}, "outcome_constraints = .*none"),
+    ],
+)
+def test_experiments_of_ones_own_fail_before_the_first_trial(parameters, objective, optimization, message):
+    client = own_client(parameters, objective, **optimization)
+    with pytest.raises(SettingError, match=message):
+        client.get_next_trials(1)
+    assert not client._experiment.trials
+
+
+def test_no_objective():
+    from mfbo_torch.ax.history import goal
+
+    with pytest.raises(SettingError, match="objective = None: must be configured"):
+        goal(None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"costs": None}, "costs = None"),
+        ({"costs": []}, r"costs = \[\]"),
+        ({"costs": [2.0, 1.0]}, "increasing"),
+        ({"objective": "loss, -cost"}, "objective"),
+        ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy"),
+        ({"parameters": [RangeParameterConfig("fidelity", (0, 2), "int")]}, "parameters = 'fidelity'"),
+        (
+            {"parameters": [DerivedParameterConfig("y", "2 * x", "float"), RangeParameterConfig("x", (0, 1), "float")]},
+            "y",
+        ),
+        ({"strategy": MFGPUCB(space=Domain(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
+    ],
+)
+def test_clients_that_cannot_be(changes, message):
+    settings = {"parameters": [RangeParameterConfig("x", (0, 1), "float")], "costs": [1.0, 4.0], "objective": "loss"}
+    with pytest.raises(SettingError, match=message):
+        multi_fidelity_client(**{**settings, **changes})
+
+
+def test_one_fidelity():
+    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], [3.0], "loss", RandomSearch())
+    (parameters,) = client.get_next_trials(1).values()
+    assert parameters["fidelity"] == 0
+
+
+def test_fixed_parameters_are_refused():
+    configs = [RangeParameterConfig("x", (0, 1), "float"), ChoiceParameterConfig("data", ["digits"], "str")]
+    client = multi_fidelity_client(configs, [1.0, 4.0], "loss", RandomSearch())
+    assert client.get_next_trials(1)[0]["data"] == "digits"
+    with pytest.raises(SettingError, match=r"fixed_parameters = {'fidelity': 1}: must be none"):
+        client.get_next_trials(1, fixed_parameters={"fidelity": 1})
+
+
+def test_without_ax_the_error_says_what_to_install():
+    code = "import sys; sys.modules['ax'] = None; import mfbo_torch.ax"
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert "pip install mfbo-torch[ax]" in run.stderr.splitlines()[-1]

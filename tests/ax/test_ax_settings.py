@@ -1,0 +1,98 @@
+"""Strategies as what Ax stores of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
+
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from strategy_table import ROWS, SPACE
+
+from mfbo_torch import MFGPUCB, Parameter, SettingError
+from mfbo_torch.ax import StrategyNode
+from mfbo_torch.ax.settings import decode, encode
+from mfbo_torch.strategies import RandomSearch
+
+
+class Knowing(RandomSearch):
+    """A strategy with settings of every kind that can be stored."""
+
+    def __init__(self, known, *, width=1.0, **settings):
+        super().__init__(**settings)
+        self.known, self.width = known, width
+
+
+def stored(node: StrategyNode) -> StrategyNode:
+    return object_from_json(json.loads(json.dumps(object_to_json(node))))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_every_strategy_there_and_back(row):
+    strategy = row.make(3).bind(SPACE, 7.0)
+    again = stored(StrategyNode(strategy, [1.0, 4.0])).strategy
+    assert type(again) is type(strategy)
+    assert (again.seed, again.capital) == (3, 7.0)
+    kept = {k: v for k, v in strategy.settings.items() if k not in ("space", "capital") and v is not None}
+    assert {k: v for k, v in again.settings.items() if k in kept} == kept
+
+
+def test_values_of_every_kind():
+    known = {
+        "tensor": torch.eye(2, dtype=torch.double),
+        "pair": (1, 2.5),
+        "words": ["a", None, True],
+        "parameter": Parameter("x", 0.0, 1.0, log=False),
+        "strategy": MFGPUCB(link="independent"),
+    }
+    again = stored(StrategyNode(Knowing(known, seed=2), [1.0, 2.0])).strategy
+    assert again.seed == 2
+    assert torch.equal(again.known["tensor"], known["tensor"])
+    assert again.known["pair"] == [1, 2.5]
+    assert again.known["words"] == known["words"]
+    assert again.known["parameter"] == known["parameter"]
+    assert again.known["strategy"].link == "independent"
+
+
+def test_the_rest_of_a_node_is_kept():
+    criterion = MinTrials(threshold=3, transition_to="next", only_in_statuses=[TrialStatus.COMPLETED])
+    node = StrategyNode(RandomSearch(), (1.0, 2.0), "first", ExperimentStatus.INITIALIZATION, [criterion])
+    again = stored(node)
+    assert (again.name, again.costs) == ("first", [1.0, 2.0])
+    assert again.suggested_experiment_status == ExperimentStatus.INITIALIZATION
+    assert again.transition_criteria == [criterion]
+
+
+@pytest.mark.parametrize("value", [lambda x: x, object(), {1: 2}, {3}])
+def test_what_cannot_be_stored_is_refused_at_once(value):
+    with pytest.raises(SettingError, match=r"Knowing\.known"):
+        StrategyNode(Knowing(value), [1.0, 2.0])
+
+
+def test_a_class_that_cannot_be_found_again_is_refused():
+    class Local(RandomSearch):
+        pass
+
+    with pytest.raises(SettingError, match="at the top of a module"):
+        encode(Local())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["subprocess.Popen", "nowhere.Strategy", "mfbo_torch.nowhere.A", "mfbo_torch.runner.run", "mfbo_torch.config.Any"],
+)
+def test_stored_classes_are_not_made_blindly(path):
+    with pytest.raises(SettingError, match="class = "):
+        decode({"class": path, "settings": {}})
+
+
+def test_a_class_that_is_no_strategy():
+    with pytest.raises(SettingError, match="must be a strategy"):
+        decode({"class": "mfbo_torch.space.Parameter", "settings": {"name": "x", "lower": 0.0, "upper": 1.0}})
