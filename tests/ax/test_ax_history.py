@@ -20,7 +20,7 @@ from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generation_strategy.transition_criterion import AutoTransitionAfterGen
 from ax_problem import COSTS, client_of, loss
 
 from mfbo_torch import MFGPUCB, Record, SettingError
@@ -111,14 +111,14 @@ def test_trials_of_another_node_in_the_same_call_are_pending():
     client = client_of(RandomSearch())
     node = StrategyNode(Recording(), COSTS)
     specs = [GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 0})]
-    first = GenerationNode("Sobol", specs, transition_criteria=[MinTrials(threshold=1, transition_to=node.name)])
+    criteria = [AutoTransitionAfterGen(transition_to=node.name, continue_trial_generation=False)]
+    first = GenerationNode("Sobol", specs, transition_criteria=criteria)
     client.set_generation_strategy(GenerationStrategy(nodes=[first, node]))
-    client.get_next_trials(1)
     Recording.seen.clear()
-    trials = client.get_next_trials(2)
+    trials = client.get_next_trials(3)
     assert [len(history) for history in Recording.seen] == [1, 2]
-    last = list(trials.values())[-2]
-    assert Recording.seen[-1].records[-1].query.x == (last["x"], last["rate"])
+    (record,) = Recording.seen[0]
+    assert (*record.query.x, record.query.fidelity) == tuple(trials[0].values())
     assert node_of(client._generation_strategy) is node
 
 

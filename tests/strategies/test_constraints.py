@@ -16,7 +16,7 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.design import MOST_DRAWS, allowed, sobol
-from mfbo_torch.strategies.repeats import distinct
+from mfbo_torch.strategies.repeats import clear, distinct
 
 PARAMETERS = (
     Parameter("width", -5.0, 10.0),
@@ -100,6 +100,15 @@ def test_distinct_leaves_a_forbidden_design():
     found, is_clear = distinct(u, taken, torch.zeros(0), generator, allows=allows)
     assert is_clear
     assert found.sum() <= 1.0
+
+
+def test_a_design_far_from_a_small_region_is_moved_into_it():
+    unit = (Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0))
+    sides = [((1.0, 0.0), 0.51), ((-1.0, 0.0), -0.49), ((0.0, 1.0), 0.51), ((0.0, -1.0), -0.49)]
+    space = Space(unit, (1.0,), constraints=tuple(sides))
+    strategy, generator = RandomSearch(space=space), torch.Generator().manual_seed(0)
+    found = clear(strategy, torch.ones(1, 2, dtype=torch.double), 0, History(), generator)
+    assert (found - 0.5).abs().max() <= 0.01 + 1e-9
 
 
 def test_settings_make_another_one():

@@ -1,0 +1,28 @@
+"""The script that tunes the SVM with four workers runs, its failures included."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
+
+
+def test_two_failures_do_not_stop_it(monkeypatch, capsys):
+    path = Path(__file__).parents[2] / "configs" / "ax_svm.py"
+    spec = importlib.util.spec_from_file_location("ax_svm", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(script.SVM, "evaluate", lambda self, x, fidelity: -(math.log10(x[0]) ** 2) - 0.1 * x[1])
+    clients = []
+    make = script.multi_fidelity_client
+    monkeypatch.setattr(script, "multi_fidelity_client", lambda *a, **k: clients.append(make(*a, **k)) or clients[0])
+    script.tune(trials=13)
+    statuses = clients[0].summarize()["trial_status"].value_counts().to_dict()
+    assert statuses == {"COMPLETED": 11, "FAILED": 2}
+    assert "'fidelity': 1}" in capsys.readouterr().out
