@@ -78,8 +78,8 @@ def test_the_last_progression_counts():
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4, 1e12, 1e18])
 def test_values_read_the_same_before_and_after_storage(tmp_path, scale):
     client = client_of(RandomSearch())
-    for i, value in enumerate(np.random.default_rng(0).normal(size=20)):
-        client.attach_trial(arm(0.05 * i))
+    for i, value in enumerate(np.random.default_rng(0).normal(size=6)):
+        client.attach_trial(arm(0.1 * i))
         client.complete_trial(i, {"loss": scale * value})
     client.save_to_json_file(str(tmp_path / "a.json"))
     again = Client.load_from_json_file(str(tmp_path / "a.json"))

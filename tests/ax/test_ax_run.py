@@ -75,7 +75,7 @@ def test_checks_and_thresholds_survive_json(tmp_path):
     """The published method's ζ, γ and checks are folds over what Ax keeps of each query."""
     strategy = strategy_of("independent")
     run = Run(client_of(strategy), Optimizer(strategy_of("independent").bind(SPACE)), from_json(tmp_path))
-    sixty_trials(run, trials=30)
+    sixty_trials(run, trials=25)
     assert any("check" in record.query.meta for record in run.optimizer.history)
 
 
