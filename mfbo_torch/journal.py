@@ -119,7 +119,7 @@ class Journal:
                 self._check_content()
         except sqlite3.Error as error:
             raise JournalError(self.path, f"a readable journal: {error}") from error
-        self._lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), timeout=0)
+        self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
         if not read_only:
             self._claim()
             version = self._check_header(read_only)

@@ -25,6 +25,7 @@ FLOORS = [
     {"acquisition"},
     {"strategies"},
     {"optimizer"},
+    {"executors", "table"},
     {"runner"},
     {"plots", "config"},
     {"experiment"},

@@ -58,7 +58,8 @@ def refused(capsys, argv, said):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    assert set(contents(out)) == {"config.yaml", "history.sqlite", "summary.json", "progress.png"}
+    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log"}
+    assert set(contents(out)) == {*files, ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
 
@@ -243,7 +244,9 @@ def test_help(capsys):
         sys.argv = sys_argv
         assert "mfbo compare CONFIG" in capsys.readouterr().out
     assert cli.main(["show", "--help"]) == 0
-    assert capsys.readouterr().out == "usage: mfbo show DIR\n"
+    assert capsys.readouterr().out == "usage: mfbo show DIR [--follow]\n"
+    assert cli.main(["export", "--help"]) == 0
+    assert capsys.readouterr().out == "usage: mfbo export DIR [FILE.csv | FILE.parquet]\n"
     for argv, said in ((["run", "--help"], "--capital"), (["compare", "-h"], "--seeds")):
         with pytest.raises(SystemExit) as caught:
             cli.main(argv)
