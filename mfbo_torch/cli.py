@@ -105,12 +105,12 @@ def _show(arguments: list[str]) -> int:
         return 0
     run = experiment.load(out)
     print(_report(run), flush=True)
-    with Journal(out / experiment.JOURNAL, read_only=True) as journal:
-        while follow and not experiment.finished(out):
-            time.sleep(FOLLOW_SECONDS)
+    while follow and not experiment.finished(out):
+        time.sleep(FOLLOW_SECONDS)
+        with Journal(out / experiment.JOURNAL, read_only=True) as journal:
             seen, run = run.history, run._replace(history=journal.history())
-            if run.history != seen:
-                print(f"\n{_report(run)}", flush=True)
+        if run.history != seen:
+            print(f"\n{_report(run)}", flush=True)
     return 0
 
 

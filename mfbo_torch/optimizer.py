@@ -102,7 +102,7 @@ class Optimizer:
         history = self._history
         for query in decision.queries:
             cost = self.strategy.costs(history)[query.fidelity]
-            if not self._affordable(history, cost, capital):
+            if not self._pays(history, cost, capital):
                 break
             history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
         asked = list(history.records[len(self._history) :])
@@ -110,7 +110,11 @@ class Optimizer:
             self._keep(history, lambda journal: journal.asked(asked, decision.seen))
         return asked
 
-    def _affordable(self, history: History, cost: float, capital: float) -> bool:
+    def affords(self, cost: float, capital: float) -> bool:
+        """Whether a capital pays for so much more, see :meth:`ask`."""
+        return self._pays(self._history, cost, capital)
+
+    def _pays(self, history: History, cost: float, capital: float) -> bool:
         if self.space.measured and not history.done:  # nobody knows what a query costs
             return math.fsum(r.cost for r in history if r.status != Status.PENDING) < capital
         return history.spent + cost <= capital * (1 + 1e-12)  # up to rounding

@@ -306,8 +306,7 @@ class _Loop:
         reason = outcome.reason or f"the value is not finite: {outcome.value}"
         if record.retries < self.retries:
             following = (total if self.charge_retries else record.sunk) + (record.cost - record.sunk)
-            rest = self.optimizer.history.spent - record.cost
-            if rest + following <= self.capital * (1 + 1e-12):
+            if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
                 return _kept(lambda: self.optimizer.retry(record.id, reason, cost=following))
         _kept(lambda: self.optimizer.fail(record.id, reason, evaluation_seconds=outcome.seconds, cost=total))

@@ -65,6 +65,16 @@ class Hill(Problem):
         return math.nan if self.trouble == "nan" else "many"  # type: ignore[return-value]
 
 
+class Hopeless(Hill):
+    """A hill nobody climbs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        raise ValueError("never")
+
+
 class NoOptimum(Hill):
     """A hill whose height nobody knows."""
 
