@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 from hypothesis import strategies as st
 
 from mfbo_torch import cli
@@ -69,6 +69,8 @@ def mfbo(*arguments):
     line = (err.getvalue().strip().splitlines() or [""])[-1]
     assert code in (0, 1, 2)
     assert code == 0 or line.startswith("mfbo: ")
+    if currently_in_test_context():
+        event(f"{arguments[0]} ends with {code}")
     return code
 
 
