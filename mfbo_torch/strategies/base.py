@@ -82,6 +82,19 @@ class Strategy(ABC):
         """The best observation at the target fidelity, ``None`` while there is none."""
         return history.best(self.space.target)
 
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """What the strategy's model believes of the objective; ``None`` where there is no model (yet).
+
+        Args:
+            history: Everything asked so far; queries without a value are left out.
+            X: ``n x d`` designs in the user's own units.
+
+        Returns:
+            The mean and the standard deviation of the noise-free value to be maximised, ``n x M``
+            each, double, on the CPU; NaN at a fidelity that the model says nothing about.
+        """
+        return None
+
     def costs(self, history: History) -> tuple[float, ...]:
         """The cost of a query at each fidelity, ``M`` numbers.
 
