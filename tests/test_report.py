@@ -22,15 +22,19 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.experiment import Experiment
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.problems import Hartmann3, UserProblem
+from mfbo_torch.report.content import slices
+from mfbo_torch.report.text import MOST_REASONS
 from mfbo_torch.runner import run as spend
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, RandomSearch
 
 EVIL = "</script><img src=x onerror=\"document.title='owned'\"><a href='https://example.org'>&amp;"
+LINK = "<b>k</b><a href='//e.org'>k</a>"
 PARAMETERS = {
     "rate": {"lower": 1e-5, "upper": 1.0, "log": True},
     "layers": {"lower": 1, "upper": 6, "integer": True},
     EVIL: {"lower": -3.0, "upper": 250.0},
+    LINK: {"lower": 0.0, "upper": 1.0},
 }
 MEGABYTE = 1_000_000
 
@@ -54,13 +58,17 @@ def made(problem, count: int, seed: int = 0) -> History:
         elif numbers.random() < 0.1:
             records.append(record.failed(f"ValueError: step {numbers.randrange(40)} {EVIL}\n  in line 3"))
         else:
-            records.append(record.done(-x[0] * x[-1] + numbers.gauss(0.0, 1.0)))
+            records.append(record.done(problem.reward(x, m)))
     return History(records)
+
+
+def bowl(parameters, m: int) -> float:
+    return (math.log10(parameters["rate"]) + 3) ** 2 + parameters["layers"] + m * parameters[LINK]
 
 
 def hostile(count: int = 120) -> Experiment:
     """A minimised problem with measured costs, and with markup in every text of the user's."""
-    problem = UserProblem(lambda parameters, m: 0.0, PARAMETERS, "measured", maximize=False, num_fidelities=2)
+    problem = UserProblem(bowl, PARAMETERS, "measured", maximize=False, num_fidelities=2)
     return experiment(problem, RandomSearch(), made(problem, count))
 
 
@@ -124,7 +132,7 @@ def test_the_headline_reads_without_a_script():
 def test_text_of_the_users_stays_text():
     reader = Reader(report.render(hostile()))
     assert not {"img", "a", "iframe", "object", "embed"} & set(reader.tags)
-    assert reader.tags.count("script") == 3
+    assert reader.tags.count("script") == 4
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
     assert EVIL in reader.text
 
@@ -156,11 +164,11 @@ def test_slices_are_the_strategys_own_predictions():
     problem.maximize = False  # the values shown are the negated ones
     history = made(problem, 60)
     run = experiment(problem, MFGPUCB(), history)
-    slices = report.slices(run)
+    found = slices(run)
     best = history.best(2)
-    assert slices["through"] == best.id
-    assert len(slices["panels"]) == 3
-    for i, panel in enumerate(slices["panels"]):
+    assert found["through"] == best.id
+    assert len(found["panels"]) == 3
+    for i, panel in enumerate(found["panels"]):
         x = panel["x"]
         assert x == sorted(x)
         assert [x[0], x[-1]] == [0.0, 1.0]
@@ -175,11 +183,11 @@ def test_slices_are_the_strategys_own_predictions():
 
 def test_slices_of_one_fidelity_and_of_whole_numbers():
     run = hostile()
-    slices = report.slices(experiment(run.problem, GPUCB(), run.history))
-    for panel in slices["panels"]:
+    found = slices(experiment(run.problem, GPUCB(), run.history))
+    for panel in found["panels"]:
         assert panel["levels"][0] is None
         assert len(panel["levels"][1]["mean"]) == len(panel["x"])
-    assert slices["panels"][1]["x"] == [1, 2, 3, 4, 5, 6]
+    assert found["panels"][1]["x"] == [1, 2, 3, 4, 5, 6]
 
 
 def test_observations_beside_a_slice():
@@ -189,9 +197,9 @@ def test_observations_beside_a_slice():
     for x in [(0.5, 50.0), (0.9, 51.0), (0.1, 54.0), (0.54, 10.0), (0.9, 90.0)]:
         history = history.asked(Query(x, 0), 1.0)
         history = history.updated(history.records[-1].done(10.0 - len(history)))
-    slices = report.slices(experiment(problem, GPUCB(), history))
-    assert slices["through"] == 0
-    assert [panel["near"] for panel in slices["panels"]] == [[0, 1, 2], [0, 3]]
+    found = slices(experiment(problem, GPUCB(), history))
+    assert found["through"] == 0
+    assert [panel["near"] for panel in found["panels"]] == [[0, 1, 2], [0, 3]]
 
 
 def test_a_page_without_a_model_says_so():
@@ -201,10 +209,10 @@ def test_a_page_without_a_model_says_so():
 
     problem = Hill()
     history = spend(problem, Walk(), 60.0, progress=False)
-    assert report.slices(experiment(problem, Walk(), History())) == {"missing": "There is no observation yet."}
-    assert report.slices(experiment(problem, Walk(), history)) == {"missing": "Walk has no model of the objective."}
+    assert slices(experiment(problem, Walk(), History())) == {"missing": "There is no observation yet."}
+    assert slices(experiment(problem, Walk(), history)) == {"missing": "Walk has no model of the objective."}
     missing = {"missing": "The model could not be made here: RuntimeError: no such device"}
-    assert report.slices(experiment(problem, Broken(), history)) == missing
+    assert slices(experiment(problem, Broken(), history)) == missing
 
 
 def test_the_recommended_design_where_it_is_another():
@@ -231,14 +239,14 @@ def test_many_reasons_and_long_times():
         history = history.asked(Query((1.0,), 1), 1.0, decision_seconds=100.0, evaluation_seconds=1000.0)
         history = history.updated(history.records[-1].failed(f"reason {i // 2 if i < 8 else i}"))
     text = Reader(report.render(experiment(Hill(), Walk(), history))).text
-    assert f"{26 - report.MOST_REASONS} more reasons" in text
+    assert f"{26 - MOST_REASONS} more reasons" in text
     assert "50.0 min" in text
     assert "8.3 h" in text
 
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     run = experiment(Hill(), Walk(), History())
-    with pytest.raises(SettingError, match="html = .*: must be a file that can be written"):
+    with pytest.raises(SettingError, match="must be a file that can be written"):
         report.write(run, tmp_path / "missing" / "page.html")
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(SettingError, match=r"pip install mfbo-torch\[report\]"):
@@ -316,6 +324,8 @@ def test_every_control_works(browser, tmp_path):
         assert page.title().startswith("UserProblem, best value")
         assert page.locator("img").count() == 0
         assert page.locator("a").count() == 0
+        titles = page.eval_on_selector_all("#slices .xtitle", "titles => titles.map(title => title.textContent)")
+        assert titles == ["rate", "layers", EVIL[:35] + "…", LINK]
 
         drawn = "[...document.querySelectorAll('.js-plotly-plot')].map(box => box._fullLayout.paper_bgcolor)"
         light = page.evaluate(drawn)
@@ -341,19 +351,33 @@ def test_every_control_works(browser, tmp_path):
             page.select_option("#parallel select", choice)
             assert page.evaluate(lines) == count
 
+        axis = page.locator("#parallel .axis-brush").first
+        axis.scroll_into_view_if_needed()
+        box = axis.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"]
+        page.mouse.move(x, y + 0.3 * box["height"])
+        page.mouse.down()
+        page.mouse.move(x, y + 0.6 * box["height"], steps=4)
+        page.mouse.up()
+        selected = "document.querySelector('#parallel .chart').data[0].dimensions[0].constraintrange"
+        chosen = page.evaluate(selected)
+        assert -5 < chosen[0] < chosen[1] < 0
+        page.click("#theme")
+        assert page.evaluate(selected) == chosen
+
         keys = {
             0: lambda r: r.id,
             1: lambda r: r.query.fidelity,
-            **{2 + i: lambda r, i=i: r.query.x[i] for i in range(3)},
-            5: lambda r: None if r.value is None else -r.value,
-            6: lambda r: r.cost,
-            7: lambda r: math.fsum(other.cost for other in history.records[: r.id + 1]),
-            9: lambda r: r.decision_seconds,
-            10: lambda r: r.evaluation_seconds,
+            **{2 + i: lambda r, i=i: r.query.x[i] for i in range(4)},
+            6: lambda r: None if r.value is None else -r.value,
+            7: lambda r: r.cost,
+            8: lambda r: math.fsum(other.cost for other in history.records[: r.id + 1]),
+            10: lambda r: r.decision_seconds,
+            11: lambda r: r.evaluation_seconds,
         }
         heads = page.locator("#records thead button")
-        assert heads.count() == 12
-        for column in [*range(1, 12), 0]:
+        assert heads.count() == 13
+        for column in [*range(1, 13), 0]:
             for reverse in (False, True):
                 heads.nth(column).click()
                 head = page.locator("#records thead th").nth(column)
@@ -371,7 +395,7 @@ def test_every_control_works(browser, tmp_path):
         failed = [r.id for r in history.select(Status.FAILED, 1)]
         assert [int(cell) for cell in opened.rows(0)] == failed
         assert page.inner_text("#records output") == f"{len(failed)} of 120 records"
-        assert opened.rows(11) == [history.records[i].reason for i in failed]
+        assert opened.rows(12) == [history.records[i].reason for i in failed]
         page.select_option("#of-status", "pending")
         page.select_option("#of-fidelity", "all")
         assert opened.rows(0) == ["119"]
