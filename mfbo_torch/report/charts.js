@@ -40,6 +40,7 @@ const main = (run) => {
     const crosses = fidelities.map((_, m) => thinned(at(m, failed), ids, 500));
     const drawn = [...shown, ...crosses].reduce((total, part) => total + part.length, 0);
     const notes = [];
+    if (run.optimum !== null) notes.push("Dotted: the optimum.");
     if (failed.length) notes.push("Crosses: queries that failed.");
     if (drawn < done.length + failed.length)
       notes.push(`${grouped(drawn)} of ${grouped(done.length + failed.length)} are drawn: of each stretch the lowest and the highest.`);
@@ -56,15 +57,12 @@ const main = (run) => {
           data.push({ ...common, x: crosses[m].map((id) => spent[id]), y: crosses[m].map(() => 0), yaxis: "y2", text: crosses[m].map(about), marker: { color, size: 8, symbol: "x-thin", line: { color, width: 1.5 } }, cliponaxis: false });
       });
       const lines = [];
-      const words = [];
       if (run.optimum !== null) {
         lines.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: run.optimum, y1: run.optimum, line: { color: colors.quiet, width: 1, dash: "dot" } });
-        words.push({ xref: "paper", x: 1, y: run.optimum, text: "optimum", showarrow: false, xanchor: "right", yanchor: run.maximize ? "bottom" : "top", yshift: run.maximize ? 3 : -3, borderpad: 0, bgcolor: colors.page, font: { size: 12, color: colors.quiet } });
       }
       return {
         data,
         shapes: lines,
-        annotations: words,
         xaxis: axis(`capital spent${unit}`, { range: [0, 1.02 * (spent.at(-1) ?? 1)], anchor: failed.length ? "y2" : "y", showgrid: false }),
         yaxis: axis("value", { domain: [failed.length ? 0.07 : 0, 1] }),
         yaxis2: { domain: [0, 0.05], range: [-1, 1], visible: false, fixedrange: true },
@@ -167,7 +165,7 @@ const main = (run) => {
     const fewer = fidelities.filter((_, m) => !panels[0].levels[m]).map(({ name }) => name);
     note.textContent =
       `Mean and two standard deviations along each parameter, the others as in query ${through}, the best at ` +
-      `${where === "target" ? "the target" : where} (ring). Dots: observations no farther than 5% of any other range from the line.` +
+      `${where === "target" ? "the target" : where} (ring). Dots: observations within 5% of the line in every other parameter.` +
       (fewer.length ? ` The model says nothing of ${fewer.join(", ")}.` : "");
     const hidden = new Set();
     const extent = [Infinity, -Infinity];

@@ -21,8 +21,8 @@ class Strategy(ABC):
     queries included). A strategy may memoise what it computed from a history; it never keeps
     state of its own, so a run can be resumed, replayed or shared between workers.
 
-    Subclasses implement :meth:`decide`, and :meth:`recommend` where the best observation is not
-    the best advice.
+    Subclasses implement :meth:`decide`, :meth:`recommend` where the best observation is not the
+    best advice, and :meth:`predict` where they have a model.
 
     Args:
         seed: Seed of every random choice.

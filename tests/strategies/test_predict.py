@@ -16,7 +16,7 @@ ONE = {"gp_ucb": 1, "ei": 1, "pi": 1, "mf_naive": 0}
 """The fidelity that a strategy with one GP models."""
 
 
-@pytest.fixture(params=ROWS, ids=lambda row: row.label)
+@pytest.fixture(params=[row for row in ROWS if row.label not in NONE], ids=lambda row: row.label)
 def row(request) -> Row:
     return request.param
 
@@ -35,16 +35,15 @@ def designs() -> torch.Tensor:
     return torch.tensor([r.query.x for r in history().done], dtype=torch.double)
 
 
-def test_nothing_to_say(row):
-    strategy = row.make(0).bind(SPACE, row.capital)
+@pytest.mark.parametrize("each", ROWS, ids=lambda row: row.label)
+def test_nothing_to_say(each):
+    strategy = each.make(0).bind(SPACE, each.capital)
     assert strategy.predict(History(), designs()) is None
-    assert (strategy.predict(history(), designs()) is None) == (row.label in NONE)
+    assert (strategy.predict(history(), designs()) is None) == (each.label in NONE)
 
 
 def test_observed_values_are_predicted(row):
     """Noise-free data at every fidelity of a design: the mean is the value and the deviation small."""
-    if row.label in NONE:
-        pytest.skip("no model")
     X = designs()
     mean, deviation = row.make(0).bind(SPACE, row.capital).predict(history(), X)
     assert mean.shape == deviation.shape == (len(X), 2)
@@ -64,8 +63,6 @@ def test_observed_values_are_predicted(row):
 
 def test_scaled_values(row):
     """The units of the prediction are those of the values."""
-    if row.label in NONE:
-        pytest.skip("no model")
     scaled = history()
     for r in scaled.done:
         scaled = scaled.updated(r.done(1024.0 * r.value))
