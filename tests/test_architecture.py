@@ -29,7 +29,7 @@ FLOORS = [
     {"runner"},
     {"plots", "config"},
     {"experiment"},
-    {"compare"},
+    {"compare", "report"},
     {"ax", "cli"},
 ]
 """Rooms from the ground up: a room imports itself and rooms of lower floors."""
