@@ -22,7 +22,7 @@ USAGE = """usage: mfbo COMMAND ...
 
   mfbo run CONFIG [--out DIR] [--SETTING VALUE ...]      spend a capital on a problem, or continue
   mfbo compare CONFIG [--out DIR] [--SETTING VALUE ...]  strategies side by side, or continue
-  mfbo show DIR [--follow]                               what a folder holds, finished or not
+  mfbo show DIR [--follow | --html]                      what a folder holds, finished or not; --html: as a page
   mfbo export DIR [FILE.csv | FILE.parquet]              its observations as a table
 
 mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
@@ -94,16 +94,24 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _show(arguments: list[str]) -> int:
-    usage = "usage: mfbo show DIR [--follow]"
+    usage = "usage: mfbo show DIR [--follow | --html]"
     if arguments in (["-h"], ["--help"]):
         print(usage)
         return 0
-    follow = "--follow" in arguments
-    out = _folder([argument for argument in arguments if argument != "--follow"], usage)
+    folders = [argument for argument in arguments if argument not in ("--follow", "--html")]
+    follow, html = "--follow" in arguments, "--html" in arguments
+    out = _folder(folders, usage)
     if "strategies" in read_mapping(out / experiment.CONFIG, "folder"):
+        if follow or html:
+            raise SettingError("folder", str(out), "that of a single run where --follow or --html is given")
         print(_comparison(compare.load(out)))
         return 0
     run = experiment.load(out)
+    if html:
+        from mfbo_torch import report
+
+        print(f"Page          {report.write(run, out / 'report.html')}")
+        return 0
     print(_report(run), flush=True)
     while follow and not experiment.finished(out):
         time.sleep(FOLLOW_SECONDS)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 """What was decided and why, and how it ended: one line each."""
+LOG.addHandler(logging.NullHandler())
 HOPELESS = 10
 """So many evaluations that fail, and none that does not, end a run."""
 DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))

@@ -245,7 +245,7 @@ def test_help(capsys):
         sys.argv = sys_argv
         assert "mfbo compare CONFIG" in capsys.readouterr().out
     assert cli.main(["show", "--help"]) == 0
-    assert capsys.readouterr().out == "usage: mfbo show DIR [--follow]\n"
+    assert capsys.readouterr().out == "usage: mfbo show DIR [--follow | --html]\n"
     assert cli.main(["export", "--help"]) == 0
     assert capsys.readouterr().out == "usage: mfbo export DIR [FILE.csv | FILE.parquet]\n"
     for argv, said in ((["run", "--help"], "--capital"), (["compare", "-h"], "--seeds")):
@@ -365,6 +365,16 @@ def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
     refused(capsys, ["export", str(out), "a.csv", "b.csv"], "must be a folder and a file")
     refused(capsys, ["export"], "must be one folder")
     refused(capsys, ["export", str(out), str(tmp_path / "a.xls")], "must be a name that ends with .csv or .parquet")
+
+
+def test_a_run_as_a_page(config, tmp_path, capsys):
+    pytest.importorskip("plotly")
+    assert cli.main(["run", config()]) == 0
+    capsys.readouterr()
+    page = tmp_path / "out" / "report.html"
+    assert cli.main(["show", str(tmp_path / "out"), "--html"]) == 0
+    assert capsys.readouterr().out == f"Page          {page}\n"
+    assert "Hill" in page.read_text()
 
 
 def test_a_run_is_followed_until_it_ends(config, tmp_path, capsys, monkeypatch):
