@@ -1,29 +1,35 @@
-"""The command line: ``mfbo run``, ``mfbo compare`` and ``mfbo show``."""
+"""The command line: ``mfbo run``, ``mfbo compare``, ``mfbo show`` and ``mfbo export``."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
-from mfbo_torch import compare, experiment
+from mfbo_torch import compare, experiment, table
 from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Status
+from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.runner import Hopeless
 
 USAGE = """usage: mfbo COMMAND ...
 
   mfbo run CONFIG [--out DIR] [--SETTING VALUE ...]      spend a capital on a problem, or continue
   mfbo compare CONFIG [--out DIR] [--SETTING VALUE ...]  strategies side by side, or continue
-  mfbo show DIR                                          what a folder holds, finished or not
+  mfbo show DIR [--follow | --html]                      what a folder holds, finished or not; --html: as a page
+  mfbo export DIR [FILE.csv | FILE.parquet]              its observations as a table
 
 mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
 
 WRONG_SETTING, BROKEN, INTERRUPTED = 2, 1, 130
+FOLLOW_SECONDS = 1.0
+"""Between two looks at a run that is going on."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,13 +39,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments, those of the process if not given.
 
     Returns:
-        0; 1 if a run broke down; 2 if a setting cannot work, which is told in one line on the
-        standard error; 130 if interrupted.
+        0; 1 if a run broke down, or nothing but failures came of it; 2 if a setting cannot work; 130 if
+        interrupted. What went wrong is told in one line on the standard error.
     """
     command, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for class paths in the current folder
-    commands: dict[str, Callable[[list[str]], int]] = {"run": _run, "compare": _compare, "show": _show}
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "run": _run,
+        "compare": _compare,
+        "show": _show,
+        "export": _export,
+    }
     try:
         if command in ("-h", "--help"):
             print(USAGE)
@@ -47,10 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command not in commands:
             raise SettingError("command", command, f"one of {', '.join(commands)}")
         return commands[command](arguments)
+    except (DiskFull, BrokenExecutor) as error:
+        return _complain(error, BROKEN)
+    except Hopeless as error:
+        return _complain(f"{error}; the same command continues once that is repaired", BROKEN)
     except SettingError as error:
         return _complain(error, WRONG_SETTING)
-    except BrokenExecutor as error:
-        return _complain(error, BROKEN)
     except KeyboardInterrupt:
         return _complain("interrupted; the same command continues", INTERRUPTED)
 
@@ -81,17 +94,55 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _show(arguments: list[str]) -> int:
+    usage = "usage: mfbo show DIR [--follow | --html]"
     if arguments in (["-h"], ["--help"]):
-        print("usage: mfbo show DIR")
+        print(usage)
         return 0
-    if len(arguments) != 1:
-        raise SettingError("folder", " ".join(arguments), "one folder, as in mfbo show runs/mine")
-    (out,) = arguments
-    if not Path(out).is_dir():
-        raise SettingError("folder", out, "an existing folder")
-    several = "strategies" in read_mapping(Path(out) / experiment.CONFIG, "folder")
-    print(_comparison(compare.load(out)) if several else _report(experiment.load(out)))
+    folders = [argument for argument in arguments if argument not in ("--follow", "--html")]
+    follow, html = "--follow" in arguments, "--html" in arguments
+    out = _folder(folders, usage)
+    if "strategies" in read_mapping(out / experiment.CONFIG, "folder"):
+        if follow or html:
+            raise SettingError("folder", str(out), "that of a single run where --follow or --html is given")
+        print(_comparison(compare.load(out)))
+        return 0
+    run = experiment.load(out)
+    if html:
+        from mfbo_torch import report
+
+        print(f"Page          {report.write(run, out / 'report.html')}")
+        return 0
+    print(_report(run), flush=True)
+    while follow and not experiment.finished(out):
+        time.sleep(FOLLOW_SECONDS)
+        with Journal(out / experiment.JOURNAL, read_only=True) as journal:
+            seen, run = run.history, run._replace(history=journal.history())
+        if run.history != seen:
+            print(f"\n{_report(run)}", flush=True)
     return 0
+
+
+def _export(arguments: list[str]) -> int:
+    usage = "usage: mfbo export DIR [FILE.csv | FILE.parquet]"
+    if arguments in (["-h"], ["--help"]):
+        print(usage)
+        return 0
+    out = _folder(arguments[:1], usage)
+    if len(arguments) > 2:
+        raise SettingError("arguments", " ".join(arguments), f"a folder and a file: {usage}")
+    run = experiment.load(out)
+    file = Path(arguments[1]) if len(arguments) == 2 else out / "history.csv"
+    table.write(run.history, run.problem, file)
+    print(f"{len(run.history)} records in {file}")
+    return 0
+
+
+def _folder(arguments: list[str], usage: str) -> Path:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise SettingError("folder", " ".join(arguments), f"one folder, as in mfbo show runs/mine; {usage}")
+    if not Path(arguments[0]).is_dir():
+        raise SettingError("folder", arguments[0], "an existing folder")
+    return Path(arguments[0])
 
 
 def _report(run: experiment.Experiment) -> str:
@@ -114,7 +165,7 @@ def _report(run: experiment.Experiment) -> str:
         rows.append(("Pending", str(pending)))
     failed = run.history.select(Status.FAILED)
     if failed:
-        rows.append(("  the last", failed[-1].reason))
+        rows.append(("  the last", failed[-1].reason.partition("\n")[0]))
     seconds = (summary["decision_seconds"], summary["evaluation_seconds"])
     rows.append(("Time", f"{seconds[0]:.1f} s deciding, {seconds[1]:.1f} s evaluating"))
     return "\n".join(f"{name:<13} {value}" for name, value in rows)

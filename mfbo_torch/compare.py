@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import as_completed
+from contextlib import AbstractContextManager
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +19,11 @@ import yaml
 from matplotlib.figure import Figure
 from tqdm.auto import tqdm
 
-from mfbo_torch import plots
+from mfbo_torch import executors, plots
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
-from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, processes, write
+from mfbo_torch.executors import Workers
+from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, write
 from mfbo_torch.history import History
 from mfbo_torch.journal import Journal
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret
@@ -140,9 +142,8 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     Raises:
         SettingError: A setting cannot work, or a folder holds something else. Nothing has run.
     """
-    workers = settings["workers"] if settings["workers"] is not None else os.cpu_count() or 1
-    if workers < 1:
-        raise SettingError("workers", workers, "a whole number from 1 on")
+    kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
+    pool = executors.start(kind, workers, scheduler)
     out = Path(settings["out"])
     if (out / CONFIG).exists() and "strategies" not in read_mapping(out / CONFIG, "out"):
         raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
@@ -155,7 +156,8 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     left = [job for job in jobs if not _finished(job)]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
-        for job, reason in _run(left, min(workers, max(len(left), 1))):
+        alone = kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
+        for job, reason in _run(left, None if alone else pool):
             if reason:
                 errors.append(f"{job.settings['out']}: {reason}")
             bar.update()
@@ -191,13 +193,13 @@ def _prepare(settings: Mapping[str, Any]) -> tuple[dict[str, Problem], list[Job]
     return problems, jobs
 
 
-def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, str]]:
-    """Run what is left, here or in processes; each run with the error that ended it, if any."""
-    if workers == 1:
+def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> Iterator[tuple[Job, str]]:
+    """Run what is left, here or on workers; each run with the error that ended it, if any."""
+    if workers is None:
         for job in jobs:
             yield job, run_job(job.settings)
         return
-    with processes(workers) as pool:
+    with workers as pool:
         futures = {pool.submit(run_job, job.settings): job for job in jobs}
         for future in as_completed(futures):
             lost = future.exception()

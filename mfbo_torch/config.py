@@ -46,6 +46,11 @@ def run_parser() -> ArgumentParser:
     parser.add_argument("--out", type=str | None, help="output folder; runs/NAME for NAME.yaml if not given")
     parser.add_argument("--max_pending", type=int | None, help="queries in flight at once; as many as workers")
     parser.add_argument("--workers", type=int, default=1, help="processes that evaluate; 1: this one")
+    _add_executor(parser)
+    parser.add_argument("--timeout", type=float | None, help="seconds after which an evaluation is ended, and failed")
+    parser.add_argument("--retries", type=int, default=0, help="how often an evaluation that failed is tried again")
+    parser.add_argument("--charge_retries", type=bool, default=True, help="whether each attempt costs as much again")
+    parser.add_argument("--warm_start", type=str | None, help="CSV file of observations to begin with, free of charge")
     _add_shared(parser)
     return parser
 
@@ -71,8 +76,14 @@ def compare_parser() -> ArgumentParser:
     parser.add_argument("--metric", type=Literal["simple", "cumulative"], default="simple", help="regret to draw")
     parser.add_argument("--out", type=str | None, help="output folder; runs/NAME for NAME.yaml if not given")
     parser.add_argument("--workers", type=int | None, help="processes; one a core if not given")
+    _add_executor(parser)
     _add_shared(parser, seed=False)
     return parser
+
+
+def _add_executor(parser: ArgumentParser) -> None:
+    parser.add_argument("--executor", type=Literal["processes", "dask"], default="processes", help="what workers are")
+    parser.add_argument("--scheduler", type=str | None, help="Dask scheduler; a cluster on this machine if not given")
 
 
 def _add_shared(parser: ArgumentParser, seed: bool = True) -> None:
@@ -101,7 +112,7 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         SettingError: Something in the file or a flag is unknown, missing or of a wrong type.
     """
-    config, flags = None, list(arguments)
+    config, flags = None, [_underscored(argument, parser) for argument in arguments]
     if flags and not flags[0].startswith("-"):
         config = flags.pop(0)
     from_file = {} if config is None else read_mapping(config, "config")
@@ -112,6 +123,13 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
             raise SettingError("out", None, "the output folder, as in --out runs/mine")
         settings["out"] = str(Path("runs") / Path(config).stem)
     return settings
+
+
+def _underscored(argument: str, parser: ArgumentParser) -> str:
+    """``--warm-start`` as ``--warm_start``, where that is a setting."""
+    name, equals, value = argument.partition("=")
+    underscored = name[2:].replace("-", "_")
+    return f"--{underscored}{equals}{value}" if name.startswith("--") and underscored in names(parser) else argument
 
 
 def resolve_run(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
-import multiprocessing
 import os
 import platform
-import signal
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,17 +16,20 @@ from typing import Any, NamedTuple
 import torch
 import yaml
 
-from mfbo_torch import plots
+from mfbo_torch import executors, plots, table
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Status
+from mfbo_torch.executors import Workers
+from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import check, drive
+from mfbo_torch.runner import Hopeless, check, drive
 from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-MAY_DIFFER = ("capital", "out", "max_pending", "workers")  # when a run is continued
+LOG = "run.log"
+_HOW = ("max_pending", "workers", "executor", "scheduler", "timeout", "retries", "charge_retries")
+MAY_DIFFER = ("capital", "out", *_HOW)  # when a run is continued
 
 
 class Experiment(NamedTuple):
@@ -47,12 +48,30 @@ def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
         SettingError: A setting cannot work, or the output folder holds something else.
     """
     problem, strategy = build(settings)
-    workers = settings["workers"]
-    if workers < 1:
-        raise SettingError("workers", workers, "a whole number from 1 on")
-    check(problem, settings["capital"], settings["max_pending"] or workers)
+    check(problem, settings["capital"], settings["max_pending"], settings["retries"])
+    workers_of(settings)
+    given(settings, problem)
     check_folder(settings)
     return problem, strategy
+
+
+def workers_of(settings: Mapping[str, Any]) -> AbstractContextManager[Workers | None]:
+    """Where a run evaluates; ``None`` in its context is here.
+
+    Raises:
+        SettingError: A setting cannot work.
+    """
+    kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
+    if scheduler is not None and workers != 1:
+        raise SettingError("workers", workers, "left out, the scheduler has its own")
+    found = executors.start(kind, None if scheduler else workers, scheduler, settings["timeout"])
+    alone = kind == "processes" and workers == 1 and settings["timeout"] is None
+    return nullcontext() if alone else found
+
+
+def given(settings: Mapping[str, Any], problem: Problem) -> list[Record]:
+    """The observations a run begins with."""
+    return [] if settings["warm_start"] is None else table.read(Path(settings["warm_start"]), problem)
 
 
 def check_folder(settings: Mapping[str, Any]) -> None:
@@ -116,23 +135,54 @@ def execute(
     Returns:
         The history, and whether the run came to its end (it was not interrupted).
     """
-    out, workers = Path(settings["out"]), settings["workers"]
+    out = Path(settings["out"])
     try:
         out.mkdir(parents=True, exist_ok=True)
         write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
     torch.manual_seed(settings["seed"])  # for the noise of problems that have any
-    with Journal(out / JOURNAL) as journal, processes(workers) if workers > 1 else nullcontext() as executor:
-        pending = settings["max_pending"] or workers
-        history, finished = drive(problem, strategy, settings["capital"], executor, pending, journal, progress)
-    experiment = Experiment(settings, problem, strategy, history)
+    begun = given(settings, problem)
+    try:
+        with Journal(out / JOURNAL) as journal, logged(out / LOG), workers_of(settings) as workers:
+            pending = settings["max_pending"] or (1 if workers is None else None)
+            how = (settings["retries"], settings["charge_retries"], begun)
+            history, finished = drive(problem, strategy, settings["capital"], workers, pending, journal, progress, *how)
+    except Hopeless:
+        with Journal(out / JOURNAL, read_only=True) as journal:
+            _conclude(Experiment(settings, problem, strategy, journal.history()), False, picture)
+        raise
+    _conclude(Experiment(settings, problem, strategy, history), finished, picture)
+    return history, finished
+
+
+def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
+    """Write the summary and the picture."""
+    out = Path(experiment.settings["out"])
     write(out / SUMMARY, json.dumps({**summarise(experiment), "finished": finished}, indent=2) + "\n")
     if picture:
-        name = type(strategy).__name__
-        plots.progress(history, problem, name).savefig(out / f".{PICTURE}", format="png")
+        name = type(experiment.strategy).__name__
+        plots.progress(experiment.history, experiment.problem, name).savefig(out / f".{PICTURE}", format="png")
         os.replace(out / f".{PICTURE}", out / PICTURE)
-    return history, finished
+
+
+@contextmanager
+def logged(path: Path) -> Iterator[None]:
+    """What the run says of its decisions, in a file."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("mfbo_torch")
+    level, spread = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = spread
+        handler.close()
 
 
 def load(out: str | Path) -> Experiment:
@@ -146,6 +196,11 @@ def load(out: str | Path) -> Experiment:
         history = journal.history()
     problem, strategy = build(settings)
     return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
+
+
+def finished(out: Path) -> bool:
+    """Whether the run of a folder has come to its end."""
+    return (out / SUMMARY).exists() and bool(read_mapping(out / SUMMARY, "summary").get("finished"))
 
 
 def summarise(experiment: Experiment) -> dict[str, Any]:
@@ -179,21 +234,3 @@ def write(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}")
     draft.write_text(text, encoding="utf-8")
     os.replace(draft, path)
-
-
-@contextmanager
-def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes with one thread each; ended at once, not waited for, if this one is interrupted."""
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_settle)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
-
-
-def _settle() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    torch.set_num_threads(1)

@@ -45,9 +45,11 @@ class Record:
         cost: What it costs, counted from the moment of asking.
         value: The observation, to be maximised; ``None`` until known.
         status: ``"pending"``, ``"done"`` or ``"failed"``.
-        reason: Why it failed.
+        reason: Why it failed, or why its last attempt did where it is tried again. The first line says it all.
         decision_seconds: Time spent deciding it.
         evaluation_seconds: Time spent evaluating it.
+        retries: How often it was tried again.
+        sunk: The part of ``cost`` that failed attempts have taken.
     """
 
     id: int
@@ -58,16 +60,22 @@ class Record:
     reason: str = ""
     decision_seconds: float = 0.0
     evaluation_seconds: float = 0.0
+    retries: int = 0
+    sunk: float = 0.0
 
     def done(self, value: float, **changes: Any) -> Record:
         """This record with its observation; a value that is not finite is a failure."""
         if not math.isfinite(value):
             return self.failed(f"the value is not finite: {value}", **changes)
-        return replace(self, value=float(value), status=Status.DONE, **changes)
+        return replace(self, value=float(value), status=Status.DONE, reason="", **changes)
 
     def failed(self, reason: str, **changes: Any) -> Record:
         """This record as failed: it keeps its cost and has no value."""
         return replace(self, value=None, status=Status.FAILED, reason=reason, **changes)
+
+    def retried(self, reason: str, cost: float) -> Record:
+        """This record after a failed attempt, tried again: ``cost`` is what all its attempts come to."""
+        return replace(self, reason=reason, cost=cost, retries=self.retries + 1, sunk=cost - (self.cost - self.sunk))
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,28 @@
-"""A history on disk: an append-only log of what was asked and how it ended, in SQLite."""
+"""A history on disk: an append-only log of what was asked, tried again and how it ended, in SQLite."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+from filelock import FileLock, Timeout
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-_SCHEMA = f"""
-BEGIN;
+_TABLE = """
 CREATE TABLE event (
     sequence INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('asked', 'ended')),
+    kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
     id INTEGER NOT NULL,
     x TEXT,
     fidelity INTEGER,
@@ -31,19 +33,39 @@ CREATE TABLE event (
     value REAL,
     reason TEXT,
     evaluation_seconds REAL,
-    UNIQUE (kind, id),
-    CHECK (kind = 'ended' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
-    CHECK (kind = 'asked' OR status IS NOT NULL),
+    seen INTEGER,
+    CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
+    CHECK ((kind = 'ended') = (status IS NOT NULL)),
     CHECK ((status IS 'done') = (value IS NOT NULL))
 );
+CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retried';
 CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+"""
+_SCHEMA = f"""
+BEGIN;
+{_TABLE}
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-_COLUMNS = "sequence, kind, id, x, fidelity, meta, decision_seconds, cost, status, value, reason, evaluation_seconds"
-_INSERT = f"INSERT INTO event ({_COLUMNS}) VALUES ({', '.join('?' * 12)})"
+_COLUMNS = (
+    "sequence, kind, id, x, fidelity, meta, decision_seconds, cost, status, value, reason, evaluation_seconds, seen"
+)
+_INSERT = f"INSERT INTO event ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"
+_UNSEEN = _COLUMNS.replace("seen", "sequence - 1")
+"""The columns of schema 1, where every decision knew all that had happened."""
+_FROM_1 = f"""
+BEGIN IMMEDIATE;
+DROP TRIGGER event_is_never_changed;
+DROP TRIGGER event_is_never_removed;
+ALTER TABLE event RENAME TO former;
+{_TABLE}
+INSERT INTO event ({_COLUMNS}) SELECT {_UNSEEN} FROM former;
+DROP TABLE former;
+PRAGMA user_version = 2;
+COMMIT;
+"""
 
 
 class JournalError(SettingError):
@@ -56,13 +78,29 @@ class JournalError(SettingError):
         return type(self), (self.value, self.allowed)
 
 
-class Journal:
-    """A :class:`~mfbo_torch.history.History` on disk.
+class DiskFull(JournalError):
+    """There is no room for another row. What was written before is whole, and writing can be tried again."""
 
-    Two kinds of rows are ever written, numbered by one sequence: a query was *asked*, a query
-    *ended*. Each is committed and synced before the call returns, and nothing is changed
-    later, so the history at the moment of every decision can be rebuilt. Numbers come back
-    exactly as they were given.
+
+class _State(NamedTuple):
+    """A moment of a journal: the events so far, the history they made, and the query and basis of the next one."""
+
+    sequence: int
+    history: History
+    query: Query | None = None
+    seen: int = 0
+
+
+class Journal:
+    """A :class:`~mfbo_torch.history.History` on disk: one writer, any number of readers.
+
+    Three kinds of rows are ever written, numbered by one sequence: a query was *asked*, was
+    *retried* after a failed attempt, has *ended*. Each is committed and synced before the call
+    returns, and nothing is changed later. A query that was asked remembers the last event its
+    decision had *seen*, so the history behind every decision can be rebuilt, also where values came
+    in while it was being made. Numbers come back exactly as they were given.
+
+    A journal of an older schema is read as it is, and brought up to date when it is next written.
 
     Args:
         path: The file; it is made if it does not exist.
@@ -70,24 +108,47 @@ class Journal:
 
     Raises:
         JournalError: The file is something else, is damaged, comes from a newer version of
-            this package, or cannot be opened. It is not touched.
+            this package, is being written by another process, or cannot be opened. It is not touched.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
-        fresh = not self._check_header(read_only)
+        version = self._check_header(read_only)
         try:
-            if not fresh:
+            if version:
                 self._check_content()
+        except sqlite3.Error as error:
+            raise JournalError(self.path, f"a readable journal: {error}") from error
+        self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
+        if not read_only:
+            self._claim()
+            version = self._check_header(read_only)
+        try:
             self._connection = self._connect("ro" if read_only else "rwc")
-            if not read_only:
-                if fresh:
-                    self._connection.executescript(_SCHEMA)
+            if version:  # the header may lag behind the write-ahead log
+                version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            self._columns = _COLUMNS
+            if read_only:
+                self._columns = _UNSEEN if version == 1 else _COLUMNS
+            else:
+                if version != SCHEMA_VERSION:
+                    self._connection.executescript(_FROM_1 if version else _SCHEMA)
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             self._sequence = self._last()
-        except sqlite3.Error as error:
-            raise JournalError(self.path, f"a readable journal: {error}") from error
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise JournalError(self.path, f"a readable journal: {error}") from error
+            raise
+
+    def _claim(self) -> None:
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise JournalError(self.path, "written by one process; another one is writing it now") from None
+        except OSError as error:
+            raise JournalError(self.path, f"in a folder that can be written: {error.strerror}") from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
@@ -95,8 +156,8 @@ class Journal:
             uri += "&immutable=1"  # nobody writes: read without leaving files beside it
         return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
 
-    def _check_header(self, read_only: bool) -> bool:
-        """Whether the file is a journal; ``False`` where there is none yet."""
+    def _check_header(self, read_only: bool) -> int:
+        """The schema of the journal; 0 where there is none yet."""
         try:
             header = b""
             if self.path.exists():
@@ -107,15 +168,16 @@ class Journal:
         if not header and not read_only:
             if not self.path.parent.is_dir():
                 raise JournalError(self.path, "in a folder that exists")
-            return False
+            return 0
         # The file header of SQLite keeps user_version at byte 60 and application_id at byte 68.
         ours = len(header) == 100 and struct.unpack(">I", header[68:72])[0] == APPLICATION_ID
         if not header.startswith(b"SQLite format 3\0") or not ours:
             raise JournalError(self.path, "a journal of mfbo_torch" if header else "an existing journal")
-        version = struct.unpack(">I", header[60:64])[0]
-        if version != SCHEMA_VERSION:
-            raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
-        return True
+        version: int = struct.unpack(">I", header[60:64])[0]
+        if not 1 <= version <= SCHEMA_VERSION:
+            wanted = f"a journal of schema 1 to {SCHEMA_VERSION}; this one has schema {version}"
+            raise JournalError(self.path, f"{wanted}: a newer version of this package reads it")
+        return version
 
     def _check_content(self) -> None:
         with closing(self._connect("ro")) as connection:
@@ -123,23 +185,47 @@ class Journal:
         if answer != "ok":
             raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
 
-    def asked(self, records: Iterable[Record]) -> None:
+    @property
+    def sequence(self) -> int:
+        """The number of the last event, 0 before the first."""
+        return self._sequence
+
+    def asked(self, records: Iterable[Record], seen: int | None = None) -> None:
         """Append pending records, all of them or none.
+
+        Args:
+            records: Each was decided with the ones before it pending.
+            seen: The :attr:`sequence` the first decision was made at; the present one if not given.
 
         Raises:
             SettingError: A query holds something that JSON cannot hold exactly.
         """
         rows = []
-        for record in records:
+        seen = self._sequence if seen is None else seen
+        for known, record in enumerate(records, seen):
             query = plain(record.query)
             row = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), record.decision_seconds)
-            rows.append(("asked", *row, float(record.cost), None, None, None, None))
+            rows.append(("asked", *row, float(record.cost), None, None, None, None, known))
         self._append(rows)
+
+    def retried(self, record: Record) -> None:
+        """Append that one record is tried again, with the cost and the reason it has now."""
+        self._append([("retried", record.id, *[None] * 4, float(record.cost), None, None, record.reason, None, None)])
 
     def ended(self, record: Record) -> None:
         """Append the end of one record, done or failed."""
         end = (float(record.cost), str(record.status), record.value, record.reason, record.evaluation_seconds)
-        self._append([("ended", record.id, None, None, None, None, *end)])
+        self._append([("ended", record.id, None, None, None, None, *end, None)])
+
+    def given(self, records: Iterable[Record]) -> None:
+        """Append records that ended before this journal began, all of them or none."""
+        rows: list[tuple[Any, ...]] = []
+        for record in records:
+            query = plain(record.query)
+            asked = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), 0.0, record.cost)
+            rows.append(("asked", *asked, None, None, None, None, self._sequence + len(rows)))
+            rows.append(("ended", record.id, *[None] * 4, record.cost, "done", record.value, "", 0.0, None))
+        self._append(rows)
 
     def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         numbered = [(self._sequence + i, *row) for i, row in enumerate(rows, 1)]
@@ -154,7 +240,9 @@ class Journal:
             if isinstance(error, sqlite3.IntegrityError):
                 raise JournalError(self.path, f"written by one process, each query once: {error}") from error
             if isinstance(error, sqlite3.Error):
-                raise JournalError(self.path, f"a writable journal: {error}") from error
+                full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+                kind, wanted = (DiskFull, "on a disk with room") if full else (JournalError, "a writable journal")
+                raise kind(self.path, f"{wanted}: {error}") from error
             self._sequence = self._last()  # Ctrl-C arrives before or after the commit
             raise
 
@@ -163,44 +251,59 @@ class Journal:
         last: int = self._connection.execute("SELECT coalesce(max(sequence), 0) FROM event").fetchone()[0]
         return last
 
-    def _states(self) -> Iterator[tuple[History, Query | None]]:
-        """The history before each event with the query it asks, then the last history."""
-        history = History()
+    def _states(self) -> Iterator[_State]:
+        """The moment before each event, then the last one."""
+        sequence, history = 0, History()
         try:
-            for event in self._connection.execute(f"SELECT {_COLUMNS} FROM event ORDER BY sequence").fetchall():
-                _, kind, id_, x, fidelity, meta, decided, cost, status, value, reason, evaluated = event
+            for event in self._connection.execute(f"SELECT {self._columns} FROM event ORDER BY sequence").fetchall():
+                _, kind, id_, x, fidelity, meta, decided, cost, status, value, reason, evaluated, seen = event
                 if kind == "asked":
                     query = Query(tuple(json.loads(x)), fidelity, json.loads(meta))
-                    yield history, query
+                    yield _State(sequence, history, query, seen)
                     history = history.asked(query, cost, decision_seconds=decided)
-                    continue
-                yield history, None
-                changes = {"cost": cost, "evaluation_seconds": evaluated}
-                record = history.records[id_]
-                ended = record.done(value, **changes) if status == Status.DONE else record.failed(reason, **changes)
-                history = history.updated(ended)
-        except (sqlite3.Error, ValueError, IndexError) as error:
+                else:
+                    yield _State(sequence, history)
+                    changed = _changed(history.records[id_], kind, cost, status, value, reason, evaluated)
+                    history = history.updated(changed)
+                sequence = event[0]
+        except (sqlite3.Error, ValueError, TypeError, IndexError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
-        yield history, None
+        yield _State(sequence, history)
 
     def history(self) -> History:
         """Everything that was asked and what became of it."""
-        *_, (history, _query) = self._states()
-        return history
+        (last,) = deque(self._states(), maxlen=1)
+        return last.history
 
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query asked, in order: the history its decision was made on, and the query."""
-        return ((history, query) for history, query in self._states() if query is not None)
+        late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
+        lag = self._connection.execute(late).fetchone()[0] if self._columns == _COLUMNS else 0
+        recent: deque[_State] = deque(maxlen=lag + 1)
+        for state in self._states():
+            recent.append(state)
+            if state.query is not None:
+                yield next(past.history for past in recent if past.sequence >= state.seen), state.query
 
     def close(self) -> None:
         """Close the file. Nothing is lost without it."""
         self._connection.close()
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _changed(record: Record, kind: str, cost: float, status: str, value: Any, reason: str, seconds: float) -> Record:
+    """A record after an event that happened to it."""
+    if kind == "retried":
+        return record.retried(reason, cost)
+    if status == Status.DONE:
+        return record.done(value, cost=cost, evaluation_seconds=seconds)
+    return record.failed(reason, cost=cost, evaluation_seconds=seconds)
 
 
 def plain(query: Query) -> Query:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.space import Space
 
@@ -21,6 +21,20 @@ class HasSpace(Protocol):
 
     @property
     def space(self) -> Space: ...
+
+
+class Decision(NamedTuple):
+    """What a strategy has decided, not yet asked.
+
+    Args:
+        queries: The queries, each with the ones before it pending.
+        seconds: How long each took to decide.
+        seen: The journal's last event at that time.
+    """
+
+    queries: list[Query]
+    seconds: float
+    seen: int | None
 
 
 class Optimizer:
@@ -70,21 +84,37 @@ class Optimizer:
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
         """
-        started = time.perf_counter()
-        queries = self.strategy.ask(self._history, n)
-        seconds = (time.perf_counter() - started) / len(queries)
+        return self.accept(self.deciding(n)(), capital=capital)
+
+    def deciding(self, n: int = 1) -> Callable[[], Decision]:
+        """The decision of the next queries on what is known now. It can be called while values come in."""
+        history, seen = self._history, None if self.journal is None else self.journal.sequence
+
+        def decide() -> Decision:
+            started = time.perf_counter()
+            queries = self.strategy.ask(history, n)
+            return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
+
+        return decide
+
+    def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
+        """Ask what was decided; arguments and result are those of :meth:`ask`."""
         history = self._history
-        for query in queries:
+        for query in decision.queries:
             cost = self.strategy.costs(history)[query.fidelity]
-            if not self._affordable(history, cost, capital):
+            if not self._pays(history, cost, capital):
                 break
-            history = history.asked(plain(query), cost, decision_seconds=seconds)
+            history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
         asked = list(history.records[len(self._history) :])
         if asked:
-            self._keep(history, lambda journal: journal.asked(asked))
+            self._keep(history, lambda journal: journal.asked(asked, decision.seen))
         return asked
 
-    def _affordable(self, history: History, cost: float, capital: float) -> bool:
+    def affords(self, cost: float, capital: float) -> bool:
+        """Whether a capital pays for so much more, see :meth:`ask`."""
+        return self._pays(self._history, cost, capital)
+
+    def _pays(self, history: History, cost: float, capital: float) -> bool:
         if self.space.measured and not history.done:  # nobody knows what a query costs
             return math.fsum(r.cost for r in history if r.status != Status.PENDING) < capital
         return history.spent + cost <= capital * (1 + 1e-12)  # up to rounding
@@ -121,6 +151,35 @@ class Optimizer:
         """
         record = self._pending(id)
         return self._end(record.failed(str(reason), **self._changes(record, evaluation_seconds, cost)))
+
+    def retry(self, id: int, reason: str, *, cost: float | None = None) -> Record:
+        """Take in that a pending query has failed and is tried again.
+
+        Args:
+            id: The number of its record.
+            reason: Why it failed.
+            cost: What all its attempts come to, the coming one included; the same as before if not given.
+
+        Raises:
+            SettingError: No such query is pending.
+        """
+        record = self._pending(id)
+        record = record.retried(str(reason), self._changes(record, 0.0, cost)["cost"])
+        self._keep(self._history.updated(record), lambda journal: journal.retried(record))
+        return record
+
+    def give(self, records: list[Record]) -> None:
+        """Begin with observations that were made before.
+
+        Args:
+            records: Records that are done, numbered from 0.
+
+        Raises:
+            SettingError: The history has begun already.
+        """
+        if len(self._history):
+            raise SettingError("warm_start", f"{len(records)} observations", "given before the first query")
+        self._keep(History(records), lambda journal: journal.given(records))
 
     def recommend(self) -> Record | None:
         """The record the strategy advises, ``None`` while there is none."""

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import signal
+import sys
+import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.executors import WorkerLost
 from mfbo_torch.history import History, Record, Status
-from mfbo_torch.journal import Journal
-from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.optimizer import Decision, Optimizer
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
     from mfbo_torch.strategies.base import Strategy
+
+LOG = logging.getLogger(__name__)
+"""What was decided and why, and how it ended: one line each."""
+LOG.addHandler(logging.NullHandler())
+HOPELESS = 10
+"""So many evaluations that fail, and none that does not, end a run."""
+DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
+"""Seconds between attempts to keep a value while the disk is full: ten minutes in all."""
+FRAMES = 3
+"""Lines of a traceback that a failure keeps."""
+LOOK_AROUND = 1.0
+"""Seconds after which workers that have joined are noticed."""
+
+
+class Hopeless(RuntimeError):
+    """Every evaluation of a run has failed."""
 
 
 class Outcome(NamedTuple):
@@ -35,9 +59,11 @@ def run(
     capital: float,
     *,
     executor: Executor | None = None,
-    max_pending: int = 1,
+    max_pending: int | None = 1,
     journal: Journal | None = None,
     progress: bool = True,
+    retries: int = 0,
+    charge_retries: bool = True,
 ) -> History:
     """Spend a capital on a problem.
 
@@ -47,9 +73,10 @@ def run(
     killed is continued by calling this again with its journal: pending queries are
     evaluated first, and the decisions that follow are those of a run never interrupted.
 
-    An evaluation that raises, or gives something that is not a finite number, is recorded as
-    failed with its reason and is charged; the run goes on. Ctrl-C stops the run and returns
-    the history so far, what was pending left pending.
+    An evaluation that raises, gives something that is not a finite number, or is ended by its
+    executor (:mod:`mfbo_torch.executors`: it outlived the timeout, its worker died) is tried again
+    ``retries`` times and then recorded as failed with its reason; the run goes on. The first Ctrl-C
+    ends the run when what is in flight has ended, the second at once; both return the history so far.
 
     Args:
         problem: What to evaluate.
@@ -59,22 +86,28 @@ def run(
             known only afterwards, so there the last queries may go beyond it.
         executor: Where to evaluate; here, one after another, if not given. The problem must
             be picklable for one that uses processes.
-        max_pending: Queries in flight at once. With an executor each one that ends is
-            replaced at once, in whatever order they end; without one they are asked in
-            batches of this size.
+        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With
+            an executor each one that ends is replaced at once, in whatever order they end, and values
+            are taken in while the next query is decided; without one they are asked in batches of
+            this size.
         journal: Where to keep the history.
         progress: Whether to show a progress bar.
+        retries: How often an evaluation that fails is tried again.
+        charge_retries: Whether each attempt costs what the first does. One that the capital does not pay for
+            is not made.
 
     Returns:
         The history.
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of one query at the target.
-        BrokenExecutor: The executor lost its workers (one was killed, say). The queries in
-            flight are recorded as failed, since the one to blame cannot be told from the
-            others and would break the next run too.
+        Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were.
+        BrokenExecutor: The executor lost its workers (one was killed, say) and cannot tell which
+            evaluation it was. The queries in flight are recorded as failed, since the one to blame
+            would break the next run too.
     """
-    return drive(problem, strategy, capital, executor, max_pending, journal, progress)[0]
+    settings = (executor, max_pending, journal, progress, retries, charge_retries)
+    return drive(problem, strategy, capital, *settings)[0]
 
 
 def drive(
@@ -82,25 +115,33 @@ def drive(
     strategy: Strategy,
     capital: float,
     executor: Executor | None,
-    max_pending: int,
+    max_pending: int | None,
     journal: Journal | None,
     progress: bool,
+    retries: int = 0,
+    charge_retries: bool = True,
+    given: Sequence[Record] = (),
 ) -> tuple[History, bool]:
-    """:func:`run`, which also says whether the run came to its end."""
-    check(problem, capital, max_pending)
+    """:func:`run`, which also says whether the run came to its end, and may begin with observations ``given``."""
+    check(problem, capital, max_pending, retries)
     optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
-    with _Progress(problem, capital, progress) as bar:
+    if given and not len(optimizer.history):
+        optimizer.give(list(given))
+    with _Progress(problem, capital, progress) as bar, _brake() as brake:
+        loop = _Loop(optimizer, problem, capital, bar, brake, retries, charge_retries)
         try:
             if executor is None:
-                _evaluate_here(optimizer, problem, capital, max_pending, bar)
+                loop.here(max_pending or 1)
             else:
-                _evaluate_through(executor, optimizer, problem, capital, max_pending, bar)
+                loop.through(executor, max_pending)
         except KeyboardInterrupt:
             return optimizer.history, False
-    return optimizer.history, True
+        if not brake.is_set():
+            loop.expect_a_value(1)
+    return optimizer.history, not brake.is_set()
 
 
-def check(problem: Problem, capital: float, max_pending: int) -> None:
+def check(problem: Problem, capital: float, max_pending: int | None, retries: int = 0) -> None:
     """Raise a :class:`~mfbo_torch.errors.SettingError` if a run with these settings cannot work."""
     if isinstance(capital, bool) or not isinstance(capital, (int, float)) or not math.isfinite(capital):
         raise SettingError("capital", capital, "a finite number")
@@ -109,8 +150,9 @@ def check(problem: Problem, capital: float, max_pending: int) -> None:
         raise SettingError("capital", capital, "a number of seconds above 0")
     if not problem.space.measured and capital < cheapest:
         raise SettingError("capital", capital, f"at least {cheapest:g}, the cost of the cheapest query")
-    if not isinstance(max_pending, int) or isinstance(max_pending, bool) or max_pending < 1:
-        raise SettingError("max_pending", max_pending, "a whole number from 1 on")
+    for setting, value, least in (("max_pending", max_pending, 1), ("retries", retries, 0)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise SettingError(setting, value, f"a whole number from {least} on")
 
 
 def evaluate(problem: Problem, x: Sequence[float], fidelity: int) -> Outcome:
@@ -120,7 +162,7 @@ def evaluate(problem: Problem, x: Sequence[float], fidelity: int) -> Outcome:
     try:
         value = float(problem.reward(x, fidelity))
     except (Exception, SystemExit) as error:
-        reason = describe(error)
+        reason = describe(error) + _frames(error)
     return Outcome(value, reason, time.perf_counter() - started)
 
 
@@ -130,68 +172,193 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _evaluate_here(optimizer: Optimizer, problem: Problem, capital: float, max_pending: int, bar: _Progress) -> None:
-    while batch := optimizer.history.pending or optimizer.ask(max_pending, capital=capital):
-        bar.show(optimizer.history)
-        for record in batch:
-            _end(optimizer, record, evaluate(problem, record.query.x, record.query.fidelity))
-            bar.show(optimizer.history)
+def _frames(error: BaseException) -> str:
+    """The last lines of the traceback, without the two that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[2:]
+    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
 
 
-def _evaluate_through(
-    executor: Executor, optimizer: Optimizer, problem: Problem, capital: float, max_pending: int, bar: _Progress
-) -> None:
-    flying: dict[Future[Outcome], Record] = {}
-    left_over = optimizer.history.pending
+@contextmanager
+def _brake() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C; the second is a :class:`KeyboardInterrupt`."""
+    brake = threading.Event()
+
+    def pull(*_: object) -> None:
+        if brake.is_set():
+            raise KeyboardInterrupt
+        brake.set()
+        print("\nfinishing what is in flight; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield brake
+        return
+    signal.signal(signal.SIGINT, pull)
     try:
-        while True:
-            while len(flying) < max_pending:
-                record = next(iter(left_over or optimizer.ask(capital=capital)), None)
-                if record is None:
-                    break
-                future = executor.submit(evaluate, problem, record.query.x, record.query.fidelity)
-                flying[future] = record
-                left_over = left_over[1:]
-                bar.show(optimizer.history)
-            if not flying:
+        yield brake
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Loop:
+    """One go at a run."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        problem: Problem,
+        capital: float,
+        bar: _Progress,
+        brake: threading.Event,
+        retries: int,
+        charge_retries: bool,
+    ) -> None:
+        self.optimizer, self.problem, self.capital, self.bar, self.brake = optimizer, problem, capital, bar, brake
+        self.retries, self.charge_retries = retries, charge_retries
+        self.failures = 0  # of this go; what went wrong before may have been repaired
+
+    def here(self, max_pending: int) -> None:
+        """Evaluate in this process, in batches."""
+        while not self.brake.is_set():
+            batch = self.optimizer.history.pending
+            if not batch and not (batch := self.ask(self.optimizer.deciding(max_pending)())):
                 return
-            finished, _ = wait(flying, return_when=FIRST_COMPLETED)
-            for future in sorted(finished, key=lambda future: flying[future].id):
-                _end(optimizer, flying[future], future.result())
-                del flying[future]
-                bar.show(optimizer.history)
-    except BrokenExecutor as error:
-        lost = _land(optimizer, flying)
-        for record in lost:
-            optimizer.fail(record.id, describe(error))
-        numbers = ", ".join(str(record.id) for record in lost) or "none"
-        message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
-        raise BrokenExecutor(message) from error
-    except BaseException:
-        _land(optimizer, flying)
-        raise
+            self.bar.show(self.optimizer.history)
+            for record in batch:
+                again: Record | None = record
+                while again is not None and not self.brake.is_set():
+                    again = self.end(again, evaluate(self.problem, record.query.x, record.query.fidelity))
+                self.expect_a_value(HOPELESS)
+                self.bar.show(self.optimizer.history)
+
+    def through(self, executor: Executor, max_pending: int | None) -> None:
+        """Evaluate through an executor; values are taken in while the next query is decided."""
+        flying: dict[Future[Outcome], tuple[Record, float]] = {}
+        waiting = self.optimizer.history.pending
+        decider = ThreadPoolExecutor(1, "mfbo-decide")
+        deciding: Future[Decision] | None = None
+        refused = False
+
+        def submit(record: Record) -> None:
+            future = executor.submit(evaluate, self.problem, record.query.x, record.query.fidelity)
+            flying[future] = record, time.perf_counter()
+
+        try:
+            while True:
+                limit = max_pending if max_pending is not None else int(getattr(executor, "capacity", 1))
+                while waiting and len(flying) < limit and not self.brake.is_set():
+                    submit(waiting.pop(0))
+                if deciding is None and len(flying) < limit and not refused and not self.brake.is_set():
+                    deciding = decider.submit(self.optimizer.deciding())
+                if not flying and deciding is None and (self.brake.is_set() or (refused and not waiting)):
+                    return
+                self.bar.show(self.optimizer.history)
+                if not flying and deciding is None:  # no worker at present
+                    time.sleep(LOOK_AROUND)
+                ends: list[Future[Any]] = [*flying, deciding] if deciding else [*flying]
+                wait(ends, LOOK_AROUND, FIRST_COMPLETED)
+                for future in [future for future in flying if future.done()]:
+                    record, started = flying[future]
+                    again = self.end(record, _outcome(future, time.perf_counter() - started))
+                    del flying[future]
+                    refused = False
+                    if again is not None:
+                        waiting.insert(0, again)
+                self.expect_a_value(HOPELESS)
+                if deciding is not None and deciding.done():
+                    decision, deciding = deciding.result(), None
+                    if not self.brake.is_set():
+                        asked = self.ask(decision)
+                        refused = not asked
+                        waiting += asked
+        except BrokenExecutor as error:
+            lost = self._land(flying)
+            for record in lost:
+                self.optimizer.fail(record.id, describe(error))
+            numbers = ", ".join(str(record.id) for record in lost) or "none"
+            message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
+            raise BrokenExecutor(message) from error
+        except BaseException:
+            self._land(flying)
+            raise
+        finally:
+            decider.shutdown(wait=False, cancel_futures=True)
+
+    def ask(self, decision: Decision) -> list[Record]:
+        """Ask what was decided, if the capital pays for it."""
+        asked = self.optimizer.accept(decision, capital=self.capital)
+        for record in asked:
+            noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
+            point = ", ".join(f"{key}={value:.6g}" for key, value in self.problem.space.named(record.query.x).items())
+            seconds = f"decided in {record.decision_seconds:.3f} s"
+            LOG.info("%d asked at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
+        return asked
+
+    def end(self, record: Record, outcome: Outcome) -> Record | None:
+        """Take in how an attempt ended; the record if there is to be another one."""
+        measured = self.optimizer.space.measured
+        base = outcome.seconds if measured else record.cost - record.sunk
+        total = record.sunk + base
+        if outcome.value is not None and math.isfinite(outcome.value):
+            value, seconds = outcome.value, outcome.seconds
+            _kept(lambda: self.optimizer.tell(record.id, value, evaluation_seconds=seconds, cost=total))
+            LOG.info("%d ended: %r after %.3f s, cost %g", record.id, outcome.value, outcome.seconds, total)
+            return None
+        reason = outcome.reason or f"the value is not finite: {outcome.value}"
+        if record.retries < self.retries:
+            following = (total if self.charge_retries else record.sunk) + (record.cost - record.sunk)
+            if self.optimizer.affords(following - record.cost, self.capital):
+                LOG.info("%d is tried again: %s", record.id, reason)
+                return _kept(lambda: self.optimizer.retry(record.id, reason, cost=following))
+        _kept(lambda: self.optimizer.fail(record.id, reason, evaluation_seconds=outcome.seconds, cost=total))
+        LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, outcome.seconds, total, reason)
+        self.failures += 1
+        return None
+
+    def expect_a_value(self, patience: int) -> None:
+        """Give up if nothing but failures came of this run and of ``patience`` evaluations now."""
+        if self.failures >= patience and not self.optimizer.history.done:
+            last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
+            raise Hopeless(f"all {self.failures} evaluations failed, the last with {last}")
+
+    def _land(self, flying: dict[Future[Outcome], tuple[Record, float]]) -> list[Record]:
+        """Keep what has finished already, give up the rest and return it."""
+        lost = []
+        for future, (record, _) in flying.items():
+            future.cancel()
+            if self.optimizer.history.records[record.id].status != Status.PENDING:
+                continue
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self.end(record, future.result())
+            else:
+                lost.append(record)
+        return lost
 
 
-def _land(optimizer: Optimizer, flying: dict[Future[Outcome], Record]) -> list[Record]:
-    """Keep what has finished already, give up the rest and return it."""
-    lost = []
-    for future, record in flying.items():
-        future.cancel()
-        if optimizer.history.records[record.id].status != Status.PENDING:
-            continue
-        if future.done() and not future.cancelled() and future.exception() is None:
-            _end(optimizer, record, future.result())
-        else:
-            lost.append(record)
-    return lost
+def _outcome(future: Future[Outcome], seconds: float) -> Outcome:
+    """What came of an evaluation that an executor had; other exceptions are its own, and rise."""
+    try:
+        return future.result()
+    except (WorkerLost, TimeoutError) as error:
+        return Outcome(None, describe(error), seconds)
 
 
-def _end(optimizer: Optimizer, record: Record, outcome: Outcome) -> None:
-    cost = outcome.seconds if optimizer.space.measured else None
-    if outcome.value is None:
-        optimizer.fail(record.id, outcome.reason, evaluation_seconds=outcome.seconds, cost=cost)
-    else:
-        optimizer.tell(record.id, outcome.value, evaluation_seconds=outcome.seconds, cost=cost)
+def _kept(write: Callable[[], Record]) -> Record:
+    """What is written, as soon as there is room on the disk."""
+    for seconds in DISK_WAITS:
+        try:
+            return write()
+        except DiskFull as error:
+            LOG.error("%s; trying again in %g s", error, seconds)
+            print(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost", file=sys.stderr, flush=True)
+            time.sleep(seconds)
+    return write()
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)
 
 
 class _Progress:

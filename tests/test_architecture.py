@@ -25,10 +25,11 @@ FLOORS = [
     {"acquisition"},
     {"strategies"},
     {"optimizer"},
+    {"executors", "table"},
     {"runner"},
     {"plots", "config"},
     {"experiment"},
-    {"compare"},
+    {"compare", "report"},
     {"ax", "cli"},
 ]
 """Rooms from the ground up: a room imports itself and rooms of lower floors."""

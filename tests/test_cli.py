@@ -14,6 +14,7 @@ from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package
 from mfbo_torch import cli, experiment
+from mfbo_torch.history import Query, Record
 from mfbo_torch.journal import Journal
 from mfbo_torch.runner import run
 
@@ -58,7 +59,8 @@ def refused(capsys, argv, said):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    assert set(contents(out)) == {"config.yaml", "history.sqlite", "summary.json", "progress.png"}
+    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log"}
+    assert set(contents(out)) == {*files, ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
 
@@ -243,7 +245,9 @@ def test_help(capsys):
         sys.argv = sys_argv
         assert "mfbo compare CONFIG" in capsys.readouterr().out
     assert cli.main(["show", "--help"]) == 0
-    assert capsys.readouterr().out == "usage: mfbo show DIR\n"
+    assert capsys.readouterr().out == "usage: mfbo show DIR [--follow | --html]\n"
+    assert cli.main(["export", "--help"]) == 0
+    assert capsys.readouterr().out == "usage: mfbo export DIR [FILE.csv | FILE.parquet]\n"
     for argv, said in ((["run", "--help"], "--capital"), (["compare", "-h"], "--seeds")):
         with pytest.raises(SystemExit) as caught:
             cli.main(argv)
@@ -271,7 +275,7 @@ def test_workers_that_die_are_told_in_one_line(config, capsys, monkeypatch):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupted_it_ends_cleanly_and_continues(config, tmp_path, workers, capsys):
     """Ctrl-C in the middle of an evaluation, then the same command again."""
-    path = config(problem={"class_path": "toy.Hill", "init_args": {"seconds": 0.05}}, workers=workers, max_pending=1)
+    path = config(problem={"class_path": "toy.Hill", "init_args": {"seconds": 0.2}}, workers=workers, max_pending=1)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(Path(package).parent.parent)])}
     command = [sys.executable, "-m", "mfbo_torch.cli", "run", path]
     child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -298,3 +302,101 @@ def test_classes_of_the_current_folder_are_found(config, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
     assert cli.main(["run", config(), "--problem", "my_own_problem.Mine"]) == 0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["problem"] == "Mine"
+
+
+def test_failures_alone_end_with_code_1_and_a_line(config, tmp_path, capsys):
+    path = config(problem={"class_path": "toy.Hopeless"}, capital=400)
+    assert cli.main(["run", path]) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("mfbo: all 10 evaluations failed, the last with ValueError: never; the same command")
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["finished"] is False
+
+
+def test_the_log_says_what_was_decided_and_why(config, tmp_path):
+    assert cli.main(["run", config(problem={"class_path": "toy.Hill", "init_args": {"trouble": "raise"}})]) == 0
+    log = (tmp_path / "out" / "run.log").read_text()
+    first = log.splitlines()[0]
+    assert " INFO 0 asked at fidelity 0: x=" in first
+    assert "total 0, pending 0, pair [1, 2.5]; decided in " in first
+    assert " INFO 2 ended: " in log
+    assert " failed after " in log
+    assert "RuntimeError: no convergence at step 3" in log
+
+
+def test_a_time_limit_retries_and_processes_from_the_command_line(config, tmp_path):
+    path = config(problem={"class_path": "toy.Hill", "init_args": {"trouble": "hang", "upper": 9.0}}, capital=14)
+    assert cli.main(["run", path, "--timeout", "1", "--retries", "1", "--charge-retries", "false"]) == 0
+    records = history(tmp_path / "out")
+    hung = [r for r in records if r.query.x[0] > 5]
+    assert hung
+    assert all(r.retries == 1 and r.reason == "TimeoutError: no value within 1 seconds" for r in hung)
+    assert records.spent <= 14
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--timeout", "-1"], "timeout = -1.0: must be a number of seconds above 0"),
+        (["--retries", "-1"], "retries = -1: must be a whole number from 0 on"),
+        (["--scheduler", "tcp://a:1"], "scheduler = 'tcp://a:1': must be left out, or given with executor dask"),
+        (["--scheduler", "tcp://a:1", "--executor", "dask", "--workers", "2"], "workers = 2: must be left out"),
+        (["--warm-start", "nowhere.csv"], "warm_start = 'nowhere.csv': must be a readable CSV file"),
+        (["--executor", "threads"], "executor = 'threads': must be one of"),
+    ],
+)
+def test_settings_of_workers_that_cannot_work(config, tmp_path, capsys, flags, said):
+    refused(capsys, ["run", config(), *flags], said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
+    assert cli.main(["run", config()]) == 0
+    out = tmp_path / "out"
+    assert cli.main(["export", str(out)]) == 0
+    assert capsys.readouterr().out.endswith(f"7 records in {out / 'history.csv'}\n")
+    again = str(tmp_path / "again")
+    flags = ["--out", again, "--warm-start", str(out / "history.csv")]
+    assert cli.main(["run", config(), *flags]) == 0
+    records = history(tmp_path / "again")
+    assert [r.value for r in records][:7] == [r.value for r in history(out)]
+    assert records.spent == sum(r.cost for r in records.records[7:]) > 30
+    assert cli.main(["run", config(), *flags, "--capital", "60"]) == 0
+    refused(capsys, ["run", config(), "--out", again], "there warm_start is")
+    refused(capsys, ["export", str(out), "a.csv", "b.csv"], "must be a folder and a file")
+    refused(capsys, ["export"], "must be one folder")
+    refused(capsys, ["export", str(out), str(tmp_path / "a.xls")], "must be a name that ends with .csv or .parquet")
+
+
+def test_a_run_as_a_page(config, tmp_path, capsys):
+    pytest.importorskip("plotly")
+    assert cli.main(["run", config()]) == 0
+    capsys.readouterr()
+    page = tmp_path / "out" / "report.html"
+    assert cli.main(["show", str(tmp_path / "out"), "--html"]) == 0
+    assert capsys.readouterr().out == f"Page          {page}\n"
+    assert "Hill" in page.read_text()
+
+
+def test_a_run_is_followed_until_it_ends(config, tmp_path, capsys, monkeypatch):
+    assert cli.main(["run", config()]) == 0
+    out, summary = tmp_path / "out", tmp_path / "out" / "summary.json"
+    finished = summary.read_text()
+    summary.write_text(json.dumps({**json.loads(finished), "finished": False}))
+    looks = []
+
+    def meanwhile(seconds):
+        looks.append(seconds)
+        if len(looks) == 2:
+            with Journal(out / "history.sqlite") as journal:
+                journal.asked([Record(len(journal.history()), Query((1.0,), 0), 1.0)])
+        if len(looks) == 3:
+            summary.write_text(finished)
+
+    monkeypatch.setattr(cli.time, "sleep", meanwhile)
+    capsys.readouterr()
+    assert cli.main(["show", str(out), "--follow"]) == 0
+    shown = capsys.readouterr().out
+    assert looks == [cli.FOLLOW_SECONDS] * 3
+    assert shown.count("Problem       Hill") == 2
+    assert "Pending       1" in shown
+    refused(capsys, ["show", "--follow"], "must be one folder")

@@ -6,7 +6,7 @@ import pytest
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status
-from mfbo_torch.journal import SCHEMA_VERSION, Journal, JournalError
+from mfbo_torch.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
 
 AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
 
@@ -117,13 +117,103 @@ def test_nothing_ends_twice(tmp_path):
         assert journal.history().records[0].value == 1.0
 
 
-def test_a_second_writer_is_noticed(tmp_path):
-    first, second = Journal(tmp_path / "a.sqlite"), Journal(tmp_path / "a.sqlite")
-    first.asked([Record(0, Query((0.0,), 0), 1.0)])
-    with pytest.raises(JournalError, match="written by one process"):
-        second.asked([Record(1, Query((0.0,), 0), 1.0)])
-    first.close()
-    second.close()
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as first:
+        written = fill(first)
+        with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
+            Journal(path)
+        with Journal(path, read_only=True) as one, Journal(path, read_only=True) as two:
+            assert one.history() == two.history() == written
+    with Journal(path) as second:
+        assert second.history() == written
+
+
+def test_a_retry_is_an_event_of_its_own(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        history = History().asked(Query((0.1,), 0), 0.1).asked(Query((0.2,), 1), 0.7)
+        journal.asked(history.records)
+        record = history.records[0]
+        for reason, cost in (("TimeoutError: late", 0.1 + 0.1), ("RuntimeError: no", 0.1 + 0.2)):
+            record = record.retried(reason, cost)
+            journal.retried(record)
+            assert journal.history() == history.updated(record)
+        assert (record.retries, record.reason, record.value) == (2, "RuntimeError: no", None)
+        assert record.cost - record.sunk == pytest.approx(0.1)
+        journal.ended(record.done(3.0))
+        assert journal.history().records[0] == record.done(3.0)
+        assert record.done(3.0).reason == ""
+
+
+def test_a_decision_remembers_what_it_had_seen(tmp_path):
+    """Two values come in while the third query is decided: its replay does without them."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        before = History().asked(Query((0.0,), 0), 1.0).asked(Query((1.0,), 0), 1.0)
+        journal.asked(before.records)
+        seen, after = journal.sequence, before
+        for id_ in (1, 0):
+            after = after.updated(after.records[id_].done(float(id_)))
+            journal.ended(after.records[id_])
+        after = after.asked(Query((2.0,), 0), 1.0).asked(Query((3.0,), 0), 1.0)
+        journal.asked(after.records[2:3], seen)
+        journal.asked(after.records[3:])
+        bases = [history for history, _ in journal.replay()]
+    assert journal.path.exists()
+    assert bases[0] == History()
+    assert bases[1] == History(before.records[:1])
+    assert bases[2] == before
+    assert bases[3] == History(after.records[:3])
+
+
+FORMER_SCHEMA = """
+CREATE TABLE event (
+    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, id INTEGER NOT NULL, x TEXT, fidelity INTEGER, meta TEXT,
+    decision_seconds REAL, cost REAL NOT NULL, status TEXT, value REAL, reason TEXT, evaluation_seconds REAL,
+    UNIQUE (kind, id)
+);
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+INSERT INTO event VALUES (1, 'asked', 0, '[0.5]', 0, '{"beta": 2.0}', 0.25, 1.5, NULL, NULL, NULL, NULL);
+INSERT INTO event VALUES (2, 'asked', 1, '[0.75]', 1, '{}', 0.25, 10.0, NULL, NULL, NULL, NULL);
+INSERT INTO event VALUES (3, 'ended', 0, NULL, NULL, NULL, NULL, 1.5, 'done', 4.0, '', 0.125);
+PRAGMA application_id = 0x6D66626F;
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_journal_of_the_first_schema_is_read_and_brought_up_to_date(tmp_path):
+    path = tmp_path / "a.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(FORMER_SCHEMA)
+    connection.close()
+    history = History().asked(Query((0.5,), 0, {"beta": 2.0}), 1.5, decision_seconds=0.25)
+    history = history.asked(Query((0.75,), 1), 10.0, decision_seconds=0.25)
+    history = history.updated(history.records[0].done(4.0, evaluation_seconds=0.125))
+    before = path.read_bytes()
+    with Journal(path, read_only=True) as journal:
+        assert journal.history() == history
+        replayed = list(journal.replay())
+    assert path.read_bytes() == before
+    with Journal(path) as journal:
+        assert journal.history() == history
+        assert list(journal.replay()) == replayed
+        journal.retried(history.records[1].retried("RuntimeError: no", 20.0))
+    with Journal(path, read_only=True) as journal:
+        assert journal.history().records[1].cost == 20.0
+    assert struct.unpack(">I", path.read_bytes()[60:64])[0] == SCHEMA_VERSION
+
+
+def test_a_full_disk_is_named_and_writing_goes_on_when_there_is_room(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
+        journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+        large = Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)
+        with pytest.raises(DiskFull, match="must be on a disk with room: database or disk is full"):
+            journal.asked([large])
+        assert len(journal.history()) == 0
+        journal._connection.execute("PRAGMA max_page_count = 1000000")
+        journal.asked([large])
+        assert journal.history().records == (large,)
 
 
 @pytest.mark.parametrize("at", ["BEGIN IMMEDIATE", "COMMIT"])

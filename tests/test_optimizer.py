@@ -152,7 +152,7 @@ def test_what_is_asked_is_the_same_with_and_without_a_journal(tmp_path):
 
 def test_a_query_is_in_the_journal_before_it_is_given_out(tmp_path):
     class Full(Journal):
-        def asked(self, records):
+        def asked(self, records, seen=None):
             raise OSError("disk full")
 
     with Full(tmp_path / "a.sqlite") as journal:

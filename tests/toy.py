@@ -24,7 +24,7 @@ class Hill(Problem):
         upper: Where the line ends.
         maximize: Whether to climb it; the negated hill is a valley with the same rewards.
         trouble: What the objective does beyond ``x = 5``: ``"raise"``, ``"nan"``, ``"text"``,
-            ``"exit"``, ``"interrupt"`` or ``"die"``.
+            ``"exit"``, ``"interrupt"``, ``"hang"`` or ``"die"``.
         seconds: How long an evaluation takes.
     """
 
@@ -58,9 +58,21 @@ class Hill(Problem):
                 raise SystemExit(3)
             case "interrupt":
                 raise KeyboardInterrupt
+            case "hang":
+                time.sleep(600)
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)
         return math.nan if self.trouble == "nan" else "many"  # type: ignore[return-value]
+
+
+class Hopeless(Hill):
+    """A hill nobody climbs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        raise ValueError("never")
 
 
 class NoOptimum(Hill):

@@ -8,7 +8,7 @@ from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from plotly import graph_objects as go  # type: ignore[import-untyped]
+from plotly import graph_objects as go
 
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import goal, read

@@ -25,7 +25,7 @@ class BestPoint(NamedTuple):
         parameters: Its parameters, the fidelity included.
         trial_index: Its trial.
         observed: The value observed there.
-        mean: What a model of all fidelities expects there, noise removed.
+        mean: What the model expects there, noise removed.
         deviation: The standard deviation of that.
         spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
     """
@@ -41,7 +41,7 @@ class BestPoint(NamedTuple):
 def best_point(client: Client) -> BestPoint:
     """The arm the strategy recommends: a completed one at the target fidelity.
 
-    The model is a :class:`~mfbo_torch.PerFidelityGP` with the recursive link, whatever the strategy models.
+    The model is the strategy's; where that has none of the target, a :class:`~mfbo_torch.PerFidelityGP`.
 
     Raises:
         SettingError: The client has no strategy node, or nothing is completed at the target.
@@ -84,10 +84,13 @@ def spent(history: History, strategy: Strategy) -> tuple[float, ...]:
 
 def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float, float]:
     """Mean and deviation of the target at a record's design, after everything observed."""
+    believed = strategy.predict(history, torch.tensor([best.query.x], dtype=torch.double))
+    if believed is not None and not believed[0][0, -1].isnan():
+        return believed[0][0, -1].item(), believed[1][0, -1].item()
     X, Y = strategy.unit_points(history.done), values(history.done)
-    with quiet(), torch.no_grad():
-        with torch.enable_grad():
-            model = PerFidelityGP(X, Y, strategy.space.num_fidelities)
-            model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
+    with quiet():
+        model = PerFidelityGP(X, Y, strategy.space.num_fidelities)
+        model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
+    with torch.no_grad():
         mean, variance = model.mean_variance(strategy.unit_points([best])[:, :-1])
     return mean[0, -1].item(), math.sqrt(variance[0, -1].item())

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.level import Level
-from mfbo_torch.ops.cache import Cache, extend, factorize
+from mfbo_torch.ops.cache import Cache, extend, factorize, grow, stack
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 
@@ -132,6 +132,8 @@ class PerFidelityGP(Model, FantasizeMixin):
         self.to(train_X)
         self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
         self._caches: tuple[Cache, ...] | None = None
+        self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
+        self._former: list[Cache] | None = None  # those of the model this one has more observations than
         self._links: tuple[Tensor, Tensor] | None = None
         self._pending: Tensor | None = None
 
@@ -226,7 +228,7 @@ class PerFidelityGP(Model, FantasizeMixin):
                 some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
                 level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
             caches.append(self._level_cache(m, caches))
-        self._caches = None
+        self._caches = self._former = None
         return self.eval()
 
     def _mean_below(self, U: Tensor, m: int, caches: list[Cache]) -> Tensor:
@@ -245,6 +247,9 @@ class PerFidelityGP(Model, FantasizeMixin):
         U, Y, noise, mask = self._level_data(m)
         constant = level.constant.detach()
         residuals = Y - constant - level.rho.detach() * self._mean_below(U, m, caches)
+        former = None if self._former is None else self._former[m]
+        if former is not None and former.num_points:
+            return grow(former, U[former.num_points :], residuals, noise[former.num_points :])
         kind, lengthscale, outputscale = describe(level.covar_module, self.dim)
         cache = factorize(kind, U, residuals, noise, lengthscale.detach(), outputscale.detach(), constant, mask)
         unseen = self.noise[m] / self.scale[m].square()  # for pending points where there are no data
@@ -261,7 +266,7 @@ class PerFidelityGP(Model, FantasizeMixin):
                 caches: list[Cache] = []
                 for m in range(self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
-                self._caches = _grouped(caches)
+                self._caches, self._singles, self._former = _grouped(caches), caches, None
                 if self._pending is not None:
                     self._caches = self._extended(self._caches, self._pending.to(self.train_X))
         return self._caches
@@ -421,23 +426,27 @@ class PerFidelityGP(Model, FantasizeMixin):
         if self.train_Yvar is not None:
             known = self.noise[X[..., -1].round().long()].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
-        clone._caches = None
+        plain = self._singles is not None and not batch and X.dtype == torch.double and not _tracked(X, Y, self.train_X)
+        clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
         return clone
+
+    def _forget(self) -> None:
+        self._caches = self._singles = self._former = self._links = None
 
     def train(self, mode: bool = True) -> Self:
         if mode:
-            self._caches = self._links = None
+            self._forget()
         return torch.nn.Module.train(self, mode)
 
     def eval(self) -> Self:
         return torch.nn.Module.train(self, False)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        self._caches = self._links = None
+        self._forget()
         return super()._apply(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self._caches = self._links = None
+        self._forget()
         return super().load_state_dict(*args, **kwargs)
 
     @classmethod
@@ -466,6 +475,11 @@ class PerFidelityGP(Model, FantasizeMixin):
         return inputs
 
 
+def _tracked(*tensors: Tensor) -> bool:
+    """Whether any has a gradient to keep."""
+    return any(tensor.requires_grad for tensor in tensors)
+
+
 def _varies(values: Tensor) -> bool:
     """Whether values differ by more than rounding."""
     return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())
@@ -475,41 +489,8 @@ def _grouped(caches: list[Cache]) -> tuple[Cache, ...]:
     """One batch of all processes, or each for itself where padding would be most of the work."""
     sizes = [cache.num_points for cache in caches]
     if len(caches) * max(sizes) ** 2 > 4 * sum(n**2 for n in sizes) + 128**2:
-        return tuple(_stack([cache]) for cache in caches)
-    return (_stack(caches),)
-
-
-def _stack(caches: list[Cache]) -> Cache:
-    """Caches of several processes as one batch, padded to the largest."""
-    n = max(cache.num_points for cache in caches)
-    kinds = {cache.kernel for cache in caches}
-    if len(kinds) > 1:
-        raise UnsupportedError(f"kernels = {sorted(kinds)}: must be of one kind for all fidelities")
-
-    def padded(cache: Cache) -> tuple[Tensor, ...]:
-        grow = n - cache.num_points
-        inverse = torch.nn.functional.pad(cache.inverse, (0, grow, 0, grow))
-        inputs = torch.nn.functional.pad(cache.inputs, (0, 0, 0, grow))
-        mask = torch.nn.functional.pad(cache.mask, (0, grow))
-        return inputs, mask, inverse, torch.nn.functional.pad(cache.alpha, (0, grow))
-
-    batch = torch.broadcast_shapes(*(cache.alpha.shape[:-1] for cache in caches))
-
-    def joined(parts: Sequence[Tensor], tail: int) -> Tensor:
-        return torch.stack([p.expand(batch + p.shape[p.dim() - tail :]) for p in parts], dim=len(batch))
-
-    inputs, mask, inverse, alpha = zip(*map(padded, caches), strict=True)
-    return Cache(
-        kinds.pop(),
-        joined(inputs, 2),
-        joined(mask, 1),
-        joined(inverse, 2),
-        joined(alpha, 1),
-        joined([c.lengthscale for c in caches], 1),
-        joined([c.outputscale for c in caches], 0),
-        joined([c.constant for c in caches], 0),
-        joined([c.noise for c in caches], 0),
-    )
+        return tuple(stack([cache]) for cache in caches)
+    return (stack(caches),)
 
 
 def _check_points(X: Tensor, width: int, num_fidelities: int, name: str) -> None:

@@ -8,11 +8,13 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
@@ -136,28 +138,82 @@ def factorize(
 def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
     r"""Add points whose values are not known: the deviations shrink, the means stay.
 
-    The factor grows by rows: with :math:`V = L^{-1} k(X_{old}, X)` and
-    :math:`L_p L_p^\top = k(X, X) + \sigma^2 I - V^\top V`, the new inverse has the rows
-    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`.
-
     Args:
         cache: The factor.
         X: ``... x p x d`` points.
         mask: ``... x p``, one where the point belongs to that process, zero where it does not.
     """
+    return _with_rows(cache, X, mask, cache.noise.unsqueeze(-1))
+
+
+def grow(cache: Cache, X: Tensor, residuals: Tensor, noise: Tensor) -> Cache:
+    r"""Add observations to one process, in ``O(p n^2)`` where :func:`factorize` takes ``O(n^3)``.
+
+    Args:
+        cache: The factor of ``n`` points that all have a value.
+        X: ``p x d`` further points.
+        residuals: ``n + p`` observations minus the prior mean, of all points; the former ones may have changed.
+        noise: ``p`` noise variances.
+    """
+    n = cache.num_points
+    more = _with_rows(cache, X, noise.new_ones(len(X)), noise) if len(X) else cache
+    alpha = more.inverse.mT @ (more.inverse @ residuals)
+    mean_noise = (n * cache.noise + noise.sum()) / max(n + len(X), 1)
+    return replace(more, alpha=alpha, noise=mean_noise)
+
+
+def _with_rows(cache: Cache, X: Tensor, mask: Tensor, noise: Tensor) -> Cache:
+    r"""A factor with further rows: with :math:`V = L^{-1} k(X_{old}, X)` and
+    :math:`L_p L_p^\top = k(X, X) + S - V^\top V`, the inverse gets the rows
+    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`."""
     scaled = X / cache.lengthscale.unsqueeze(-2)
     cross = cache.cross_covariance(X) * mask.unsqueeze(-1)
     V = cross @ cache.inverse.mT
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     prior = cache.outputscale[..., None, None] * pairs * cross_correlation(cache.kernel, scaled, scaled)
-    diagonal = torch.where(mask > 0, cache.noise.unsqueeze(-1), 1.0)
-    corner = _inverse_factor(prior + torch.diag_embed(diagonal) - V @ V.mT)
+    corner = _inverse_factor(prior + torch.diag_embed(torch.where(mask > 0, noise, 1.0)) - V @ V.mT)
     left = -corner @ V @ cache.inverse
     zeros = cache.inverse.new_zeros(*cache.inverse.shape[:-1], X.shape[-2])
-    inverse = torch.cat([torch.cat([cache.inverse, zeros], -1), torch.cat([left, corner], -1)], -2)
     return replace(
         cache,
         inputs=torch.cat([cache.inputs, scaled.expand(*cache.inputs.shape[:-2], *scaled.shape[-2:])], -2),
         mask=torch.cat([cache.mask, mask.to(cache.mask).expand(*cache.mask.shape[:-1], mask.shape[-1])], -1),
-        inverse=inverse,
+        inverse=torch.cat([torch.cat([cache.inverse, zeros], -1), torch.cat([left, corner], -1)], -2),
+    )
+
+
+def stack(caches: list[Cache]) -> Cache:
+    """Factors of several processes as one batch, padded to the largest.
+
+    Raises:
+        UnsupportedError: Their kernels are of different kinds.
+    """
+    n = max(cache.num_points for cache in caches)
+    kinds = {cache.kernel for cache in caches}
+    if len(kinds) > 1:
+        raise UnsupportedError(f"kernels = {sorted(kinds)}: must be of one kind for all fidelities")
+
+    def padded(cache: Cache) -> tuple[Tensor, ...]:
+        grow = n - cache.num_points
+        inverse = torch.nn.functional.pad(cache.inverse, (0, grow, 0, grow))
+        inputs = torch.nn.functional.pad(cache.inputs, (0, 0, 0, grow))
+        mask = torch.nn.functional.pad(cache.mask, (0, grow))
+        return inputs, mask, inverse, torch.nn.functional.pad(cache.alpha, (0, grow))
+
+    batch = torch.broadcast_shapes(*(cache.alpha.shape[:-1] for cache in caches))
+
+    def joined(parts: Sequence[Tensor], tail: int) -> Tensor:
+        return torch.stack([p.expand(batch + p.shape[p.dim() - tail :]) for p in parts], dim=len(batch))
+
+    inputs, mask, inverse, alpha = zip(*map(padded, caches), strict=True)
+    return Cache(
+        kinds.pop(),
+        joined(inputs, 2),
+        joined(mask, 1),
+        joined(inverse, 2),
+        joined(alpha, 1),
+        joined([c.lengthscale for c in caches], 1),
+        joined([c.outputscale for c in caches], 0),
+        joined([c.constant for c in caches], 0),
+        joined([c.noise for c in caches], 0),
     )

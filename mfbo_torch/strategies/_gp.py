@@ -108,6 +108,15 @@ class Surrogate:
             model = self._with(build, state, torch.cat([X, X_believed]), torch.cat([scaled, believed]))
         return model
 
+    def predict(self, build: Build, X: Tensor, Y: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of the noise-free value at ``n x d`` inputs, ``n`` each, in the units of ``Y``."""
+        model = self.model(build, X, Y)
+        with torch.no_grad(), quiet():
+            posterior = model.posterior(self.to(at))
+            mean, deviation = posterior.mean.squeeze(-1).to(Y), posterior.variance.sqrt().squeeze(-1).to(Y)
+        scale = Y.std() if len(Y) > 1 and Y.std() > 0 else Y.new_ones(())
+        return Y.mean() + scale * mean, scale * deviation
+
     def _state(self, build: Build, X: Tensor, Y: Tensor) -> dict[str, Tensor]:
         size = refit_size(len(Y), self.refit_every)
         key = (build, X[:size].cpu().numpy().tobytes(), Y[:size].numpy().tobytes())

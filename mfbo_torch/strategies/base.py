@@ -38,8 +38,8 @@ class Strategy(ABC):
     queries included). A strategy may memoise what it computed from a history; it never keeps
     state of its own, so a run can be resumed, replayed or shared between workers.
 
-    Subclasses implement :meth:`decide`, and :meth:`recommend` where the best observation is not
-    the best advice.
+    Subclasses implement :meth:`decide`, :meth:`recommend` where the best observation is not the
+    best advice, and :meth:`predict` where they have a model.
 
     Args:
         seed: Seed of every random choice.
@@ -116,6 +116,19 @@ class Strategy(ABC):
     def recommend(self, history: History) -> Record | None:
         """The best observation at the target fidelity, ``None`` while there is none."""
         return history.best(self.space.target)
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """What the strategy's model believes of the objective; ``None`` where there is no model (yet).
+
+        Args:
+            history: Everything asked so far; queries without a value are left out.
+            X: ``n x d`` designs in the user's own units.
+
+        Returns:
+            The mean and the standard deviation of the noise-free value to be maximised, ``n x M``
+            each, double, on the CPU; NaN at a fidelity that the model says nothing about.
+        """
+        return None
 
     def costs(self, history: History) -> tuple[float, ...]:
         """The cost of a query at each fidelity, ``M`` numbers.

@@ -107,6 +107,10 @@ class FidelityGP(MultiFidelityModelBased):
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
         return point[:, :-1], fidelity, {}
 
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP at every fidelity."""
+        return self.predict_jointly(multi_fidelity_gp, self.scaled, history, X)
+
     @abstractmethod
     def acquisition(
         self, model: Model, utility: InverseCostWeightedUtility, X_pending: Tensor | None, seed: int

@@ -146,6 +146,20 @@ class MFGPUCB(MultiFidelityModelBased):
         best = [history.best(m) for m in range(self.space.num_fidelities)]
         return self.unit_points([record for record in best if record is not None])[:, :-1]
 
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of every fidelity that was observed; NaN at the others."""
+        records = self.modelled(history)
+        if not records:
+            return None
+        model = self.model(history)
+        with torch.no_grad():
+            mean, variance = model.mean_variance(self._surrogate.to(self.space.to_unit(X)))
+        seen = {r.query.fidelity for r in records}
+        unseen = [m for m in range(self.space.num_fidelities) if m not in seen]
+        mean, deviation = mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double)
+        mean[:, unseen] = deviation[:, unseen] = torch.nan
+        return mean, deviation
+
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         records = self.modelled(history)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from torch import Tensor
+
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.strategies.repeats import clear
@@ -56,6 +58,10 @@ class MFNaive(GPUCB):
         if self.capital is None:
             raise SettingError("capital", None, "known: half of it is spent at fidelity 0")
         return self.capital / 2
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The GP at fidelity 0, if it is what explores."""
+        return None if self.explore == "random" else super().predict(history, X)
 
     def decide(self, history: History) -> Query:
         """The next query: fidelity 0 first, the target afterwards."""

@@ -118,6 +118,10 @@ class MFSKO(MultiFidelityModelBased):
         kernel = AdditiveFidelityKernel(self.space.dim, self.space.num_fidelities)
         return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=None)
 
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP at every fidelity."""
+        return self.predict_jointly(self._build, self._surrogate.to, history, X)
+
     def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
         target, costs = self.space.target, self.costs(history)
         X, Y = self.data(self.modelled(history))

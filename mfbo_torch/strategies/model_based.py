@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, values
-from mfbo_torch.strategies._gp import Surrogate, quiet
+from mfbo_torch.strategies._gp import Build, Surrogate, quiet
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.repeats import clear
@@ -173,6 +174,27 @@ class MultiFidelityModelBased(ModelBased):
 
     def modelled(self, history: History) -> list[Record]:
         return history.done
+
+    def predict_jointly(
+        self, build: Build, inputs: Callable[[Tensor], Tensor], history: History, X: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        """:meth:`predict` where one GP has the fidelity among its inputs.
+
+        Args:
+            build: Makes the GP.
+            inputs: From points of the unit cube, the fidelity last, to what the GP takes.
+            history: Everything asked so far.
+            X: ``n x d`` designs in the user's own units.
+        """
+        records = self.modelled(history)
+        if not records:
+            return None
+        points, Y = self.data(records)
+        designs, num_fidelities = self.space.to_unit(X), self.space.num_fidelities
+        levels = [torch.full_like(designs[:, :1], m) for m in range(num_fidelities)]
+        at = torch.cat([torch.cat([designs, level], dim=-1) for level in levels])
+        mean, deviation = self._surrogate.predict(build, inputs(points), Y, inputs(at))
+        return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT
 
 
 def draw_seed(generator: torch.Generator) -> int:

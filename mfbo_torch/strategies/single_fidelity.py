@@ -91,6 +91,17 @@ class SingleFidelity(ModelBased):
         u, _ = self.maximize(acquisition, generator, num_restarts=10, raw_samples=256)
         return u, self.level, noted
 
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP at the fidelity that it models, NaN at the others."""
+        records = self.modelled(history)
+        if not records:
+            return None
+        points, Y = self.data(records)
+        own = self._surrogate.predict(single_task_gp, points[:, :-1], Y, self.space.to_unit(X))
+        mean, deviation = torch.full((2, len(X), self.space.num_fidelities), torch.nan, dtype=torch.double)
+        mean[:, self.level], deviation[:, self.level] = own
+        return mean, deviation
+
     @abstractmethod
     def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
         """The acquisition to maximise, given the best standardized observation, and what to note."""

@@ -180,11 +180,22 @@ def test_best_point(finished):
     assert best.parameters["fidelity"] == 2
     assert best.spent == tuple(sum(r.cost for r in history if r.query.fidelity == m) for m in range(3))
     assert sum(best.spent) == history.spent
-    node = node_of(finished._generation_strategy)
-    strategy, _ = node.bound(finished._experiment)
-    X = strategy.unit_points(history.done)
+    strategy, _ = node_of(finished._generation_strategy).bound(finished._experiment)
+    mean, deviation = strategy.predict(history, torch.tensor([history.best(2).query.x], dtype=torch.double))
+    assert (best.mean, best.deviation) == (-mean[0, 2].item(), deviation[0, 2].item())
+    assert abs(best.mean - best.observed) < 4 * best.deviation + 1e-3
+
+
+def test_the_best_point_of_a_strategy_without_a_model():
+    client = client_of(RandomSearch())
+    for i in range(9):
+        client.attach_trial(arm(0.2 * i - 0.5, i % 3))
+        client.complete_trial(i, {"loss": loss(arm(0.2 * i - 0.5, i % 3))})
+    best = best_point(client)
+    history, _ = history_of(client)
+    strategy, _ = node_of(client._generation_strategy).bound(client._experiment)
     Y = torch.tensor([[r.value] for r in history.done], dtype=torch.double)
-    model = PerFidelityGP(X, Y, 3).fit(optimizer_kwargs={"options": {"maxiter": 100}})
+    model = PerFidelityGP(strategy.unit_points(history.done), Y, 3).fit(optimizer_kwargs={"options": {"maxiter": 100}})
     posterior = model.posterior(strategy.unit_points([history.best(2)]))
     assert best.mean == pytest.approx(-posterior.mean.item(), rel=1e-6, abs=1e-9)
     assert best.deviation == pytest.approx(posterior.variance.sqrt().item(), rel=1e-4, abs=1e-9)

@@ -15,7 +15,8 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from tolerances import TOLERANCES
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models import PerFidelityGP, per_fidelity
+from mfbo_torch.ops.cache import factorize
 
 
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
@@ -30,6 +31,28 @@ def test_posterior_by_plain_loops(link, counts):
 @pytest.mark.parametrize("link", LINKS)
 def test_kernels(link, kind):
     assert_dense(dense.hand_made((6, 5, 3), dim=3, link=link, kind=kind), dense.points(3, 5, dim=3))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("link", LINKS)
+def test_more_observations_extend_the_factors(link, known, monkeypatch):
+    """With the factors at hand no fidelity that had data is factored again, and nothing else changes."""
+    X, Y = dense.data((6, 5, 3, 2))
+    first = torch.tensor([0, 1, 2, 3, 6, 7, 8, 11, 12])
+    rest = torch.tensor([i for i in range(16) if i not in first])
+    noise = torch.full_like(Y, 1e-3) if known else None
+    model = PerFidelityGP(X[first], Y[first], 4, None if noise is None else noise[first], link=link).eval()
+    anew = copy.deepcopy(model).condition_on_observations(X[rest], Y[rest])
+    model.mean_variance(X[:1, :-1])
+    calls = []
+    monkeypatch.setattr(per_fidelity, "factorize", lambda *args: calls.append(1) or factorize(*args))
+    grown = model.condition_on_observations(X[rest], Y[rest])
+    grid = dense.points(4, 9)
+    for found, expected in zip(grown.mean_variance(grid[:, :-1]), anew.mean_variance(grid[:, :-1]), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert len(calls) == 1 + 4  # the fidelity that had none, then those of ``anew``
+    pending = grid[:2]
+    same(grown.hallucinate(pending), anew.hallucinate(pending))
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -16,7 +16,7 @@ from gaussian import NOISE, draw, factor
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from tolerances import TOLERANCES
 
-from mfbo_torch.ops.cache import Cache, extend, factorize
+from mfbo_torch.ops.cache import Cache, extend, factorize, grow
 from mfbo_torch.ops.kernels import CORRELATIONS, correlation, cross_correlation, describe
 from mfbo_torch.ops.posterior import mean_variance
 
@@ -242,3 +242,17 @@ def test_a_factor_can_be_moved():
     again = single.to("cpu", torch.float64)
     assert again.inverse.dtype == torch.float64
     assert torch.equal(cache.to("cpu").inverse, cache.inverse)
+
+
+@pytest.mark.parametrize("kind", CORRELATIONS)
+def test_growing_is_factoring_all_at_once(kind):
+    X, new, grid = draw(7, 3), draw(4, 3, seed=1), draw(31, 3, seed=2)
+    values = torch.cat([draw(7, seed=4), draw(4, seed=3)])  # also those of the former points have changed
+    full = factor(torch.cat([X, new]), values, kind=kind)
+    noise = torch.full((4,), NOISE, dtype=torch.double)
+    grown = grow(factor(X, kind=kind), new, values, noise)
+    for found, expected in zip(mean_variance(grown, grid), mean_variance(full, grid), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert torch.allclose(grown.noise, full.noise)
+    same = grow(full, new[:0], values, noise[:0])
+    assert torch.allclose(same.alpha, full.alpha, rtol=1e-9)

@@ -1,0 +1,247 @@
+"""Where evaluations run: processes of this machine, or the workers of a Dask cluster.
+
+Both are executors of :mod:`concurrent.futures`. What they add to the standard library's own: a worker
+that dies takes its own evaluation with it and no other, and is replaced; an evaluation that outlives a
+timeout is ended; workers that come or go later are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+import torch
+from pebble import ProcessExpired, ProcessPool
+
+from mfbo_torch.errors import SettingError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+KINDS = ("processes", "dask")
+
+
+class WorkerLost(RuntimeError):
+    """The worker that was evaluating has died."""
+
+
+class Workers(Executor):
+    """An executor whose futures end with a value, with :class:`TimeoutError` or with :class:`WorkerLost`.
+
+    Args:
+        timeout: Seconds that an evaluation may take, ``None`` for as long as it likes.
+    """
+
+    def __init__(self, timeout: float | None) -> None:
+        self.timeout = timeout
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many evaluations run at once at present."""
+
+    @abstractmethod
+    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
+
+    @abstractmethod
+    def _translated(self, error: BaseException) -> BaseException: ...
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:  # type: ignore[override]
+        """Evaluate ``fn(*args)`` on a worker."""
+        outer: Future[Any] = Future()
+        inner = self._send(fn, args)
+        outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
+        inner.add_done_callback(partial(self._pass_on, outer))
+        return outer
+
+    def _pass_on(self, outer: Future[Any], inner: Future[Any]) -> None:
+        if not outer.set_running_or_notify_cancel():
+            return
+        try:
+            outer.set_result(inner.result())
+        except TimeoutError:
+            outer.set_exception(TimeoutError(f"no value within {self.timeout:g} seconds"))
+        except BaseException as error:
+            outer.set_exception(self._translated(error))
+
+
+class Processes(Workers):
+    """Fresh processes of this machine with one thread each, ended with this one however it ends."""
+
+    def __init__(self, workers: int, timeout: float | None = None) -> None:
+        super().__init__(timeout)
+        self._workers = workers
+        self._pool = ProcessPool(workers, initializer=_settle, context=multiprocessing.get_context("spawn"))
+
+    @property
+    def capacity(self) -> int:
+        return self._workers
+
+    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+        return self._pool.schedule(fn, args, timeout=self.timeout)
+
+    def _translated(self, error: BaseException) -> BaseException:
+        if isinstance(error, ProcessExpired):
+            return WorkerLost(f"the process died, exit code {error.exitcode}")
+        return error
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes, after what they are doing if ``wait``."""
+        self._pool.close() if wait and not cancel_futures else self._pool.stop()
+        self._pool.join()
+
+
+class DaskWorkers(Workers):
+    """The workers of a Dask cluster, as many as there are at the time.
+
+    An evaluation that outlives the timeout is left behind in a thread of its worker, and the worker is
+    retired and restarted by its nanny. How often the scheduler moves an evaluation to another worker
+    when one dies is a matter of its own ``allowed-failures``; a cluster made here does not. Workers with
+    one thread each are best: all that a worker was doing dies with it.
+    """
+
+    def __init__(self, client: Client, timeout: float | None = None) -> None:
+        super().__init__(timeout)
+        self._client = client
+        self._inner = client.get_executor(pure=False, retries=0)
+
+    @property
+    def capacity(self) -> int:
+        return sum(self._client.nthreads().values())
+
+    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+        return self._inner.submit(_within, self.timeout, fn, *args)
+
+    def _translated(self, error: BaseException) -> BaseException:
+        from distributed import KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return WorkerLost("the worker died")
+        return BrokenExecutor("the Dask scheduler is gone") if isinstance(error, CancelledError) else error
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._inner.shutdown(wait and not cancel_futures)
+
+
+def _within(timeout: float | None, fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)`` in a Dask worker, which is given up if it takes too long."""
+    if timeout is None:
+        return fn(*args)
+    result: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(fn(*args))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return result.result(timeout)
+    except TimeoutError:
+        from distributed import get_worker
+
+        worker = get_worker()
+        worker.loop.add_callback(_retire, worker)
+        raise
+
+
+async def _retire(worker: Any) -> None:
+    """Take no more work, let the failure arrive, start anew."""
+    from distributed.core import Status
+
+    worker.status = Status.paused
+    await asyncio.sleep(1.0)
+    await worker.close_gracefully(restart=True, reason="an evaluation outlived its timeout")
+
+
+def _settle() -> None:
+    """Make a worker leave Ctrl-C to its parent, end with it, and keep to one thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    if parent := multiprocessing.parent_process():
+        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+
+
+def start(
+    kind: str = "processes", workers: int | None = None, scheduler: str | None = None, timeout: float | None = None
+) -> AbstractContextManager[Workers]:
+    """Workers, for as long as the context lasts.
+
+    Args:
+        kind: ``"processes"`` or ``"dask"``.
+        workers: How many; one a core if not given. Left out where a scheduler has its own.
+        scheduler: Address of a Dask scheduler; a cluster on this machine is made if not given.
+        timeout: Seconds that an evaluation may take.
+
+    Raises:
+        SettingError: An unknown kind, no worker, a timeout that is not positive, no scheduler at the
+            address, or Dask is not installed.
+    """
+    if kind not in KINDS:
+        raise SettingError("executor", kind, " or ".join(map(repr, KINDS)))
+    if scheduler is not None and kind != "dask":
+        raise SettingError("scheduler", scheduler, "left out, or given with executor dask")
+    if timeout is not None and not timeout > 0:
+        raise SettingError("timeout", timeout, "a number of seconds above 0")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise SettingError("workers", workers, "a whole number from 1 on")
+    if kind == "dask":
+        return _dask(workers, scheduler, timeout)
+    return _processes(workers or os.cpu_count() or 1, timeout)
+
+
+@contextmanager
+def _processes(workers: int, timeout: float | None) -> Iterator[Workers]:
+    pool = Processes(workers, timeout)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _dask(workers: int | None, scheduler: str | None, timeout: float | None) -> Iterator[Workers]:
+    try:
+        import dask
+        from distributed import Client, LocalCluster, WorkerPlugin
+    except ImportError:
+        raise SettingError("executor", "dask", "installed: pip install 'mfbo-torch[dask]'") from None
+
+    class Settled(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            _settle()
+
+    quiet = {"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": False}
+    with dask.config.set(quiet if scheduler is None else {}):
+        if scheduler is None:
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+            )
+        else:
+            cluster = None
+        try:
+            client = Client(cluster or scheduler, timeout=10, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = " ".join(str(error).split())
+            raise SettingError("scheduler", scheduler, f"the address of a running Dask scheduler: {reason}") from error
+        try:
+            if cluster is not None:
+                client.register_plugin(Settled(), name="mfbo-settled")
+            pool = DaskWorkers(client, timeout)
+            yield pool
+            pool.shutdown(cancel_futures=True)
+        finally:
+            client.close()
+            if cluster is not None:
+                cluster.close()

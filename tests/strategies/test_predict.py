@@ -1,0 +1,102 @@
+"""What the strategies' models say, in the user's units."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from strategy_table import ROWS, SPACE, Row, box, step, toy
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch
+
+NONE = {"random", "direct", "mf_naive_random"}
+ONE = {"gp_ucb": 1, "ei": 1, "pi": 1, "mf_naive": 0}
+"""The fidelity that a strategy with one GP models."""
+
+
+@pytest.fixture(params=[row for row in ROWS if row.label not in NONE], ids=lambda row: row.label)
+def row(request) -> Row:
+    return request.param
+
+
+@cache
+def history(seed: int = 0) -> History:
+    """Random designs at both fidelities, and one failure."""
+    found = History()
+    for query in RandomSearch(seed=seed, space=SPACE).ask(History(), 12):
+        for at in (Query(query.x, 0), query):
+            found = step(found, at, SPACE, toy(SPACE)(at))
+    return step(found, Query((0.0, 1.0), 0), SPACE, None)
+
+
+def designs() -> torch.Tensor:
+    return torch.tensor([r.query.x for r in history().done], dtype=torch.double)
+
+
+@pytest.mark.parametrize("each", ROWS, ids=lambda row: row.label)
+def test_nothing_to_say(each):
+    strategy = each.make(0).bind(SPACE, each.capital)
+    assert strategy.predict(History(), designs()) is None
+    assert (strategy.predict(history(), designs()) is None) == (each.label in NONE)
+
+
+def test_observed_values_are_predicted(row):
+    """Noise-free data at every fidelity of a design: the mean is the value and the deviation small."""
+    X = designs()
+    mean, deviation = row.make(0).bind(SPACE, row.capital).predict(history(), X)
+    assert mean.shape == deviation.shape == (len(X), 2)
+    assert mean.dtype == deviation.dtype == torch.double
+    values = torch.tensor([[toy(SPACE)(Query(tuple(x), m)) for m in (0, 1)] for x in X.tolist()])
+    modelled = [ONE[row.label]] if row.label in ONE else [0, 1]
+    for m in (0, 1):
+        if m not in modelled:
+            assert mean[:, m].isnan().all()
+            assert deviation[:, m].isnan().all()
+            continue
+        spread = values[:, m].std()
+        assert (mean[:, m] - values[:, m]).abs().max() < 0.1 * spread
+        assert deviation[:, m].max() < 0.1 * spread
+        assert (deviation[:, m] >= 0).all()
+
+
+def test_scaled_values(row):
+    """The units of the prediction are those of the values."""
+    scaled = history()
+    for r in scaled.done:
+        scaled = scaled.updated(r.done(1024.0 * r.value))
+    strategy, X = row.make(0).bind(SPACE, row.capital), torch.tensor([[1.0, 2.0], [8.0, 0.02]], dtype=torch.double)
+    mean, deviation = strategy.predict(history(), X)
+    mean_scaled, deviation_scaled = strategy.predict(scaled, X)
+    near = {"rtol": 1e-3, "atol": 1e-2, "equal_nan": True}
+    torch.testing.assert_close(mean_scaled, 1024.0 * mean, **near)
+    torch.testing.assert_close(deviation_scaled, 1024.0 * deviation, **near)
+
+
+def test_a_fidelity_without_observations():
+    space = box(2, 3)
+    row = next(row for row in ROWS if row.label == "MFGPUCB")
+    cheap = History()
+    for x in (0.1, 0.5, 0.8):
+        cheap = step(cheap, Query((x, 0.5), 0), space, toy(space)(Query((x, 0.5), 0)))
+    mean, deviation = row.make(0).bind(space, 40.0).predict(cheap, torch.rand(3, 2, dtype=torch.double))
+    assert mean[:, 0].isfinite().all()
+    assert mean[:, 1:].isnan().all()
+    assert deviation[:, 1:].isnan().all()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_equal_values_are_predicted_as_such(count):
+    found = History()
+    for i in range(count):
+        found = step(found, Query((float(i), 1.0), 1), SPACE, 7.0)
+    for strategy in (GPUCB(), MFSKO()):
+        mean, deviation = strategy.bind(SPACE).predict(found, torch.tensor([[5.0, 50.0]], dtype=torch.double))
+        assert mean[0, 1] == pytest.approx(7.0)
+        assert deviation[0, 1] > 0
+
+
+def test_mf_naive_says_nothing_of_the_target():
+    mean, _ = MFNaive(capital=10.0, space=SPACE).predict(history(), designs())
+    assert mean[:, 1].isnan().all()

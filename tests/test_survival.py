@@ -1,0 +1,286 @@
+"""Runs that meet failures, interruptions and full disks, and lose nothing."""
+
+import os
+import signal
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from test_runner import quiet, timeless
+from toy import Hill, Walk
+
+from mfbo_torch import runner
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query, Status
+from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.runner import Hopeless, drive
+
+
+class Flaky(Hill):
+    """Raises at the first ``times`` attempts of each query."""
+
+    def __init__(self, times: int, **settings):
+        super().__init__(**settings)
+        self.times, self.attempts = times, {}
+
+    def evaluate(self, x, fidelity):
+        key = (tuple(x), fidelity)
+        self.attempts[key] = self.attempts.get(key, 0) + 1
+        if self.attempts[key] <= self.times:
+            raise RuntimeError("not yet")
+        return super().evaluate(x, fidelity)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize(("charged", "factor"), [(True, 3.0), (False, 1.0)])
+def test_retries_are_charged_or_not(tmp_path, threads, charged, factor):
+    how = {"retries": 2, "charge_retries": charged}
+    with Journal(tmp_path / "a.sqlite") as journal:
+        if threads:
+            with ThreadPoolExecutor(1) as executor:
+                history = quiet(Flaky(2), Walk(), 60.0, executor=executor, journal=journal, **how)
+        else:
+            history = quiet(Flaky(2), Walk(), 60.0, journal=journal, **how)
+        assert journal.history() == history
+    done = history.done
+    costs = Hill().space.costs
+    assert [r.cost for r in done] == [factor * costs[r.query.fidelity] for r in done]
+    assert all(r.retries == 2 and not r.reason for r in done)
+    assert len(done) > 4
+    assert history.spent <= 60.0
+    free = quiet(Hill(), Walk(), 60.0)
+    assert [r.value for r in done[:5]] == [r.value for r in free][:5]
+
+
+def test_a_retry_that_the_capital_does_not_pay_for_is_not_made():
+    history = quiet(Flaky(1), Walk(every=1), 25.0, retries=3)
+    assert [(r.status, r.retries, r.cost) for r in history] == [(Status.DONE, 1, 20.0)]
+    problem = Flaky(2)
+    with pytest.raises(Hopeless):
+        quiet(problem, Walk(every=1), 25.0, retries=3)
+    assert list(problem.attempts.values()) == [2]
+
+
+def test_measured_retries_cost_what_they_took():
+    problem = Flaky(1, measured=True, seconds=0.01)
+    problem.space = replace(problem.space, costs=(0.01, 0.1))
+    history = quiet(problem, Walk(), 0.3, retries=1)
+    for record in history.done:
+        assert record.retries == 1
+        assert record.cost == pytest.approx(record.sunk + record.evaluation_seconds)
+    free = quiet(Flaky(1, measured=True, seconds=0.01), Walk(), 0.1, retries=1, charge_retries=False)
+    assert all(r.cost == r.evaluation_seconds for r in free.done)
+
+
+def test_retries_that_cannot_work():
+    for retries in (-1, 1.5, True):
+        with pytest.raises(SettingError, match=r"^retries = .*: must be a whole number from 0 on$"):
+            quiet(Hill(), Walk(), 10.0, retries=retries)
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_a_run_that_only_fails_stops_early(threads, tmp_path):
+    problem = Flaky(10**9)
+    executor = ThreadPoolExecutor(threads) if threads else None
+    with Journal(tmp_path / "a.sqlite") as journal:
+        with pytest.raises(Hopeless, match=r"^all 1\d evaluations failed, the last with RuntimeError: not yet$"):
+            quiet(problem, Walk(), 1000.0, executor=executor, max_pending=threads or 1, journal=journal)
+        failed = len(journal.history().select(Status.FAILED))
+        assert runner.HOPELESS <= failed <= runner.HOPELESS + threads
+        repaired = quiet(Hill(), Walk(), 200.0, journal=journal)
+        assert repaired.done
+    with pytest.raises(Hopeless, match=r"^all 2 evaluations failed"):
+        quiet(problem, Walk(), 3.0)
+
+
+def test_failures_after_a_value_go_on():
+    history = quiet(Hill(trouble="raise", upper=200.0), Walk(), 600.0)
+    assert len(history.select(Status.FAILED)) > 3 * runner.HOPELESS
+    assert history.done
+
+
+class Interrupting(Hill):
+    """Sends Ctrl-C to this process in its third evaluation, ``times`` times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times, self.count = times, 0
+
+    def evaluate(self, x, fidelity):
+        self.count += 1
+        if self.count == 3:
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
+        return super().evaluate(x, fidelity)
+
+
+@pytest.mark.parametrize(("times", "ended"), [(1, 3), (2, 2)])
+def test_the_first_interrupt_finishes_what_is_in_flight_the_second_does_not(tmp_path, times, ended, capsys):
+    whole = quiet(Hill(), Walk(), 60.0)
+    before = signal.getsignal(signal.SIGINT)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        history, finished = drive(Interrupting(times), Walk(), 60.0, None, 1, journal, False)
+        assert not finished
+        assert [len(history.done), len(history)] == [ended, 3]
+        assert "Ctrl-C again stops at once" in capsys.readouterr().err
+        assert signal.getsignal(signal.SIGINT) is before
+        history, finished = drive(Hill(), Walk(), 60.0, None, 1, journal, False)
+        assert finished
+        assert timeless(history) == timeless(whole)
+
+
+def test_an_interrupt_lets_workers_finish(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal, ThreadPoolExecutor(2) as executor:
+        history, finished = drive(Interrupting(1), Walk(), 60.0, executor, 2, journal, False)
+        assert not finished
+        assert history.pending == []
+        assert 3 <= len(history.done) <= 5
+
+
+def test_a_handler_of_someone_else_is_left_alone():
+    heard = []
+    former = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        _, finished = drive(Interrupting(1), Walk(), 60.0, None, 1, None, False)
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert heard == [1]
+    assert finished
+
+
+def test_values_are_taken_in_while_the_next_query_is_decided(tmp_path):
+    """The third query is decided on a history without the value that came in meanwhile, and its replay knows."""
+    release, path = threading.Event(), tmp_path / "a.sqlite"
+
+    class Slow(Walk):
+        def decide(self, history):
+            if len(history) == 2 and len(history.pending) == 1:
+                release.set()
+                assert collected.wait(10)
+            return super().decide(history)
+
+    class Held(Hill):
+        def evaluate(self, x, fidelity):
+            if fidelity:
+                assert release.wait(10)
+            return super().evaluate(x, fidelity)
+
+    collected = threading.Event()
+
+    class Watching(Journal):
+        def ended(self, record):
+            super().ended(record)
+            if record.query.fidelity:
+                collected.set()
+
+    with Watching(path) as journal, ThreadPoolExecutor(2) as executor:
+        history = quiet(Held(), Slow(every=2), 12.0, executor=executor, max_pending=2, journal=journal)
+        steps = list(journal.replay())
+    assert len(history.done) == 3
+    base, query = steps[2]
+    assert [r.status for r in base] == [Status.DONE, Status.PENDING]
+    strategy = Walk(every=2).bind(Hill().space, 12.0)
+    assert strategy.ask(base)[0].x == query.x == history.records[2].query.x
+
+
+def test_a_full_disk_is_waited_for_and_no_value_is_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
+
+    class Full(Journal):
+        refusals = 2
+
+        def ended(self, record):
+            if record.id == 1 and self.refusals:
+                self.refusals -= 1
+                raise DiskFull(self.path, "on a disk with room: database or disk is full")
+            super().ended(record)
+
+    with Full(tmp_path / "a.sqlite") as journal:
+        history = quiet(Hill(), Walk(), 30.0, journal=journal)
+        assert journal.history() == history
+    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
+    assert capsys.readouterr().err.count("trying again in 0 s, nothing is lost") == 2
+    with Full(tmp_path / "b.sqlite") as journal:
+        journal.refusals = 3
+        with pytest.raises(DiskFull):
+            quiet(Hill(), Walk(), 30.0, journal=journal)
+        journal.refusals = 0
+        assert timeless(quiet(Hill(), Walk(), 30.0, journal=journal)) == timeless(history)
+
+
+def test_workers_that_join_are_used():
+    class Growing(ThreadPoolExecutor):
+        capacity = 1
+        most = 0
+
+        def submit(self, fn, /, *args):
+            self.sent = getattr(self, "sent", 0) + 1
+            self.capacity = 1 + (self.sent > 3)
+            return super().submit(fn, *args)
+
+    class Counting(Hill):
+        busy, most = 0, 0
+
+        def evaluate(self, x, fidelity):
+            with lock:
+                self.busy += 1
+                Counting.most = max(Counting.most, self.busy)
+            if self.most < 2:
+                both.wait(0.2)
+            with lock:
+                self.busy -= 1
+            return super().evaluate(x, fidelity)
+
+    lock, both = threading.Lock(), threading.Event()
+    with Growing(2) as executor:
+        history = quiet(Counting(), Walk(every=100), 8.0, executor=executor, max_pending=None)
+    assert len(history.done) == 8
+    assert Counting.most == 2
+
+
+def test_no_worker_at_first(monkeypatch):
+    monkeypatch.setattr(runner, "LOOK_AROUND", 0.01)
+
+    class Late(ThreadPoolExecutor):
+        looks = 0
+
+        @property
+        def capacity(self):
+            self.looks += 1
+            return int(self.looks > 3)
+
+    with Late(1) as executor:
+        assert timeless(quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)) == timeless(
+            quiet(Hill(), Walk(), 30.0)
+        )
+
+
+def test_earlier_observations_are_given_once_and_cost_nothing(tmp_path):
+    given = [
+        replace(History().asked(Query((x,), 1), 0.0).records[0].done(Hill().reward((x,), 1)), id=i)
+        for i, x in enumerate((1.0, 4.0))
+    ]
+    with Journal(tmp_path / "a.sqlite") as journal:
+        history, _ = drive(Hill(), Walk(), 30.0, None, 1, journal, False, given=given)
+        assert history.records[:2] == tuple(given)
+        assert history.spent <= 30.0 < history.spent + 10.0
+        assert journal.history() == history
+        assert drive(Hill(), Walk(), 30.0, None, 1, journal, False, given=given)[0] == history
+        optimizer = Optimizer(Walk(), journal, problem=Hill())
+        with pytest.raises(
+            SettingError, match=r"^warm_start = '2 observations': must be given before the first query$"
+        ):
+            optimizer.give(given)
+
+
+def test_other_errors_of_an_executor_rise():
+    class Odd(ThreadPoolExecutor):
+        def submit(self, fn, /, *args):
+            future = Future()
+            future.set_exception(MemoryError("no room for the task"))
+            return future
+
+    with pytest.raises(MemoryError):
+        quiet(Hill(), Walk(), 30.0, executor=Odd(1))

@@ -1,0 +1,106 @@
+import csv
+
+import pytest
+from toy import Hill, Walk
+
+from mfbo_torch import table
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import Status
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.runner import run
+from mfbo_torch.space import Parameter
+
+
+def history(problem):
+    return run(problem, Walk(every=2), 40.0, progress=False)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_table_can_be_read_again(tmp_path, maximize):
+    problem = Hill(maximize=maximize, trouble="raise")
+    written = history(problem)
+    table.write(written, problem, tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(written)
+    assert [row["status"] for row in rows] == [str(r.status) for r in written]
+    done = [(row, r) for row, r in zip(rows, written, strict=True) if r.status == Status.DONE]
+    assert all(float(row["value"]) == problem.signed(r.value) for row, r in done)
+    assert all(row["reason"] for row in rows if row["status"] == "failed")
+    read = table.read(tmp_path / "a.csv", problem)
+    assert [r.id for r in read] == list(range(len(read)))
+    assert [(r.query.x, r.query.fidelity, r.value) for r in read] == [
+        (r.query.x, r.query.fidelity, r.value) for r in written.done
+    ]
+    assert all(r.cost == 0 and r.query.meta == table.GIVEN for r in read)
+
+
+def test_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    written = history(Hill())
+    table.write(written, Hill(), tmp_path / "a.parquet")
+    assert parquet.read_table(tmp_path / "a.parquet")["value"].to_pylist() == [r.value for r in written]
+
+
+def test_tables_of_other_programs(tmp_path):
+    """A byte order mark is not needed, the order of columns is free, the fidelity may be left out, so may values."""
+    path = tmp_path / "a.csv"
+    path.write_text("note,value,x\nfirst,2.5,1\nlost,,4\nthird,-1e-3,9.5\n")
+    read = table.read(path, Hill(maximize=False))
+    assert [(r.query.x, r.query.fidelity, r.value) for r in read] == [((1.0,), 1, -2.5), ((9.5,), 1, 1e-3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,fidelity\n1,0\n", "must be a table with a column value"),
+        ("fidelity\n1\n", "must be a table with a column x, value"),
+        ("", "must be a table with a column x, value"),
+        ("x,value\n11,1\n", r"x = 11': must be between 0 and 10 \(.*, line 2\)"),
+        ("x,value\n1,1\n1,many\n", r"value = many': must be a finite number \(.*, line 3\)"),
+        ("x,value\n,1\n", r"x = ': must be a finite number"),
+        ("x,value\n1,inf\n", r"value = inf': must be a finite number"),
+        ("x,value,fidelity\n1,1,2\n", r"fidelity = 2': must be 0 to 1 \(.*, line 2\)"),
+        ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
+        ("x,value\n1\n2,\x00\n", "readable CSV file|finite number"),
+    ],
+)
+def test_observations_that_cannot_be_used(tmp_path, text, message):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(SettingError, match=message) as caught:
+        table.read(path, Hill())
+    assert "\n" not in str(caught.value)
+    assert caught.value.setting == "warm_start"
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(SettingError, match=r"must be a readable CSV file: .*No such file"):
+        table.read(tmp_path / "a.csv", Hill())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.txt", r"must be a name that ends with \.csv or \.parquet"),
+        ("no/a.csv", "must be a file that can be written"),
+    ],
+)
+def test_files_that_cannot_be_written(tmp_path, name, message):
+    with pytest.raises(SettingError, match=message):
+        table.write(history(Hill()), Hill(), tmp_path / name)
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(SettingError, match=r"must be a \.csv file, or pyarrow must be installed"):
+        table.write(history(Hill()), Hill(), tmp_path / "a.parquet")
+
+
+def test_named_parameters_are_columns(tmp_path):
+    problem = UserProblem(
+        lambda parameters, fidelity: parameters["width"] / 2, {"width": {"lower": 1, "upper": 8}}, [1, 2]
+    )
+    assert problem.space.parameters == (Parameter("width", 1, 8),)
+    table.write(run(problem, Walk(), 6.0, progress=False), problem, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().startswith("id,width,fidelity,value,status,cost,retries,reason,")
