@@ -113,12 +113,12 @@ def check(problem: Problem, capital: float, max_pending: int) -> None:
         raise SettingError("max_pending", max_pending, "a whole number from 1 on")
 
 
-def evaluate(problem: Problem, x: Sequence[float], fidelity: int) -> Outcome:
-    """Evaluate one query wherever this runs; never raises for what the objective does."""
+def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
+    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
     started = time.perf_counter()
     value, reason = None, ""
     try:
-        value = float(problem.reward(x, fidelity))
+        value = float(problem.observe(x, fidelity, number))
     except (Exception, SystemExit) as error:
         reason = describe(error)
     return Outcome(value, reason, time.perf_counter() - started)
@@ -134,7 +134,7 @@ def _evaluate_here(optimizer: Optimizer, problem: Problem, capital: float, max_p
     while batch := optimizer.history.pending or optimizer.ask(max_pending, capital=capital):
         bar.show(optimizer.history)
         for record in batch:
-            _end(optimizer, record, evaluate(problem, record.query.x, record.query.fidelity))
+            _end(optimizer, record, evaluate(problem, record.query.x, record.query.fidelity, record.id))
             bar.show(optimizer.history)
 
 
@@ -149,7 +149,7 @@ def _evaluate_through(
                 record = next(iter(left_over or optimizer.ask(capital=capital)), None)
                 if record is None:
                     break
-                future = executor.submit(evaluate, problem, record.query.x, record.query.fidelity)
+                future = executor.submit(evaluate, problem, record.query.x, record.query.fidelity, record.id)
                 flying[future] = record
                 left_over = left_over[1:]
                 bar.show(optimizer.history)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -61,15 +62,17 @@ class Space:
         costs: ``M`` increasing positive costs. Where they are measured these are guesses
             that only set the order and the scale before anything has run.
         measured: Whether a query costs the seconds it took instead of ``costs``.
+        zeta: Known bounds on ``|f^(M) - f^(m)|``, one a fidelity, decreasing to 0 at the target.
 
     Raises:
         SettingError: No parameter, two of one name, no cost, or costs that are not positive
-            and increasing.
+            and increasing, or ``zeta`` that does not decrease to 0.
     """
 
     parameters: tuple[Parameter, ...]
     costs: tuple[float, ...]
     measured: bool = False
+    zeta: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -82,10 +85,12 @@ class Space:
             raise SettingError("costs", list(self.costs), "one positive number a fidelity")
         if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
             raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
+        if self.zeta is not None:
+            object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (self.parameters, self.costs, self.measured)
+        return type(self), (self.parameters, self.costs, self.measured, self.zeta)
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -148,3 +153,19 @@ class Space:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)
         return {p.name: round(value) if p.integer else float(value) for p, value in pairs}
+
+
+def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:
+    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0.
+
+    Raises:
+        SettingError: They are not.
+    """
+    try:
+        given = tuple(float(bound) for bound in zeta)
+    except (TypeError, ValueError):
+        given = ()
+    falls = all(high > low for high, low in pairwise(given))
+    if len(given) != num_fidelities or not all(map(math.isfinite, given)) or not falls or given[-1] != 0:
+        raise SettingError("zeta", zeta, f"{num_fidelities} numbers that decrease to 0, the target's")
+    return given
