@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,7 +30,8 @@ class Tail:
 
     Args:
         psi: ``ψ``, increasing from ``ψ(0) = 0``, of double tensors.
-        inverse: ``ψ^{-1}`` of double tensors, elementwise; infinity stays infinite.
+        inverse: ``ψ^{-1}`` of double tensors, elementwise and increasing in floating point too; infinity
+            stays infinite.
         interval: Where every reward must lie.
 
     Raises:
@@ -71,7 +73,16 @@ class SubGaussian(Tail):
         return epsilon**2 / self.factor
 
     def _inverse(self, level: Tensor) -> Tensor:
-        return (level * self.factor).sqrt()
+        return rounded_sqrt(level * self.factor)
+
+
+def rounded_sqrt(x: Tensor) -> Tensor:
+    """Square roots rounded correctly, so that they are increasing and the same on every device.
+
+    Torch's own are on CUDA, but on a CPU they may be a unit in the last place off, which is enough to
+    break a tie between arms another way.
+    """
+    return torch.as_tensor(np.sqrt(x.numpy())) if x.device.type == "cpu" else x.sqrt()
 
 
 class Bounded(SubGaussian):

@@ -30,7 +30,7 @@ from mfbo_torch.strategies.arms import ArmStrategy, Plays, warn_if_contradicted
 from mfbo_torch.strategies.mf_ucb import Rule, UpperConfidenceBounds
 from mfbo_torch.strategies.successive_elimination import SuccessiveElimination, least_played
 
-AHEAD = 256
+AHEAD = 128
 """Plays that the limits of the other arms hold for."""
 
 
@@ -169,15 +169,16 @@ class _Bounds(_Players):
 
     ``table`` has sums, plays and ``mean + ζ`` (0 before the first play) of every arm, ``3 x L x R x K``.
     ``near`` has those of the candidates, ``3 x L x R x C``, and is what is kept up to date between searches.
+    Fidelities are entered one after another, so only the first ``depth`` can hold a play or get the next one.
     """
 
     def __init__(self, rule: Rule, num_arms: int, trials: int, device: torch.device) -> None:
         self.rule = rule._replace(zeta=rule.zeta.to(device), gamma=rule.gamma.to(device))
-        self.num_arms, self.size, self.device = num_arms, min(num_arms, 4 * math.isqrt(num_arms)), device
+        self.num_arms, self.device, self.depth = num_arms, device, min(2, len(rule.zeta))
         self.fidelities = torch.tensor(rule.fidelities, device=device)
         self.table = torch.zeros(3, len(rule.zeta), trials, num_arms, dtype=torch.double, device=device)
-        self.near: Tensor | None = None
-        self.arms = torch.zeros(trials, self.size, dtype=torch.long, device=device)
+        self.near = self.table[..., :0]
+        self.arms = torch.zeros(trials, 0, dtype=torch.long, device=device)
         self.limit = torch.full((trials,), -torch.inf, dtype=torch.double, device=device)
         self.rows = torch.arange(trials, device=device)
         self.start = self.horizon = 0
@@ -189,55 +190,71 @@ class _Bounds(_Players):
             self.level = torch.zeros_like(self.rows)
             return self.place, self.fidelities[self.level]
         if t > self.horizon:
-            self.start, self.horizon = t, t + AHEAD
-            levels = [self.rule.level(s) for s in range(t, self.horizon + 1)]
-            self.levels = torch.tensor(levels, dtype=torch.double, device=self.device)
-            self._search(self.rows, self.levels[0])
+            self._look_ahead(t)
         now = self.levels[t - self.start]
         best, place, widths = self._best(now)
         if t > self.start:
             stale = best <= self.limit
             if stale.any():
-                self._search(stale.nonzero().squeeze(-1), now)
+                rows = stale.nonzero().squeeze(-1)
+                self._settle(rows)
+                if self._search(rows, now, self.arms.shape[1]):
+                    self.horizon = t
                 _, place, widths = self._best(now)
-        self.place = self.rows * self.size + place
-        wide = widths.flatten(1)[:, self.place] >= self.rule.gamma.unsqueeze(-1)
+        self.place = self.rows * self.arms.shape[1] + place
+        wide = widths.flatten(1)[:, self.place] >= self.rule.gamma[: self.depth].unsqueeze(-1)
         self.level = wide.to(torch.uint8).argmax(0)
         return self.arms.view(-1)[self.place], self.fidelities[self.level]
 
+    def _look_ahead(self, t: int) -> None:
+        """New limits for all trials, and as many candidates as leave no arm with the bound of one outside."""
+        self._settle(self.rows)
+        self.start, self.horizon = t, t + AHEAD
+        levels = [self.rule.level(s) for s in range(t, self.horizon + 1)]
+        self.levels = torch.tensor(levels, dtype=torch.double, device=self.device)
+        size = min(4 * math.isqrt(self.num_arms), self.num_arms)
+        limits = self._limits(self.rows)
+        size = int((limits >= limits.topk(size).values[:, -1:]).sum(1).max())
+        self.near = self.table.new_zeros(*self.table.shape[:3], size)
+        self.arms = torch.zeros(len(self.rows), size, dtype=torch.long, device=self.device)
+        self._search(self.rows, self.levels[0], size)
+
+    def _limits(self, rows: Tensor) -> Tensor:
+        return self._bounds(self.table[1:, : self.depth, rows], self.levels[-1])
+
+    def _bounds(self, table: Tensor, now: Tensor) -> Tensor:
+        return (table[1] + self.rule.widths(now, table[0])).amin(0)
+
     def _best(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The largest bound among each trial's candidates, its place, and all widths, ``L x R x C``."""
-        assert self.near is not None
-        widths = self.rule.widths(now, self.near[1])
-        best, place = (self.near[2] + widths).amin(0).max(-1)
+        """The largest bound among each trial's candidates, its place, and the widths, ``depth x R x C``."""
+        widths = self.rule.widths(now, self.near[1, : self.depth])
+        best, place = (self.near[2, : self.depth] + widths).amin(0).max(-1)
         return best, place, widths
 
-    def _search(self, rows: Tensor, now: Tensor) -> None:
-        """Look through all arms of some trials: the candidates are those that can be best up to the horizon."""
-        self._settle()
-        table = self.table[:, :, rows]
-        bounds = (table[2] + self.rule.widths(now, table[1])).amin(0)
-        limits = (table[2] + self.rule.widths(self.levels[-1], table[1])).amin(0)
-        limits.scatter_(-1, bounds.argmax(-1, keepdim=True), torch.inf)
-        top = limits.topk(min(self.size + 1, self.num_arms))
-        arms = top.indices[:, : self.size].sort(-1).values
-        near = table.gather(-1, arms.expand(*table.shape[:2], *arms.shape))
-        if self.num_arms > self.size:
-            self.limit[rows] = top.values[:, -1]
-        self.arms[rows] = arms
-        if self.near is None:
-            self.near = near
-        else:
-            self.near[:, :, rows] = near
+    def _search(self, rows: Tensor, now: Tensor, size: int) -> bool:
+        """Look through all arms of some trials: the candidates are those that can be best up to the horizon.
 
-    def _settle(self) -> None:
+        Returns whether an arm that is left out has as good a limit as one that is not.
+        """
+        table = self.table[1:, : self.depth, rows]
+        limits = self._bounds(table, self.levels[-1])
+        limits.scatter_(-1, self._bounds(table, now).argmax(-1, keepdim=True), torch.inf)
+        top = limits.topk(min(size + 1, self.num_arms))
+        arms = top.indices[:, :size].sort(-1).values
+        self.arms[rows] = arms
+        self.near[:, :, rows] = self.table[:, :, rows.unsqueeze(-1), arms]
+        if self.num_arms == size:
+            return False
+        self.limit[rows] = top.values[:, -1]
+        return bool((top.values[:, -2] == top.values[:, -1]).any())
+
+    def _settle(self, rows: Tensor) -> None:
         """Bring the table up to date."""
-        if self.near is not None:
-            self.table.scatter_(-1, self.arms.expand(*self.near.shape), self.near)
+        self.table[:, :, rows.unsqueeze(-1), self.arms[rows]] = self.near[:, :, rows]
 
     def tell(self, rewards: Tensor) -> None:
-        rows, size = len(self.rows), self.size
-        if self.near is None:  # still the first play of each arm
+        rows, size = self.arms.shape
+        if not size:  # still the first play of each arm
             arm = int(self.place[0])
             self.table[0, 0, :, arm], self.table[1, 0, :, arm] = rewards, 1.0
             self.table[2, 0, :, arm] = rewards + self.rule.zeta[0]
@@ -247,21 +264,21 @@ class _Bounds(_Players):
         sums.index_add_(0, cell, rewards)
         plays.index_add_(0, cell, torch.ones_like(rewards))
         values.index_copy_(0, cell, sums[cell] / plays[cell] + self.rule.zeta[self.level])
+        if self.depth < len(self.rule.zeta):
+            self.depth = max(self.depth, min(int(self.level.max()) + 2, len(self.rule.zeta)))
 
     def keep(self, rows: Tensor) -> None:
-        self._settle()
-        self.table, self.arms, self.limit = self.table[:, :, rows], self.arms[rows], self.limit[rows]
-        self.level = self.level[rows]
-        if self.near is None:
-            self.place = self.place[rows]
-        else:
-            self.near = self.near[:, :, rows].contiguous()
-            self.place = self.place[rows] % self.size + torch.arange(len(rows), device=self.device) * self.size
+        size = self.arms.shape[1]
+        self.table, self.near = self.table[:, :, rows], self.near[:, :, rows]
+        self.arms, self.limit, self.level = self.arms[rows], self.limit[rows], self.level[rows]
+        self.place = self.place[rows]
         self.rows = torch.arange(len(rows), device=self.device)
+        if size:
+            self.place = self.place % size + self.rows * size
 
     def warn(self) -> None:
         if len(self.rule.zeta) > 1 and not self.warned:
-            self._settle()
+            self._settle(self.rows)
             sums, plays, _ = self.table.transpose(1, 2)
             self.warned = warn_if_contradicted(Plays(plays, plays, sums), self.rule.zeta, self.rule.tail)
 

@@ -142,7 +142,7 @@ DESIGNS = {
 class SyntheticBandit(MultiFidelityBandit):
     r"""The four problems of Fig. 2 [Kandasamy2016mfucb]_: arms, costs, kind of rewards and capital as there.
 
-    The means and ζ are our own, since the paper prints neither. Target means, in increasing order, are
+    The means and ζ are our own, since the paper prints neither. Target means, in random order, are
 
     1. 500 evenly spaced in [0, 1], ζ = (0.2, 0.1), rewards of deviation 0.2;
     2. 500 standard normal ones, ζ = (1, 0.5, 0.2), rewards of deviation 1;
@@ -177,7 +177,9 @@ class SyntheticBandit(MultiFidelityBandit):
         if design.rewards == "bernoulli":
             means = means.clip(0.0, 1.0)
         self.number, self.capital = number, design.capital
-        super().__init__(means.tolist(), design.zeta, design.costs, design.rewards, design.scale, trial=trial)
+        super().__init__(
+            means[rng.permutation(K)].tolist(), design.zeta, design.costs, design.rewards, design.scale, trial=trial
+        )
 
 
 def checked_trial(trial: int | None) -> int | None:

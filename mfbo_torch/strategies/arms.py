@@ -40,8 +40,8 @@ class ArmStrategy(Strategy):
 
     An arm is played again and again, so nothing keeps it from being asked twice. A play that is
     pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity has
-    given a value, the mean of all values so far stands in for its own (0 while there is none), so
-    that arms which only fail are left.
+    given a value, the least of all means stands in for its own (0 while there is none), so that arms which
+    only fail are left.
 
     Args:
         rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``), or a
@@ -104,9 +104,11 @@ class ArmStrategy(Strategy):
 
 
 def means(plays: Plays) -> Tensor:
-    """Sample means, and where there is no value the mean of all values (0 while there is none)."""
-    overall = plays.sums.sum() / plays.done.sum().clamp_min(1.0)
-    return torch.where(plays.done > 0, plays.sums / plays.done.clamp_min(1.0), overall)
+    """Sample means; where there is no value the least of all sample means, 0 while there is none."""
+    known = plays.done > 0
+    mean = plays.sums / plays.done.clamp_min(1.0)
+    least = torch.where(known, mean, torch.inf).min() if known.any() else mean.new_zeros(())
+    return torch.where(known, mean, least)
 
 
 def contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> Tensor:
