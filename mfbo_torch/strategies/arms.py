@@ -96,10 +96,11 @@ class ArmStrategy(Strategy):
         """The next query."""
 
     def recommend(self, history: History) -> Record | None:
-        """The last value of the arm most played at the target, the lowest of several."""
-        done = self.plays(history).done[-1]
-        chosen = self.play(int(done.argmax()), self.space.target).x
-        last = (r for r in reversed(history.select(Status.DONE, self.space.target)) if r.query.x == chosen)
+        """The last value of the arm most played at the highest fidelity that has values, the lowest of several."""
+        done = self.plays(history).done
+        fidelity = int((done.sum(1) > 0).nonzero().max()) if done.any() else self.space.target
+        chosen = self.play(int(done[fidelity].argmax()), fidelity).x
+        last = (r for r in reversed(history.select(Status.DONE, fidelity)) if r.query.x == chosen)
         return next(last, None)
 
 

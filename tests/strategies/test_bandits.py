@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.bandit import plain
 from mfbo_torch.concentration import Tail
@@ -207,11 +206,12 @@ def test_successive_elimination_against_a_loop():
     assert len(inside) < 5
 
 
-def test_recommends_the_arm_most_played_at_the_target():
+def test_recommends_the_arm_most_played_at_the_highest_fidelity():
     history = played([(0, 2, 9.0), (1, 2, 1.0), (1, 2, 0.5), (3, 0, 1.0), (3, 0, 1.0), (3, 0, 1.0), (4, 2, "pending")])
     for make in (MFUCB, UCB, SuccessiveElimination):
         assert make().bind(SPACE).recommend(history) == history.records[2]
-        assert make().bind(SPACE).recommend(played([(3, 0, 1.0)])) is None
+        assert make().bind(SPACE).recommend(played([(3, 0, 1.0), (4, 2, "pending")])).query.x == (3.0,)
+        assert make().bind(SPACE).recommend(played([(3, 0, "failed")])) is None
 
 
 def contradictory(gap, count):
@@ -276,7 +276,7 @@ def test_bad_input(make, message):
 def test_after_a_refused_value_the_memo_is_sound():
     strategy = MFUCB(rewards="bounded").bind(SPACE)
     for _ in range(2):
-        with pytest.raises(SettingError, match="value = 2.0"):
+        with pytest.raises(SettingError, match=r"value = 2\.0"):
             strategy.ask(played([(0, 0, 1.0), (1, 0, 2.0)]))
     good = played([(0, 0, 1.0), (1, 0, 0.5)])
     assert strategy.ask(good) == MFUCB(rewards="bounded").bind(SPACE).ask(good)
