@@ -155,9 +155,9 @@ class _Players(ABC):
     def tell(self, rewards: Tensor) -> None:
         """Take in the ``R`` rewards of what was chosen last."""
 
-    @abstractmethod
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the trials only."""
+        """Go on with some of the trials only. Where every play costs the same all of them end together."""
+        raise NotImplementedError
 
     def warn(self) -> None:
         """Say so if observations contradict what the strategy takes for granted."""
@@ -302,11 +302,6 @@ class _Elimination(_Players):
         self.plays.scatter_(-1, self.arm, plays)
         self.means.scatter_(-1, self.arm, sums / plays)
         self.widths.scatter_(-1, self.arm, self.strategy.widths(plays))
-
-    def keep(self, rows: Tensor) -> None:
-        names = ("sums", "plays", "means", "widths", "arm")
-        for name in names:
-            setattr(self, name, getattr(self, name)[rows])
 
 
 def _players(strategy: ArmStrategy, trials: int, device: torch.device) -> _Players:

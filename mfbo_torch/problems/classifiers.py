@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.bandit import checked_trial
@@ -27,16 +21,29 @@ from mfbo_torch.space import Parameter, Space
 TRAINING, VALIDATION = 1200, 400
 ZETA = (0.25, 0.11, 0.0)
 """The largest bias of any of the classifiers at 10 % and 30 %, measured, with some room."""
-CLASSIFIERS: tuple[Any, ...] = (
-    *(KNeighborsClassifier(neighbors) for neighbors in (1, 3, 5, 10)),
-    *(SVC(C=C, gamma=gamma) for C in (1.0, 10.0) for gamma in (0.03, 0.1, 0.3)),
-    *(LogisticRegression(C=C, max_iter=50) for C in (1.0, 10.0)),
-    *(RidgeClassifier(alpha=alpha) for alpha in (0.01, 1.0, 10.0)),
-    *(LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage) for shrinkage in (0.01, 0.1, 0.5)),
-    *(DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in (4, 8, 16)),
-    *(RandomForestClassifier(trees, random_state=0) for trees in (5, 20)),
-    *(GaussianNB(var_smoothing=share) for share in (1e-4, 1e-2)),
-)
+
+
+@cache
+def classifiers() -> tuple[Any, ...]:
+    """The arms, imported only where they are played."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    return (
+        *(KNeighborsClassifier(neighbors) for neighbors in (1, 3, 5, 10)),
+        *(SVC(C=C, gamma=gamma) for C in (1.0, 10.0) for gamma in (0.03, 0.1, 0.3)),
+        *(LogisticRegression(C=C, max_iter=50) for C in (1.0, 10.0)),
+        *(RidgeClassifier(alpha=alpha) for alpha in (0.01, 1.0, 10.0)),
+        *(LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage) for shrinkage in (0.01, 0.1, 0.5)),
+        *(DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in (4, 8, 16)),
+        *(RandomForestClassifier(trees, random_state=0) for trees in (5, 20)),
+        *(GaussianNB(var_smoothing=share) for share in (1e-4, 1e-2)),
+    )
 
 
 class ClassifierBandit(Problem):
@@ -75,14 +82,14 @@ class ClassifierBandit(Problem):
         pixels, self.digits = load_digits(return_X_y=True)
         self.pixels = pixels / 16.0
         costs = tuple(share / self.shares[0] for share in self.shares)
-        arm = Parameter("arm", 0, len(CLASSIFIERS) - 1, integer=True)
+        arm = Parameter("arm", 0, len(classifiers()) - 1, integer=True)
         self.space = Space((arm,), costs, measured, ZETA if zeta is None else tuple(zeta))
         self.worst = 0.0
 
     @property
     def labels(self) -> list[str]:
         """What each arm is."""
-        return [" ".join(str(classifier).split()) for classifier in CLASSIFIERS]
+        return [" ".join(str(classifier).split()) for classifier in classifiers()]
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         """The accuracy, in ``[0, 1]``, on the first split."""
@@ -91,12 +98,12 @@ class ClassifierBandit(Problem):
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """The accuracy, in ``[0, 1]``, on the split of query ``number``."""
         (arm,), level = self.checked(x, fidelity)
-        if arm != round(arm) or not 0 <= arm < len(CLASSIFIERS):
-            raise SettingError("arm", x[0], f"a whole number from 0 to {len(CLASSIFIERS) - 1}")
+        if arm != round(arm) or not 0 <= arm < len(classifiers()):
+            raise SettingError("arm", x[0], f"a whole number from 0 to {len(classifiers()) - 1}")
         order = np.random.default_rng([self.trial or 0, number]).permutation(len(self.digits))
         test = order[:VALIDATION]
         train = order[VALIDATION:][: math.ceil(self.shares[level] * TRAINING)]
-        classifier = clone(CLASSIFIERS[round(arm)])
+        classifier = clone(classifiers()[round(arm)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             classifier.fit(self.pixels[train], self.digits[train])
