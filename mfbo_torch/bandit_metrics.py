@@ -104,7 +104,7 @@ def upper_bound(problem: MultiFidelityBandit, capital: float, rho: float) -> flo
 
     :math:`\sum_k \Delta_k^{(M)} \sum_m \lambda^{(m)} T_k^{(m)}` with the plays of :func:`expected_plays` after
     ``n = Λ / λ^(1)``, more than which no capital pays for, and :math:`\lambda^{(M)} \mu_*` for the residual. What
-    does not grow with the capital is left out. At most :math:`\Lambda \mu_*`.
+    does not grow with the capital is left out; the theorem wants ``ρ > 4``. At most :math:`\Lambda \mu_*`.
     """
     costs = torch.tensor(problem.space.costs, dtype=torch.double)
     n = max(capital / problem.space.costs[0], 1.0)

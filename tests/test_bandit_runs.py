@@ -19,7 +19,7 @@ from mfbo_torch.runner import run
 from mfbo_torch.strategies import MFUCB
 
 MEANS = [[0.4, 0.2], [0.5, 0.45], [0.6, 0.7], [0.3, 0.35], [0.1, 0.2], [0.65, 0.6]]
-CONFIGS = Path(__file__).parents[1] / "configs"
+CONFIGS = Path(__file__).parents[1] / "configs" / "bandit"
 
 
 def bandit(trial=0):
@@ -103,7 +103,7 @@ def test_nothing_asked_yet():
     assert compare.curve(History(), bandit(), 10.0).cumulative[-1] == pytest.approx(10.0 * 0.7)
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("compare/bandit-*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("figure2-*.yaml")), ids=lambda path: path.stem)
 def test_configs_of_the_figure(path, tmp_path):
     resolved = config.resolve(config.compare_parser(), [str(path), "--out", str(tmp_path)])
     jobs = compare.plan(resolved)
@@ -116,7 +116,7 @@ def test_configs_of_the_figure(path, tmp_path):
         assert strategy.tail.psi(problem.means.new_ones(1)) == problem.tail.psi(problem.means.new_ones(1))
 
 
-@pytest.mark.parametrize("name", ["bandit", "classifiers"])
+@pytest.mark.parametrize("name", ["advertisements", "classifiers"])
 def test_configs_to_run(name, tmp_path):
     problem, strategy = config.build(
         config.resolve(config.run_parser(), [str(CONFIGS / f"{name}.yaml"), "--out", str(tmp_path)])
