@@ -9,11 +9,12 @@ from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import MFGPUCB, MFUCB
 
 __version__ = "0.1.0"
 __all__ = [
     "MFGPUCB",
+    "MFUCB",
     "CachedGP",
     "History",
     "Journal",

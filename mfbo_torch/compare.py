@@ -246,24 +246,32 @@ def curve(history: History, problem: Problem, capital: float) -> Curve:
 
     Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
     the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
-    the amount.
+    the amount. Where a query earns something else than its value (the arm of a bandit its mean), both
+    count what was earned, unused capital earns nothing, and the best value is the best one at the target.
     """
     target = problem.space.target
     optimum, worst = (np.nan if value is None else problem.signed(value) for value in (problem.optimum, problem.worst))
+    earned = problem.pseudo_rewards(history)
     amounts = np.linspace(0.0, capital, POINTS)
     spent = capital_spent(history).numpy()
     within = np.searchsorted(spent, amounts * (1 + 1e-12), side="right")
 
-    best = np.concatenate([[-np.inf], best_values(history, target).numpy()])[within]
+    if earned is None:
+        values, instant, idle = best_values(history, target), instant_regret(history, target, optimum, worst), worst
+    else:
+        at_target = torch.tensor([r.query.fidelity == target for r in history], dtype=torch.bool)
+        values = torch.where(at_target, earned, -torch.inf).cummax(0).values
+        instant, idle = optimum - earned, 0.0
+    best = np.concatenate([[-np.inf], values.numpy()])[within]
     none = np.isinf(best)
     simple = optimum - np.fmax(best, worst)
     costs = torch.tensor([r.cost for r in history], dtype=torch.double).numpy()
-    paid = costs * instant_regret(history, target, optimum, worst).numpy()
+    paid = costs * instant.numpy()
     cumulative = np.concatenate([[0.0], paid.cumsum()])[within]
     residual = amounts - np.concatenate([[0.0], spent])[within]
     own_sign = np.where(none, np.nan, best if problem.maximize else -best)
     simple[np.isinf(simple)] = np.nan
-    return Curve(amounts, simple, cumulative + residual * (optimum - worst), own_sign)
+    return Curve(amounts, simple, cumulative + residual * (optimum - idle), own_sign)
 
 
 def _write_table(path: Path, curves: Mapping[tuple[str, str], Mapping[int, Curve]]) -> None:

@@ -153,12 +153,15 @@ def build(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError("device", settings["device"], f"a device of this machine: {reason}") from error
-    strategy = json.loads(json.dumps(settings["strategy"]))
+    problem, strategy = json.loads(json.dumps([settings["problem"], settings["strategy"]]))
+    if "trial" in accepted(problem["class_path"]):  # a stream of rewards is the run's, unless it is set
+        options = problem.setdefault("init_args", {})
+        options["trial"] = settings["seed"] if options.get("trial") is None else options["trial"]
     for setting in SHARED:
         if setting in accepted(strategy["class_path"]):
             strategy.setdefault("init_args", {})[setting] = settings[setting]
     made = {}
-    for setting, given in {"problem": settings["problem"], "strategy": strategy}.items():
+    for setting, given in {"problem": problem, "strategy": strategy}.items():
         parser = _builder()
         try:
             made[setting] = parser.instantiate(parser.parse_object({setting: given}))[setting]

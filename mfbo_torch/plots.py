@@ -8,6 +8,10 @@ References:
 .. [Kandasamy2016mfgpucb]
     K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
     Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+
+.. [Kandasamy2016mfucb]
+    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
+    NeurIPS 2016.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from mfbo_torch.history import History, Status
 from mfbo_torch.metrics import best_values, capital_spent
+from mfbo_torch.problems.bandit import MultiFidelityBandit
 from mfbo_torch.problems.base import Problem
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
@@ -153,7 +158,7 @@ def regret(
         ylabels: What the values of a problem are, ``"simple regret"`` if not given.
         linear: The problems to draw on a linear scale; the others have a log scale.
     """
-    columns = min(len(panels), 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     alone = len(panels) == 1
     figure = _figure(8.0, 5.0) if alone else _figure(4.2 * columns, 3.5 * rows + 0.5)
@@ -253,6 +258,35 @@ def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figur
     axes.set_title(f"{problem.name}: queries by value", loc="left", fontsize=13, fontweight="bold", color=INK)
     axes.legend(fontsize=9, frameon=False)
     _tidy(axes)
+    return figure
+
+
+def plays_per_arm(panels: Mapping[str, ArrayLike], problem: MultiFidelityBandit) -> Figure:
+    """How often each strategy plays the arms at each fidelity, a panel for each.
+
+    The arms are in increasing order of their mean at the target; a good strategy plays most of the bad ones
+    at the cheap fidelities only [Kandasamy2016mfucb]_ (Fig. 2).
+
+    Args:
+        panels: For each strategy the plays of each arm at each fidelity, ``K x M``, or their mean over trials.
+        problem: The bandit that was played.
+    """
+    order = np.argsort(problem.means[:, -1].numpy(), kind="stable")
+    colors = _fidelity_colors(problem.means.shape[1])
+    figure = _figure(8.4, 3.4)
+    for axes, (label, plays) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for m, column in enumerate(np.asarray(plays, dtype=float)[order].T):
+            if column.any():
+                style = {"color": colors[m], "s": 7, "linewidths": 0, "zorder": 2 + m}
+                axes.scatter(
+                    np.arange(len(order))[column > 0], column[column > 0], label=_fidelity_name(m, problem), **style
+                )
+        axes.set_yscale("log")
+        axes.set_xlabel("arm, by its mean at the target")
+        axes.set_ylabel("plays")
+        axes.set_title(label, loc="left", fontsize=11, fontweight="bold", color=INK)
+        axes.legend(fontsize=9, frameon=False, markerscale=2.5, handletextpad=0.2, loc="upper left")
+        _tidy(axes)
     return figure
 
 

@@ -155,12 +155,12 @@ def check(problem: Problem, capital: float, max_pending: int | None, retries: in
             raise SettingError(setting, value, f"a whole number from {least} on")
 
 
-def evaluate(problem: Problem, x: Sequence[float], fidelity: int) -> Outcome:
-    """Evaluate one query wherever this runs; never raises for what the objective does."""
+def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
+    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
     started = time.perf_counter()
     value, reason = None, ""
     try:
-        value = float(problem.reward(x, fidelity))
+        value = float(problem.observe(x, fidelity, number))
     except (Exception, SystemExit) as error:
         reason = describe(error) + _frames(error)
     return Outcome(value, reason, time.perf_counter() - started)
@@ -173,8 +173,8 @@ def describe(error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> str:
-    """The last lines of the traceback, without the two that are always there."""
-    frames = traceback.extract_tb(error.__traceback__)[2:]
+    """The last lines of the traceback, without the three that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[3:]
     return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
 
 
@@ -227,7 +227,8 @@ class _Loop:
             for record in batch:
                 again: Record | None = record
                 while again is not None and not self.brake.is_set():
-                    again = self.end(again, evaluate(self.problem, record.query.x, record.query.fidelity))
+                    outcome = evaluate(self.problem, record.query.x, record.query.fidelity, record.id)
+                    again = self.end(again, outcome)
                 self.expect_a_value(HOPELESS)
                 self.bar.show(self.optimizer.history)
 
@@ -240,7 +241,7 @@ class _Loop:
         refused = False
 
         def submit(record: Record) -> None:
-            future = executor.submit(evaluate, self.problem, record.query.x, record.query.fidelity)
+            future = executor.submit(evaluate, self.problem, record.query.x, record.query.fidelity, record.id)
             flying[future] = record, time.perf_counter()
 
         try:

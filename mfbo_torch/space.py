@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -63,17 +64,19 @@ class Space:
         measured: Whether a query costs the seconds it took instead of ``costs``.
         constraints: Linear inequalities ``w · x <= b`` in the user's units, each as ``(w, b)`` with one
             weight a parameter.
+        zeta: Known bounds on ``|f^(M) - f^(m)|``, one a fidelity, decreasing to 0 at the target.
 
     Raises:
         SettingError: No parameter, two of one name, no cost, costs that are not positive and
-            increasing, or a constraint with another number of weights, none that counts, or one
-            on a log scale.
+            increasing, a constraint with another number of weights, none that counts, or one
+            on a log scale, or ``zeta`` that does not decrease to 0.
     """
 
     parameters: tuple[Parameter, ...]
     costs: tuple[float, ...]
     measured: bool = False
     constraints: tuple[tuple[tuple[float, ...], float], ...] = ()
+    zeta: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -93,10 +96,12 @@ class Space:
                 raise SettingError("constraints", (weights, bound), allowed)
             if any(w and p.log for w, p in zip(weights, self.parameters, strict=True)):
                 raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
+        if self.zeta is not None:
+            object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (self.parameters, self.costs, self.measured, self.constraints)
+        return type(self), (self.parameters, self.costs, self.measured, self.constraints, self.zeta)
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -182,3 +187,19 @@ class Space:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)
         return {p.name: round(value) if p.integer else float(value) for p, value in pairs}
+
+
+def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:
+    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0.
+
+    Raises:
+        SettingError: They are not.
+    """
+    try:
+        given = tuple(float(bound) for bound in zeta)
+    except (TypeError, ValueError):
+        given = ()
+    falls = all(high > low for high, low in pairwise(given))
+    if len(given) != num_fidelities or not all(map(math.isfinite, given)) or not falls or given[-1] != 0:
+        raise SettingError("zeta", zeta, f"{num_fidelities} numbers that decrease to 0, the target's")
+    return given

@@ -17,14 +17,15 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"
 
 FLOORS = [
     {"errors"},
-    {"space", "confidence", "history"},
+    {"space", "confidence", "concentration", "history"},
     {"metrics", "journal"},
     {"problems"},
     {"ops"},
     {"models"},
     {"acquisition"},
     {"strategies"},
-    {"optimizer"},
+    {"bandit_metrics"},
+    {"optimizer", "simulator"},
     {"executors", "table"},
     {"runner"},
     {"plots", "config"},

@@ -6,7 +6,7 @@ from toy import Hill, NoOptimum, Plain, Walk
 
 from mfbo_torch import plots
 from mfbo_torch.history import History, Query
-from mfbo_torch.problems import Hartmann6
+from mfbo_torch.problems import Hartmann6, SyntheticBandit
 from mfbo_torch.runner import run
 
 
@@ -149,3 +149,15 @@ def test_illustration(tmp_path, optimum, next_query):
     assert r"$\gamma^{(1)}$" in texts(lower)
     assert any(list(line.get_ydata()) == list(width) for line in lower.lines)
     assert saved(figure, tmp_path)
+
+
+def test_plays_per_arm():
+    problem = SyntheticBandit(3)
+    plays = problem.means.clone().fill_(1.0)
+    plays[:, 1] = 0
+    figure = plots.plays_per_arm({"one": plays, "other": 2 * plays + 1}, problem)
+    one, other = figure.axes
+    assert one.get_title(loc="left") == "one"
+    assert len(one.collections) == 1  # no play at the target, no dots
+    assert len(other.collections) == 2
+    assert other.collections[0].get_offsets()[:, 1].tolist() == [3.0] * 200

@@ -1,6 +1,8 @@
-"""Problems to optimise: synthetic functions, real ones on public data, and the user's own."""
+"""Problems to optimise: synthetic functions, real ones on public data, bandits, and the user's own."""
 
+from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.classifiers import ClassifierBandit
 from mfbo_torch.problems.salsa import SALSA
 from mfbo_torch.problems.supernova import Supernova
 from mfbo_torch.problems.svm import SVM
@@ -21,13 +23,16 @@ __all__ = [
     "SVM",
     "BadCurrin",
     "Borehole",
+    "ClassifierBandit",
     "Currin",
     "Hartmann3",
     "Hartmann6",
     "Illustration",
+    "MultiFidelityBandit",
     "Park",
     "Problem",
     "Supernova",
+    "SyntheticBandit",
     "SyntheticProblem",
     "UserProblem",
 ]

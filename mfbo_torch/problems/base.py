@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from operator import index
 
+from torch import Tensor
+
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History
 from mfbo_torch.space import Space
 
 
@@ -57,6 +60,17 @@ class Problem(ABC):
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
         return self.signed(float(self.evaluate(x, fidelity)))
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any.
+
+        Noise must be a function of the number, so that a resumed run sees what it would have seen.
+        """
+        return self.reward(x, fidelity)
+
+    def pseudo_rewards(self, history: History) -> Tensor | None:
+        """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""
+        return None
 
     def signed(self, value: float) -> float:
         """Turn a value to be maximised into the objective's own sign, or back."""

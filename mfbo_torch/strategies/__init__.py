@@ -7,14 +7,18 @@ from mfbo_torch.strategies.knowledge_gradient import MFKnowledgeGradient
 from mfbo_torch.strategies.mf_gp_ucb import MFGPUCB
 from mfbo_torch.strategies.mf_naive import MFNaive
 from mfbo_torch.strategies.mf_sko import MFSKO
+from mfbo_torch.strategies.mf_ucb import MFUCB, UCB
 from mfbo_torch.strategies.random_search import RandomSearch
 from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement, ProbabilityOfImprovement
+from mfbo_torch.strategies.successive_elimination import SuccessiveElimination
 
 __all__ = [
     "GPUCB",
     "MFGIBBON",
     "MFGPUCB",
     "MFSKO",
+    "MFUCB",
+    "UCB",
     "Direct",
     "ExpectedImprovement",
     "MFKnowledgeGradient",
@@ -22,4 +26,5 @@ __all__ = [
     "ProbabilityOfImprovement",
     "RandomSearch",
     "Strategy",
+    "SuccessiveElimination",
 ]

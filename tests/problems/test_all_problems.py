@@ -30,6 +30,9 @@ ALL_PROBLEMS = {
     "SVM on magic": lambda: problems.SVM(data="magic", sizes=(100, 200), measured=True),
     "SALSA": lambda: problems.SALSA(sizes=(40, 60, 80)),
     "Supernova": problems.Supernova,
+    "MultiFidelityBandit": lambda: problems.MultiFidelityBandit([[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]),
+    "SyntheticBandit": lambda: problems.SyntheticBandit(3),
+    "ClassifierBandit": problems.ClassifierBandit,
     "UserProblem": lambda: problems.UserProblem(toy, TOY, [1, 10], maximize=False),
 }
 

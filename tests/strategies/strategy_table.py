@@ -14,6 +14,8 @@ from mfbo_torch.strategies import (
     MFGIBBON,
     MFGPUCB,
     MFSKO,
+    MFUCB,
+    UCB,
     Direct,
     ExpectedImprovement,
     MFKnowledgeGradient,
@@ -21,7 +23,11 @@ from mfbo_torch.strategies import (
     ProbabilityOfImprovement,
     RandomSearch,
     Strategy,
+    SuccessiveElimination,
 )
+
+SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, log=True)), (1.0, 4.0))
+ARMS = Space((Parameter("arm", -1, 4, integer=True),), (1.0, 4.0), zeta=(0.5, 0.0))
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Row:
         steps: Length of a run: a few decisions beyond the initial design.
         seeded: Whether its decisions depend on the seed.
         capital: What it is bound to; the toy costs are ``4^m``.
+        space: Where it is tested. One that plays arms asks them again, and measures values by their own scale.
     """
 
     label: str
@@ -41,6 +48,7 @@ class Row:
     steps: int = 9
     seeded: bool = True
     capital: float = 40.0
+    space: Space = SPACE
 
 
 ROWS = [
@@ -68,9 +76,12 @@ ROWS = [
         ),
         steps=4,
     ),
+    Row("MFUCB", lambda seed: MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
+    Row("UCB", lambda seed: UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
+    Row("elimination", lambda seed: SuccessiveElimination(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
 ]
+DESIGN_ROWS = [row for row in ROWS if row.space is SPACE]
 
-SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, log=True)), (1.0, 4.0))
 MIXED = Space(
     (Parameter("layers", 1, 6, integer=True), Parameter("rate", 1e-4, 1e2, log=True), Parameter("x", -3.0, 2.0)),
     (1.0, 4.0),

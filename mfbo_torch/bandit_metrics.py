@@ -1,0 +1,137 @@
+r"""Regret of multi-fidelity bandits: measured, and between which bounds.
+
+References:
+
+.. [Kandasamy2016mfucb]
+    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
+    NeurIPS 2016.
+
+.. [Lai1985efficient]
+    T. Lai, H. Robbins. Asymptotically Efficient Adaptive Allocation Rules. Advances in Applied
+    Mathematics 6, 1985.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.concentration import switching_thresholds
+from mfbo_torch.history import History
+from mfbo_torch.metrics import capital_spent
+from mfbo_torch.problems.bandit import MultiFidelityBandit
+
+OPTIMAL = -1
+"""Where :func:`partition` puts the optimal arms."""
+
+
+class Regret(NamedTuple):
+    r"""Pseudo-regret ``R(Λ)`` and its two parts [Kandasamy2016mfucb]_ (Eq. 1).
+
+    Attributes:
+        total: :math:`\Lambda \mu_* - \sum_t \lambda^{(m_t)} \mu^{(M)}_{I_t}`.
+        played: :math:`\sum_t \lambda^{(m_t)} (\mu_* - \mu^{(M)}_{I_t})`.
+        residual: :math:`(\Lambda - \sum_t \lambda^{(m_t)}) \mu_*`: unused capital earns nothing.
+    """
+
+    total: Tensor
+    played: Tensor
+    residual: Tensor
+
+
+def pseudo_regret(history: History, problem: MultiFidelityBandit, capital: float) -> Regret:
+    """Pseudo-regret of the first plays whose costs sum to at most ``capital``, scalars."""
+    spent = capital_spent(history)
+    within = spent <= capital * (1 + 1e-12)
+    costs = spent.diff(prepend=spent.new_zeros(1))[within]
+    best = problem.means[:, -1].max()
+    played = (costs * (best - problem.pseudo_rewards(history)[within])).sum()
+    residual = (capital - costs.sum()) * best
+    return Regret(played + residual, played, residual)
+
+
+def plays(history: History, problem: MultiFidelityBandit) -> Tensor:
+    """Plays of each arm at each fidelity, ``K x M``, pending and failed ones included."""
+    counts = torch.zeros_like(problem.means, dtype=torch.long)
+    for record in history:
+        counts[round(record.query.x[0]), record.query.fidelity] += 1
+    return counts
+
+
+def gaps(problem: MultiFidelityBandit) -> Tensor:
+    r""":math:`\Delta_k^{(m)} = \mu_* - \mu_k^{(m)} - \zeta^{(m)}`, ``K x M`` [Kandasamy2016mfucb]_ (Sec. 2)."""
+    return problem.means[:, -1].max() - problem.means - torch.tensor(problem.space.zeta, dtype=torch.double)
+
+
+def thresholds(problem: MultiFidelityBandit) -> Tensor:
+    """``γ`` of the problem, ``M - 1`` numbers [Kandasamy2016mfucb]_ (Eq. 4)."""
+    return switching_thresholds(problem.space.costs, problem.space.zeta or (), problem.tail)
+
+
+def partition(problem: MultiFidelityBandit) -> Tensor:
+    r"""The fidelity that tells each arm from the optimum, ``K`` whole numbers [Kandasamy2016mfucb]_ (Sec. 4).
+
+    ``m`` for the arms of :math:`\mathcal K^{(m)}`: the lowest with :math:`\Delta_k^{(m)} > 2 \gamma^{(m)}`, the
+    target if there is none; :data:`OPTIMAL` for the optimal arms.
+    """
+    gap = gaps(problem)
+    told = torch.cat([gap[:, :-1] > 2 * thresholds(problem), gap[:, -1:] > -torch.inf], dim=1)
+    return torch.where(gap[:, -1] > 0, told.to(torch.uint8).argmax(1), OPTIMAL)
+
+
+def expected_plays(problem: MultiFidelityBandit, n: float, rho: float) -> Tensor:
+    r"""What Lemma 5 bounds the plays of each arm by after ``n`` plays, ``K x M`` [Kandasamy2016mfucb]_ (Table 1).
+
+    :math:`\rho \log n / \psi(\gamma^{(\ell)})` below the arm's own fidelity ``m`` (see :func:`partition`),
+    :math:`\rho \log n / \psi(\Delta_k^{(m)} / 2)` there, and 0 above, where it stands for a constant. An
+    optimal arm's plays at the target are not bounded: infinity.
+    """
+    gap, own = gaps(problem), partition(problem)
+    psi = problem.tail.psi
+    below = torch.cat([rho * math.log(n) / psi(thresholds(problem)), torch.tensor([torch.inf])])
+    there = rho * math.log(n) / psi(gap / 2)
+    level = torch.where(own == OPTIMAL, gap.shape[1], own).unsqueeze(-1)
+    fidelity = torch.arange(gap.shape[1])
+    bound = torch.where(fidelity < level, below.expand_as(gap), torch.where(fidelity == level, there, 0.0))
+    return bound
+
+
+def upper_bound(problem: MultiFidelityBandit, capital: float, rho: float) -> float:
+    r"""Theorem 2 with its factors [Kandasamy2016mfucb]_ (Eq. 7).
+
+    :math:`\sum_k \Delta_k^{(M)} \sum_m \lambda^{(m)} T_k^{(m)}` with the plays of :func:`expected_plays` after
+    ``n = Λ / λ^(1)``, more than which no capital pays for, and :math:`\lambda^{(M)} \mu_*` for the residual. What
+    does not grow with the capital is left out; the theorem wants ``ρ > 4``. At most :math:`\Lambda \mu_*`.
+    """
+    costs = torch.tensor(problem.space.costs, dtype=torch.double)
+    n = max(capital / problem.space.costs[0], 1.0)
+    gap = gaps(problem)[:, -1]
+    wrong = gap > 0
+    paid = (expected_plays(problem, n, rho)[wrong] * costs).sum(1)
+    best = problem.means[:, -1].max()
+    return min((gap[wrong] * paid).sum() + costs[-1] * best, capital * best).item()
+
+
+def lower_bound(problem: MultiFidelityBandit, capital: float) -> float:
+    r"""Theorem 4 with its constant, of the leading term for large capital [Kandasamy2016mfucb]_.
+
+    :math:`\log(\Lambda / \lambda^{(M)}) \sum_k \Delta_k^{(M)} \min_{\ell: \Delta_k^{(\ell)} > 0} \lambda^{(\ell)} /
+    \mathrm{KL}(\theta_k^{(\ell)} \| \mu_* - \zeta^{(\ell)})`. The paper has an unspecified constant times
+    :math:`(\Delta_k^{(\ell)})^2` for the divergence, and lets ``ℓ`` go up to the arm's own fidelity; its argument
+    [Lai1985efficient]_ gives the divergence from the lowest mean at which the arm could be optimal, at every fidelity.
+    """
+    gap, mean = gaps(problem), problem.means
+    if problem.rewards == "gaussian":
+        divergence = problem.tail.psi(gap)
+    else:
+        other = (mean + gap).clamp(0.0, 1.0)
+        entropy = torch.special.xlogy
+        divergence = entropy(mean, mean / other) + entropy(1 - mean, (1 - mean) / (1 - other))
+    costs = torch.tensor(problem.space.costs, dtype=torch.double)
+    price = torch.where(gap > 0, costs / divergence, torch.inf).amin(1)
+    wrong = gap[:, -1] > 0
+    n = max(capital / problem.space.costs[-1], 1.0)
+    return math.log(n) * (gap[wrong, -1] * price[wrong]).sum().item()
