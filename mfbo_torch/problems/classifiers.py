@@ -83,7 +83,7 @@ class ClassifierBandit(Problem):
         self.pixels = pixels / 16.0
         costs = tuple(share / self.shares[0] for share in self.shares)
         arm = Parameter("arm", 0, len(classifiers()) - 1, integer=True)
-        self.space = Space((arm,), costs, measured, ZETA if zeta is None else tuple(zeta))
+        self.space = Space((arm,), costs, measured, zeta=ZETA if zeta is None else tuple(zeta))
         self.worst = 0.0
 
     @property
