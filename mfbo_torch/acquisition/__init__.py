@@ -1,9 +1,17 @@
 """Acquisition functions."""
 
+from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
+from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
     select_fidelity,
 )
 
-__all__ = ["MultiFidelityUpperConfidenceBound", "cost_thresholds", "select_fidelity"]
+__all__ = [
+    "HallucinatedUpperConfidenceBound",
+    "MultiFidelityUpperConfidenceBound",
+    "cost_thresholds",
+    "greedy_hallucinated_ucb",
+    "select_fidelity",
+]
