@@ -1,5 +1,6 @@
 """Acquisition functions."""
 
+from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (

@@ -161,3 +161,16 @@ def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
         mask=torch.cat([cache.mask, mask.to(cache.mask).expand(*cache.mask.shape[:-1], mask.shape[-1])], -1),
         inverse=inverse,
     )
+
+
+def truncate(cache: Cache, n: int) -> Cache:
+    """Take back what :func:`extend` added: the factor of the first ``n`` points, bit for bit.
+
+    Args:
+        cache: The factor.
+        n: How many points to keep, at least those that have a value.
+    """
+    if n == cache.num_points:
+        return cache
+    inverse = cache.inverse[..., :n, :n]
+    return replace(cache, inputs=cache.inputs[..., :n, :], mask=cache.mask[..., :n], inverse=inverse)
