@@ -6,13 +6,15 @@ from mfbo_torch.history import History, Query, Record
 from mfbo_torch.journal import Journal
 from mfbo_torch.models import CachedGP, PerFidelityGP
 from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.prior import Prior
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import GPBUCB, MFGPUCB
 
 __version__ = "0.1.0"
 __all__ = [
+    "GPBUCB",
     "MFGPUCB",
     "CachedGP",
     "History",
@@ -21,6 +23,7 @@ __all__ = [
     "Optimizer",
     "Parameter",
     "PerFidelityGP",
+    "Prior",
     "Query",
     "Record",
     "SettingError",

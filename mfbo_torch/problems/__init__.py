@@ -1,6 +1,8 @@
 """Problems to optimise: synthetic functions, real ones on public data, and the user's own."""
 
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.electrodes import Electrodes
+from mfbo_torch.problems.gp_sample import GPSample
 from mfbo_torch.problems.salsa import SALSA
 from mfbo_torch.problems.supernova import Supernova
 from mfbo_torch.problems.svm import SVM
@@ -22,6 +24,8 @@ __all__ = [
     "BadCurrin",
     "Borehole",
     "Currin",
+    "Electrodes",
+    "GPSample",
     "Hartmann3",
     "Hartmann6",
     "Illustration",

@@ -77,7 +77,7 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     """A design that a strategy may ask: allowed, and not one it has asked at this fidelity.
 
     Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
-    :data:`BUSY_RADIUS`. Where everything has been asked (a small grid of whole numbers), an observed
+    :data:`BUSY_RADIUS`. Where everything has been asked (a finite space), an observed
     design is asked again rather than a pending or failed one.
 
     Args:
@@ -104,7 +104,9 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
 
 
 def _grid(space: Space) -> Tensor | None:
-    """Every design of a small space of whole numbers in the unit cube, ``None`` for any other space."""
+    """Every design of a finite space in the unit cube, ``None`` for any other or a large one."""
+    if space.candidates:
+        return space.unit_candidates
     size = 1
     for parameter in space.parameters:
         size *= round(parameter.upper - parameter.lower) + 1 if parameter.integer else GRID_LIMIT + 1
