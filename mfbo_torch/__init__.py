@@ -1,6 +1,12 @@
 """Multi-fidelity, batch and indirect-query Bayesian optimisation on BoTorch."""
 
-from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.acquisition import (
+    HallucinatedUpperConfidenceBound,
+    MultiFidelityUpperConfidenceBound,
+    cost_thresholds,
+    greedy_hallucinated_ucb,
+    select_fidelity,
+)
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.journal import Journal
@@ -17,6 +23,7 @@ __all__ = [
     "GPBUCB",
     "MFGPUCB",
     "CachedGP",
+    "HallucinatedUpperConfidenceBound",
     "History",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
@@ -30,6 +37,7 @@ __all__ = [
     "Space",
     "UserProblem",
     "cost_thresholds",
+    "greedy_hallucinated_ucb",
     "run",
     "select_fidelity",
 ]
