@@ -76,10 +76,9 @@ def greedy(
         raise SettingError("q", q, "a whole number from 1 on")
     if not isinstance(width, Tensor) and not 0 <= width < math.inf:
         raise SettingError("width", width, "a number from 0 on")
-    if chosen == "triton":
-        return Selection(_dispatch.kernels("greedy").select(cache, X, width, q), q * len(X))
-    if X.is_cuda:
-        return Selection(reference.select(cache, X, width, q), q * len(X))
+    if chosen == "triton" or X.is_cuda:
+        whole = _dispatch.kernels("greedy") if chosen == "triton" else reference
+        return Selection(whole.select(cache, X, width, q), q * len(X))
     picks, computed = lazily.select(cache, X, float(width), q, lazy)
     return Selection(torch.tensor([first_equal(X, pick) for pick in picks]), computed)
 
