@@ -40,6 +40,15 @@ class FiniteProblem(Problem):
             SettingError: ``x`` is no candidate, or there is no such fidelity.
         """
         point, _ = self.checked(x, fidelity)
-        if point not in self._rows:
-            raise SettingError("x", list(point), "a candidate of the space")
-        return self.values[self._rows[point]].item() + self.noise_std * torch.randn((), dtype=torch.double).item()
+        return self.value(point) + self.noise_std * torch.randn((), dtype=torch.double).item()
+
+    def value(self, x: Sequence[float]) -> float:
+        """The value of a candidate without noise.
+
+        Raises:
+            SettingError: ``x`` is no candidate.
+        """
+        row = self._rows.get(tuple(x))
+        if row is None:
+            raise SettingError("x", list(x), "a candidate of the space")
+        return self.values[row].item()

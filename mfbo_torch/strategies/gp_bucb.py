@@ -9,10 +9,12 @@ References:
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 import torch
+from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
@@ -37,6 +39,8 @@ class GPBUCB(ConfidenceWidth):
             is taken into account, unless to fit hyper-parameters that are not known.
         gain: ``C`` of Theorem 1 in nats, see :func:`~mfbo_torch.confidence.batch_gain_bound`: with
             ``beta="theory"`` the squared width is ``exp(2C) α_t`` (``α_t`` by default).
+        lazy: Whether to compute over candidates only the variances that may matter; the queries are the
+            same without.
         **settings: Those of :class:`~mfbo_torch.strategies.one_gp.ConfidenceWidth`.
 
     Raises:
@@ -44,14 +48,13 @@ class GPBUCB(ConfidenceWidth):
             once than there are candidates.
     """
 
-    def __init__(self, *, initialisation: int = 0, gain: float = 0.0, **settings: Any) -> None:
+    def __init__(self, *, initialisation: int = 0, gain: float = 0.0, lazy: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
         if isinstance(initialisation, bool) or not isinstance(initialisation, int) or initialisation < 0:
             raise SettingError("initialisation", initialisation, "a whole number from 0 on")
         if not 0 <= gain < math.inf:
             raise SettingError("gain", gain, "a number from 0 on")
-        self.initialisation, self.gain = initialisation, gain
-        self._kept: tuple[Any, CachedGP] | None = None
+        self.initialisation, self.gain, self.lazy = initialisation, gain, lazy
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         size = len(self.space.candidates)
@@ -67,8 +70,8 @@ class GPBUCB(ConfidenceWidth):
         left = self.initialisation - self._asked(history)
         q = min(n, len(choices), left if left > 0 else n)
         model, beta, pending = self._posterior(history)
-        found = greedy_hallucinated_ucb(model, self._surrogate.to(choices), beta, q, X_pending=pending).indices.cpu()
-        noted = self._noted(history, beta)
+        points, noted = self._surrogate.to(choices), self._noted(history, beta)
+        found = greedy_hallucinated_ucb(model, points, beta, q, X_pending=pending, lazy=self.lazy).indices.cpu()
         return [self.query(u, self.level, stage="model", **noted) for u in choices[found]]
 
     def width(self, history: History) -> float:
@@ -100,16 +103,17 @@ class GPBUCB(ConfidenceWidth):
     def _posterior(self, history: History) -> tuple[CachedGP, float, Tensor | None]:
         """Model, squared width and pending designs of the next decision."""
         pending = self._surrogate.to(self.pending(history))
-        uncertain = self._asked(history) < self.initialisation
-        first = None if self.modelled(history) else pending[:1]
-        if first is not None:
+        model = self.model(history, None if self.modelled(history) else pending[:1])
+        if not self.modelled(history):
             pending = pending[1:]
-        key = ([(r.query.x, r.value) for r in self.modelled(history)], first, uncertain)
-        last = self._kept
-        if last is None or last[0] != key:
-            model = self.model(history, first)
-            if uncertain:  # the rule with a constant mean, which does not matter
-                mean = model.mean_module(model.train_inputs[0]).detach()
-                model.set_train_data(targets=mean, strict=False)
-            last = self._kept = (key, CachedGP(model))
-        return last[1], 1.0 if uncertain else self.width(history), pending if len(pending) else None
+        beta = self.width(history)
+        if self._asked(history) < self.initialisation:  # the rule with a constant mean, which does not matter
+            model, beta = CachedGP(self._flat(model)), 1.0
+        return model, beta, pending if len(pending) else None
+
+    @staticmethod
+    def _flat(model: CachedGP) -> Model:
+        """A model whose observations are where they were, at the value of the prior mean."""
+        flat = copy.deepcopy(model.model)
+        flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
+        return flat

@@ -29,6 +29,7 @@ from torch import Tensor
 from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record, Status
+from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.strategies._gp import quiet, standardized
 from mfbo_torch.strategies.design import single_fidelity_count
@@ -62,6 +63,7 @@ class SingleFidelity(ModelBased):
         if initial is not None and (isinstance(initial, bool) or not isinstance(initial, int) or initial < least):
             raise SettingError("initial", initial, f"a whole number from {least} on")
         self.initial, self.prior = initial, prior
+        self._kept: tuple[Any, CachedGP] | None = None
 
     @property
     def level(self) -> int:
@@ -99,21 +101,29 @@ class SingleFidelity(ModelBased):
         left = [i for i, x in enumerate(self.space.candidates) if x not in failed] if failed else []
         return candidates[left] if left else candidates
 
-    def model(self, history: History, X_believed: Tensor | None = None) -> Model:
-        """The model of what was observed.
+    def model(self, history: History, X_believed: Tensor | None = None) -> CachedGP:
+        """The model of what was observed; the last one is kept for the other queries of a batch.
 
         Args:
             history: Everything asked so far; there is an observation, or a prior and a believed design.
             X_believed: ``p x d`` designs where the posterior mean is believed.
         """
+        believed = [] if X_believed is None else X_believed.tolist()
+        key = ([(r.query.x, r.value) for r in self.modelled(history)], believed)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (key, CachedGP(self._model(history, X_believed)))
+        return self._kept[1]
+
+    def _model(self, history: History, X_believed: Tensor | None) -> Model:
         records = self.modelled(history)
-        if self.prior is not None and not records and X_believed is not None:
-            first = X_believed[:1]  # there the mean is that of the prior
+        if self.prior is None:
+            X, Y = self.data(records)
+            return self._surrogate.model(single_task_gp, X[:, :-1], Y, X_believed)
+        if not records and X_believed is not None:  # at the first one the mean is that of the prior
+            first = X_believed[:1]
             Y = torch.full_like(first[:, :1], self.prior.mean)
             return self._surrogate.known(self.prior, first, Y, X_believed[1:])
         X, Y = self.data(records)
-        if self.prior is None:
-            return self._surrogate.model(single_task_gp, X[:, :-1], Y, X_believed)
         return self._surrogate.known(self.prior, X[:, :-1], Y, X_believed)
 
     def best(self, history: History) -> float:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Status
-from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.ops.posterior import mean_covariance
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.one_gp import ConfidenceWidth
@@ -62,28 +61,29 @@ class SimulationMatching(ConfidenceWidth):
                 raise SettingError(name, size, "a whole number from 1 on")
         self.policy, self.batch_size = policy, batch_size
         self.num_simulations, self.num_candidates = num_simulations, num_candidates
-        self._kept: tuple[Any, tuple[Tensor, Tensor]] | None = None
+        self._simulated: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
 
     def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        (matched, counts), pending = self.simulated(history), self.pending(history)
-        gaps = _gaps(matched, matched)
+        (matched, counts, gaps), pending = self.simulated(history), self.pending(history)
         if len(pending):
             gaps = torch.minimum(gaps, _gaps(matched, pending).amin(dim=-1))
         return matched[(gaps @ counts).argmin()].unsqueeze(0), self.level, {}
 
-    def simulated(self, history: History) -> tuple[Tensor, Tensor]:
-        """The designs of all simulated runs, ``n x d`` in the unit cube, and how often each was asked.
+    def simulated(self, history: History) -> tuple[Tensor, Tensor, Tensor]:
+        """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was asked, and their
+        squared distances.
 
         They depend on what has been observed, not on what is pending.
         """
         ended = [r for r in history if r.status != Status.PENDING]
         key = [(r.query, r.value) for r in ended]
-        last = self._kept
+        last = self._simulated
         if last is None or last[0] != key:
             generator = self.generator(History(ended))
             candidates = self._candidates(history, generator)
             asked, counts = self._simulate(candidates, history, generator).unique(return_counts=True)
-            last = self._kept = (key, (candidates[asked], counts.double()))
+            matched = candidates[asked]
+            last = self._simulated = (key, (matched, counts.double(), _gaps(matched, matched)))
         return last[1]
 
     def _candidates(self, history: History, generator: torch.Generator) -> Tensor:
@@ -131,7 +131,7 @@ class SimulationMatching(ConfidenceWidth):
                 self.prior.covariance(X.double(), X.double()).to(X) / scale,
                 self.prior.noise / scale,
             )
-        cache = CachedGP(self.model(history)).cache
+        cache = self.model(history).cache
         if cache is None:
             raise RuntimeError("the model of a single fidelity has a factor")
         with torch.no_grad():

@@ -107,7 +107,7 @@ def test_pending_points_are_not_repeated(row):
     history = usual(row)
     asked = bound(row).ask(history, 4)
     if row.repeats:
-        assert len(set(query.x for query in asked)) == 1
+        assert len({query.x for query in asked}) == 1
         return
     for a, b in itertools.combinations(asked, 2):
         assert distance(a, b) > 1e-3
