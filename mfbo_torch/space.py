@@ -85,18 +85,22 @@ class Space:
             raise SettingError("costs", list(self.costs), "one positive number a fidelity")
         if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
             raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
-        object.__setattr__(self, "candidates", tuple(map(tuple, self.candidates)))
         for candidate in self.candidates:
             if not self._allowed(candidate):
                 wanted = f"{len(names)} numbers each, between the bounds, whole where the parameter is"
-                raise SettingError("candidates", list(candidate), wanted)
+                raise SettingError("candidates", candidate, wanted)
+        object.__setattr__(self, "candidates", tuple(map(tuple, self.candidates)))
 
-    def _allowed(self, x: tuple[float, ...]) -> bool:
-        return len(x) == len(self.parameters) and all(
-            isinstance(value, (int, float))
-            and p.lower <= value <= p.upper
-            and not (p.integer and value != round(value))
-            for value, p in zip(x, self.parameters, strict=True)
+    def _allowed(self, x: Any) -> bool:
+        return (
+            isinstance(x, (tuple, list))
+            and len(x) == len(self.parameters)
+            and all(
+                isinstance(value, (int, float))
+                and p.lower <= value <= p.upper
+                and not (p.integer and value != round(value))
+                for value, p in zip(x, self.parameters, strict=True)
+            )
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

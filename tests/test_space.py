@@ -178,7 +178,7 @@ def test_finite_space():
 
 @pytest.mark.parametrize("row", [(0.0, 1.0, 2), (11.0, 1.0, 2, 10), (0.0, 1.0, 2.5, 10), (0.0, math.nan, 2, 10)])
 def test_candidates_outside_the_space(row):
-    with pytest.raises(SettingError, match=r"^candidates = \["):
+    with pytest.raises(SettingError, match=r"^candidates = \("):
         Space(SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
 
 

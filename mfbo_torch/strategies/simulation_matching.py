@@ -32,7 +32,8 @@ class SimulationMatching(ConfidenceWidth):
     :math:`\sum_i \min_{b \in S} |x_i - b|^2`, the pending designs being in ``S`` already.
 
     Args:
-        policy: ``"ucb"``, GP-UCB (SM-UCB), or ``"mei"``, the maximum expected improvement (SM-MEI).
+        policy: ``"ucb"``, GP-UCB (SM-UCB), or ``"mei"``, the maximum expected improvement over the largest
+            posterior mean (SM-MEI).
         batch_size: Length of a simulated run.
         num_simulations: Number of simulated runs.
         num_candidates: Policies choose from so many Sobol points, drawn anew for each batch, of a box; of a

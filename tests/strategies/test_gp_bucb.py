@@ -222,6 +222,17 @@ def test_unknown_prior_on_candidates():
     assert history.best(0).value >= values[-3]
 
 
+@pytest.mark.parametrize("settings", [{"initial": 3}, {"prior": Prior(), "dtype": "float32"}], ids=str)
+def test_large_set(settings):
+    """Five thousand candidates, with and without an initial design."""
+    rows = torch.rand(5000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    space = Space.finite(rows, (1.0,))
+    strategy = GPBUCB(space=space, **settings)
+    batch = strategy.ask(loop(strategy, wavy, 4), 5)
+    assert {query.x for query in batch} <= set(space.candidates)
+    assert len({query.x for query in batch}) > 2
+
+
 def test_more_queries_than_candidates():
     with pytest.raises(SettingError, match=f"^n = 133: must be at most {len(GRID)}"):
         GPBUCB(prior=PRIOR, space=FINITE).ask(History(), len(GRID) + 1)
