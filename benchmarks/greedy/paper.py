@@ -17,6 +17,9 @@ from torch import Tensor
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.kernels import cross_correlation
 
+CHUNK = 512
+"""Candidates whose covariances with the data are computed together."""
+
 
 class PaperLazy:
     r"""Upper bounds :math:`\hat\sigma`, refreshed one at a time [Desautels2012gpbucb]_ (Eq. 5).
@@ -40,25 +43,28 @@ class PaperLazy:
             width: Weight of the deviation.
             q: How many.
         """
-        n, scale, noise = cache.num_points, cache.outputscale.item(), cache.noise.item()
-        known = cache.cross_covariance(self.X)
-        mean = (cache.constant + known @ cache.alpha).numpy()
-        cross = np.concatenate([known.numpy(), np.empty((len(self.X), q))], 1)
+        n, m, scale, noise = cache.num_points, len(self.X), cache.outputscale.item(), cache.noise.item()
+        scaled, picks = self.X / cache.lengthscale, []
+        cross, mean = np.zeros((m, n + q)), np.empty(m)
+        for start in range(0, m, CHUNK):
+            some = slice(start, start + CHUNK)
+            known = scale * cross_correlation(cache.kernel, scaled[some], cache.inputs)
+            cross[some, :n], mean[some] = known.numpy(), (cache.constant + known @ cache.alpha).numpy()
         gram = scale * cross_correlation(cache.kernel, cache.inputs, cache.inputs)
-        factor = np.linalg.cholesky((gram + noise * torch.eye(n).to(gram)).numpy())
-        scores, scaled, picks = mean + width * self.bounds, self.X / cache.lengthscale, []
+        upper = np.eye(n + q, order="F")  # rows of picks to come solve to zero
+        upper[:n, :n] = np.linalg.cholesky((gram + noise * torch.eye(n).to(gram)).numpy()).T
+        scores = mean + width * self.bounds
         for t in range(q):
-            upper = np.asfortranarray(factor.T)
             fresh = None
             while (best := int(scores.argmax())) != fresh:
-                v = dtrsv(upper, cross[best, : n + t], trans=1)
+                v = dtrsv(upper, cross[best], trans=1)
                 self.bounds[best] = np.sqrt(max(scale - v @ v, 0.0))
                 scores[best] = mean[best] + width * self.bounds[best]
                 self.refreshes += 1
                 fresh = best
             picks.append(best)
+            upper[:, n + t] = v
+            upper[n + t, n + t] = np.sqrt(scale + noise - v @ v)
             column = scale * cross_correlation(cache.kernel, scaled, scaled[best : best + 1])
             cross[:, n + t] = column.squeeze(1).numpy()
-            corner = np.sqrt(scale + noise - v @ v)
-            factor = np.block([[factor, np.zeros((n + t, 1))], [v, corner]])
         return picks

@@ -24,10 +24,10 @@ from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.kernels import with_fall
 from mfbo_torch.ops.posterior.reference import EXACT
 
-BLOCK = 256
+BLOCK = 128
 """Candidates that are refreshed together."""
-STEP = 512
-"""Candidates at a time in the first pass, whose matrices then stay in the processor's cache."""
+STEP_BYTES = 2**20
+"""Most bytes of one matrix in the first pass: few enough to stay in the processor's cache."""
 PART, LEAST = 4, 32
 """The first bounds take one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
 KEPT_BYTES = 2**30
@@ -115,8 +115,9 @@ class _Field:
         part, known = max(n // PART, min(n, LEAST)), ready.alpha.shape[-1]
         head = (cache.outputscale * cache.mask[:part] * cache.inverse[:part, :part]).mT.contiguous()
         mean, bound = torch.empty_like(self.X[:, 0]), torch.empty_like(self.X[:, 0])
-        for start in range(0, len(self.X), STEP):
-            some = slice(start, start + STEP)
+        step = max(STEP_BYTES // max(ready.row, 1), 1)
+        for start in range(0, len(self.X), step):
+            some = slice(start, start + step)
             values = self._correlations(self.X[some] * ready.scale, ready.points)
             mean[some] = values[:, :known] @ ready.alpha + ready.constant
             product = values[:, :part] @ head
