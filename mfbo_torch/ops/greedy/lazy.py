@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mfbo_torch.ops.cache import Cache, extend
+from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.kernels import with_fall
 from mfbo_torch.ops.posterior.reference import EXACT
 
@@ -30,6 +30,8 @@ STEP_BYTES = 2**20
 """Most bytes of one matrix in the first pass: few enough to stay in the processor's cache."""
 PART, LEAST = 4, 32
 """The first bounds take one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
+JITTER = 1e-12
+"""Least variance of a pick's observation, as a share of the prior variance."""
 KEPT_BYTES = 2**30
 """Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
 
@@ -96,8 +98,12 @@ class _Field:
     def __init__(self, cache: Cache, X: Tensor, width: float, q: int) -> None:
         self.cache, self.X, self.width, self.q = cache, X, width, q
         self.ready = cache.prepared
+        n, most = cache.num_points, cache.num_points + q - 1
+        self.points, self.weights = X.new_empty(most, X.shape[-1]), cache.outputscale.expand(most).clone()
+        self.points[:n], self.weights[:n] = self.ready.points, cache.outputscale * cache.mask
+        self.inverse = X.new_zeros(most, most)
+        self.inverse[:n, :n] = cache.inverse
         self.rows: list[Tensor] = []
-        self.picked: list[Tensor] = []
         self.num_variances, self.bytes_left = 0, KEPT_BYTES
         self.mean, self.bound = self._first_bounds()
         scores, self.order = (self.mean + width * self.bound.sqrt()).sort(descending=True, stable=True)
@@ -126,11 +132,14 @@ class _Field:
 
     def condition(self, pick: int) -> None:
         r"""Add a pick to the points that variances are conditioned on: they fall by :math:`(k^\top r)^2`, ``r`` the
-        last row of the inverse factor."""
-        x = self.X[pick : pick + 1]
-        self.cache = extend(self.cache, x, x.new_ones(1))
-        self.rows.append(self.cache.outputscale * self.cache.mask * self.cache.inverse[-1])
-        self.picked.append(x * self.ready.scale)
+        row that it adds to the inverse factor, as in :func:`mfbo_torch.ops.cache.extend`."""
+        n = self.cache.num_points + len(self.rows)
+        point, known = self.X[pick : pick + 1] * self.ready.scale, self.inverse[:n, :n]
+        v = known @ (self.weights[:n] * self._correlations(point, self.points[:n]).squeeze(0))
+        left = (self.ready.prior - v @ v).clamp_min(0.0) + self.cache.noise
+        corner = torch.maximum(left, JITTER * self.ready.prior).rsqrt()
+        self.points[n], self.inverse[n, :n], self.inverse[n, n] = point, -corner * (v @ known), corner
+        self.rows.append(self.weights[: n + 1] * self.inverse[n, : n + 1])
 
     def best(self) -> int:
         """The candidate with the best score, the first of equals; refreshes what may hold it."""
@@ -145,7 +154,7 @@ class _Field:
         """Bring the variances of a block up to date."""
         block = self.blocks[j] or self._block(j)
         self.blocks[j] = block
-        n, known, now = self.ready.points.shape[-2], self.fresh[j], len(self.rows)
+        n, known, now = self.cache.num_points, self.fresh[j], len(self.rows)
         cross, columns = block.cross, max(known, 0)
         if cross is None:
             cross, columns = block.points.new_empty(len(block.index), n + self.q - 1), 0
@@ -154,7 +163,7 @@ class _Field:
                 self.bytes_left -= cross.nbytes
                 block.cross = cross
         for i in range(columns, now):
-            cross[:, n + i] = self._correlations(block.points, self.picked[i]).squeeze(1)
+            cross[:, n + i] = self._correlations(block.points, self.points[n + i, None]).squeeze(1)
         variance = block.variance if known >= 0 else self._conditioned(block.variance, cross)
         for i in range(max(known, 0), now):
             variance = (variance - (cross[:, : n + i + 1] @ self.rows[i]).square()).clamp_min_(0.0)
