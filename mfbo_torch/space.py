@@ -65,11 +65,13 @@ class Space:
         constraints: Linear inequalities ``w · x <= b`` in the user's units, each as ``(w, b)`` with one
             weight a parameter.
         zeta: Known bounds on ``|f^(M) - f^(m)|``, one a fidelity, decreasing to 0 at the target.
+        candidates: The only designs allowed, ``m x d`` in the user's units; every point of the box
+            where there are none.
 
     Raises:
         SettingError: No parameter, two of one name, no cost, costs that are not positive and
             increasing, a constraint with another number of weights, none that counts, or one
-            on a log scale, or ``zeta`` that does not decrease to 0.
+            on a log scale, ``zeta`` that does not decrease to 0, or a candidate that is no point of the box.
     """
 
     parameters: tuple[Parameter, ...]
@@ -77,6 +79,7 @@ class Space:
     measured: bool = False
     constraints: tuple[tuple[tuple[float, ...], float], ...] = ()
     zeta: tuple[float, ...] | None = None
+    candidates: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -98,10 +101,34 @@ class Space:
                 raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
         if self.zeta is not None:
             object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
+        for candidate in self.candidates:
+            if not self._allowed(candidate):
+                wanted = f"{len(names)} numbers each, between the bounds, whole where the parameter is"
+                raise SettingError("candidates", candidate, wanted)
+        object.__setattr__(self, "candidates", tuple(map(tuple, self.candidates)))
+
+    def _allowed(self, x: Any) -> bool:
+        return (
+            isinstance(x, (tuple, list))
+            and len(x) == len(self.parameters)
+            and all(
+                isinstance(value, (int, float))
+                and p.lower <= value <= p.upper
+                and not (p.integer and value != round(value))
+                for value, p in zip(x, self.parameters, strict=True)
+            )
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (self.parameters, self.costs, self.measured, self.constraints, self.zeta)
+        return type(self), (
+            self.parameters,
+            self.costs,
+            self.measured,
+            self.constraints,
+            self.zeta,
+            self.candidates,
+        )
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -109,6 +136,19 @@ class Space:
         lower, upper = torch.as_tensor(bounds, dtype=torch.double).tolist()
         pairs = zip(lower, upper, strict=True)
         return cls(tuple(Parameter(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(pairs, 1)), tuple(costs))
+
+    @classmethod
+    def finite(cls, candidates: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
+        """Some ``m x d`` designs and no others; their parameters ``x1 ... xd`` span what they do.
+
+        Raises:
+            SettingError: No candidate, candidates of different lengths, or a column that is constant.
+        """
+        rows = [tuple(map(float, row)) for row in candidates]
+        if not rows or not rows[0] or len(set(map(len, rows))) > 1:
+            raise SettingError("candidates", sorted(set(map(len, rows))), "at least one row, all of one length")
+        box = cls.box([list(map(end, zip(*rows, strict=True))) for end in (min, max)], costs)
+        return cls(box.parameters, box.costs, candidates=tuple(rows))
 
     @property
     def dim(self) -> int:
@@ -129,6 +169,15 @@ class Space:
         return torch.tensor(rows, dtype=torch.double)
 
     @cached_property
+    def _allowed_designs(self) -> Tensor:
+        return torch.tensor(self.candidates, dtype=torch.double)
+
+    @cached_property
+    def unit_candidates(self) -> Tensor:
+        """The candidates in the unit cube, ``m x d``; ``0 x d`` where all of the box is allowed."""
+        return self.to_unit(self._allowed_designs.reshape(-1, self.dim))
+
+    @cached_property
     def _log(self) -> Tensor:
         return torch.tensor([p.log for p in self.parameters])
 
@@ -147,7 +196,12 @@ class Space:
         return (searched - lower) / (upper - lower)
 
     def from_unit(self, U: Tensor) -> Tensor:
-        """Map ``... x d`` points of the unit cube to allowed values in the user's units."""
+        """Map ``... x d`` points of the unit cube to allowed values (the nearest candidates) in the user's units."""
+        if self.candidates:
+            distances = torch.cdist(
+                U.reshape(-1, self.dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
+            )
+            return self._allowed_designs[distances.argmin(dim=-1)].reshape(U.shape)
         lower, upper = self._search_bounds
         searched = lower + (upper - lower) * U
         X = torch.where(self._log, searched.exp(), searched)
@@ -155,7 +209,9 @@ class Space:
         return torch.maximum(torch.minimum(X, self.bounds[1]), self.bounds[0])
 
     def snap(self, U: Tensor) -> Tensor:
-        """Move unit-cube points to the nearest ones that are allowed (whole numbers)."""
+        """Move unit-cube points to the nearest ones that are allowed (whole numbers, candidates)."""
+        if self.candidates:
+            return self.to_unit(self.from_unit(U))
         if not self._integer.any():
             return U
         return torch.where(self._integer, self.to_unit(self.from_unit(U)), U)

@@ -17,7 +17,7 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"
 
 FLOORS = [
     {"errors"},
-    {"space", "confidence", "concentration", "history"},
+    {"space", "confidence", "concentration", "history", "prior"},
     {"metrics", "journal"},
     {"problems"},
     {"ops"},

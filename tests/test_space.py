@@ -153,3 +153,36 @@ def test_bad_spaces(setting, parameters, costs):
     with pytest.raises(SettingError) as caught:
         Space(parameters, costs)
     assert caught.value.setting == setting
+
+
+ROWS = ((-5.0, 1e-2, 2, 10), (10.0, 1.0, 5, 30), (0.0, 10.0, 1, 1000))
+
+
+def test_candidates_are_the_only_designs():
+    space = Space(SPACE.parameters, SPACE.costs, candidates=ROWS)
+    assert torch.equal(space.unit_candidates, SPACE.to_unit(torch.tensor(ROWS, dtype=torch.double)))
+    near = space.unit_candidates + 1e-3 * cube(3)
+    assert space.from_unit(near).tolist() == [list(map(float, row)) for row in ROWS]
+    assert torch.equal(space.snap(near), space.unit_candidates)
+    assert space.from_unit(cube(2, 5)).shape == (2, 5, 4)
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert SPACE.unit_candidates.shape == (0, 4)
+
+
+def test_finite_space():
+    space = Space.finite(torch.tensor([[0.0, 3.0], [2.0, 1.0]]), (1.0, 2.0))
+    assert space.bounds.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert space.candidates == ((0.0, 3.0), (2.0, 1.0))
+    assert space.unit_candidates.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("row", [(0.0, 1.0, 2), (11.0, 1.0, 2, 10), (0.0, 1.0, 2.5, 10), (0.0, math.nan, 2, 10)])
+def test_candidates_outside_the_space(row):
+    with pytest.raises(SettingError, match=r"^candidates = \("):
+        Space(SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[1.0], [1.0, 2.0]]])
+def test_no_finite_space(rows):
+    with pytest.raises(SettingError, match=r"^candidates = "):
+        Space.finite(rows, (1.0,))

@@ -186,7 +186,7 @@ def greedy_selection(case: Case, device: str) -> Pair:
     cache = CachedGP(model).cache
 
     def ours() -> list[int]:
-        return greedy(cache, X, BETA, case.q).tolist()
+        return greedy(cache, X, BETA, case.q).indices.tolist()
 
     @torch.no_grad()
     def peer() -> list[int]:

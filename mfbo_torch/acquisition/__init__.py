@@ -1,10 +1,18 @@
 """Acquisition functions."""
 
-from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401
+from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
+from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
+from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
     select_fidelity,
 )
 
-__all__ = ["MultiFidelityUpperConfidenceBound", "cost_thresholds", "select_fidelity"]
+__all__ = [
+    "HallucinatedUpperConfidenceBound",
+    "MultiFidelityUpperConfidenceBound",
+    "cost_thresholds",
+    "greedy_hallucinated_ucb",
+    "select_fidelity",
+]

@@ -1,4 +1,8 @@
-"""BoTorch's input constructors: what Ax and other callers pass, as arguments of the acquisitions here."""
+"""How BoTorch, and Ax through it, makes the arguments of the acquisition functions here.
+
+All name ``X_pending`` and ``target_fidelities``, which are passed as soon as a trial is pending or a
+parameter is a fidelity. Points are pending on all fidelities; the target is always the last one.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,35 @@ from typing import Any
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
+from botorch.models.model import Model
 from torch import Tensor
 
+from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
 from mfbo_torch.models.per_fidelity import PerFidelityGP
+
+BETA = 0.2
+"""BoTorch's own default for ``UpperConfidenceBound``."""
+
+
+@acqf_input_constructor(HallucinatedUpperConfidenceBound)
+def construct_inputs_hallucinated_ucb(
+    model: Model,
+    beta: float = BETA,
+    X_pending: Tensor | None = None,
+    target_fidelities: Mapping[int, float] | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+) -> dict[str, Any]:
+    """Arguments of :class:`HallucinatedUpperConfidenceBound`.
+
+    Args:
+        model: An exact single-output GP.
+        beta: Squared width of the confidence band.
+        X_pending: ``p x d`` points whose values are still out.
+        target_fidelities: Not used: to this bound a fidelity is an input like the others.
+        posterior_transform: A weight of the one outcome.
+    """
+    return {"model": model, "beta": beta, "X_pending": X_pending, "posterior_transform": posterior_transform}
 
 
 class Negated:
@@ -38,7 +67,7 @@ class Negated:
 @acqf_input_constructor(MultiFidelityUpperConfidenceBound)
 def construct_inputs_multi_fidelity_ucb(
     model: PerFidelityGP,
-    beta: float = 0.2,
+    beta: float = BETA,
     zeta: Sequence[float] | None = None,
     X_pending: Tensor | None = None,
     target_fidelities: Mapping[int, float] | None = None,

@@ -18,6 +18,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.acquisition._settings import checked_beta
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 
@@ -52,7 +53,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         X_pending: Tensor | None = None,
     ) -> None:
         super().__init__(model=model)
-        self.beta = _checked_beta(beta)
+        self.beta = checked_beta(beta)
         if zeta is not None:
             zeta = [float(z) for z in zeta]
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
@@ -123,7 +124,7 @@ def select_fidelity(
         SettingError: A negative ``beta`` or another number of thresholds.
         BotorchTensorDimensionError: ``x`` of another shape.
     """
-    beta = _checked_beta(beta)
+    beta = checked_beta(beta)
     if len(gamma) != model.num_fidelities - 1:
         raise SettingError("gamma", list(gamma), f"{model.num_fidelities - 1} thresholds, none for the target")
     if x.shape != (1, model.dim):
@@ -168,17 +169,10 @@ def cost_thresholds(
         raise SettingError("costs", list(costs), f"{model.num_fidelities} numbers, one a fidelity")
     with torch.no_grad():
         _, variance = model.hallucinate(X_pending).mean_variance(x)
-    width = math.sqrt(_checked_beta(beta) * variance[0, -1].item())
+    width = math.sqrt(checked_beta(beta) * variance[0, -1].item())
     slopes = model.slopes.abs().tolist()
     growth = [1.0] * (len(costs) - 1) if growth is None else growth
     return [
         width * math.sqrt(g * cost / costs[-1]) / slope if width * slope > 0 else math.inf
         for g, cost, slope in zip(growth, costs[:-1], slopes[:-1], strict=True)
     ]
-
-
-def _checked_beta(beta: float) -> float:
-    beta = float(beta)
-    if not 0 <= beta < math.inf:
-        raise SettingError("beta", beta, "a number from 0 on")
-    return beta

@@ -132,6 +132,11 @@ class CachedGP(Model):
         """The factor, in the units of inputs and outcomes; ``None`` where the wrapped model answers."""
         return self._current()
 
+    def cache_points(self, X: Tensor) -> Tensor:
+        """``... x d`` points in the user's units as :attr:`cache` takes them."""
+        self._current()
+        return self._wrapped.transform_inputs(X) if self._transforms else X
+
     def explain(self) -> str:
         """Which path posteriors at single points take, and why."""
         if self._current() is not None:

@@ -217,3 +217,16 @@ def stack(caches: list[Cache]) -> Cache:
         joined([c.constant for c in caches], 0),
         joined([c.noise for c in caches], 0),
     )
+
+
+def truncate(cache: Cache, n: int) -> Cache:
+    """Take back what :func:`extend` added: the factor of the first ``n`` points, bit for bit.
+
+    Args:
+        cache: The factor.
+        n: How many points to keep, at least those that have a value.
+    """
+    if n == cache.num_points:
+        return cache
+    inverse = cache.inverse[..., :n, :n]
+    return replace(cache, inputs=cache.inputs[..., :n, :], mask=cache.mask[..., :n], inverse=inverse)

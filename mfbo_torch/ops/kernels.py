@@ -41,10 +41,11 @@ def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
 
     ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``:
     :math:`f = (1 + s) e^{-s}` with ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at
-    zero; in its place stands :math:`f = -k'(s) = e^{-s}`.
+    zero; in its place stands :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory costs
+    about as much as what is computed in it.
     """
     if kind == "rbf":
-        value = distance.square().mul_(-0.5).exp_()
+        value = distance.square_().mul_(-0.5).exp_()
         return value, value
     decay = torch.neg(distance).exp_()
     if kind == "matern12":
@@ -52,7 +53,7 @@ def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
     first = torch.addcmul(decay, distance, decay)
     if kind == "matern32":
         return first, decay
-    return torch.addcmul(first, distance.square(), decay, value=1 / 3), first
+    return torch.addcmul(first, distance.square_(), decay, value=1 / 3), first
 
 
 def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:

@@ -34,7 +34,8 @@ class Prepared:
         constant: ``... x 1`` prior mean.
         prior: ``... x 1`` prior variance.
         batch_shape: ``...``.
-        row: Bytes of the covariances of one point.
+        row: Bytes of the covariances of one point with those that have a value: points without one must not
+            move the borders of the pieces in which many points are taken, for rounding follows these borders.
     """
 
     scale: Tensor
@@ -87,5 +88,5 @@ def prepare(
         constant=spread(constant.unsqueeze(-1), 1),
         prior=spread(outputscale.unsqueeze(-1), 1),
         batch_shape=batch,
-        row=batch.numel() * n * inputs.element_size(),
+        row=batch.numel() * max(alpha.shape[-1], n // 2) * inputs.element_size(),
     )

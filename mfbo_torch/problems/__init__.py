@@ -3,6 +3,8 @@
 from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.classifiers import ClassifierBandit
+from mfbo_torch.problems.electrodes import Electrodes
+from mfbo_torch.problems.gp_sample import GPSample
 from mfbo_torch.problems.salsa import SALSA
 from mfbo_torch.problems.supernova import Supernova
 from mfbo_torch.problems.svm import SVM
@@ -25,6 +27,8 @@ __all__ = [
     "Borehole",
     "ClassifierBandit",
     "Currin",
+    "Electrodes",
+    "GPSample",
     "Hartmann3",
     "Hartmann6",
     "Illustration",

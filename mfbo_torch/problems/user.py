@@ -29,6 +29,8 @@ class UserProblem(Problem):
             each query takes, guessed as ``1, 10, 100, ...`` until one has run.
         maximize: Whether larger values are better.
         num_fidelities: Number of fidelities, needed where the costs are measured.
+        candidates: The only designs to evaluate, each a list of numbers in the order of ``parameters``; by
+            default everything between the bounds.
 
     Raises:
         SettingError: The objective cannot be imported or called, or a setting is unknown,
@@ -43,6 +45,7 @@ class UserProblem(Problem):
         maximize: bool = True,
         *,
         num_fidelities: int | None = None,
+        candidates: list[list[float]] | None = None,
     ) -> None:
         if not isinstance(parameters, Mapping):
             raise SettingError("parameters", parameters, "a mapping of names to lower, upper, log and integer")
@@ -50,6 +53,7 @@ class UserProblem(Problem):
             tuple(_parameter(name, settings) for name, settings in parameters.items()),
             _costs(costs, num_fidelities),
             measured=costs == "measured",
+            candidates=tuple(candidates or ()),  # type: ignore[arg-type]
         )
         self.maximize = maximize
         self.objective = objective

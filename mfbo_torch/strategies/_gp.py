@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import gpytorch
 import torch
 from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
+
+from mfbo_torch.prior import Prior
 
 EXACT_SIZE = 4096
 """Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
@@ -39,6 +47,18 @@ def standardized(Y: Tensor) -> Tensor:
         return torch.zeros_like(Y)
     centred = centred / spread
     return centred / centred.std() if len(Y) > 1 else centred
+
+
+def known_gp(prior: Prior, X: Tensor, Y: Tensor) -> Model:
+    """A GP with the covariance and noise of a prior, in units of its deviation, and mean 0."""
+    noise = prior.noise / prior.outputscale
+    constraint = GreaterThan(0.0, transform=None, initial_value=noise)
+    with quiet():
+        kernel = replace(prior, outputscale=1.0).covar_module(X.shape[-1])
+        likelihood = GaussianLikelihood(noise_constraint=constraint)
+        return SingleTaskGP(
+            X, Y, likelihood=likelihood, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+        ).to(X)
 
 
 def refit_size(n: int, every: int) -> int:
@@ -99,13 +119,27 @@ class Surrogate:
         """
         X = self.to(X)
         state = self._state(build, X, Y)
-        scaled = self.to(standardized(Y))
-        model = self._with(build, state, X, scaled)
+        return self._believing(lambda X, Y: self._with(build, state, X, Y), X, self.to(standardized(Y)), X_believed)
+
+    def known(self, prior: Prior, X: Tensor, Y: Tensor, X_believed: Tensor | None = None) -> Model:
+        """A model of all the data whose hyper-parameters are known; its unit is the prior deviation.
+
+        Args:
+            prior: Mean, covariance and noise.
+            X: ``n x d`` inputs.
+            Y: ``n x 1`` targets in the units of the prior.
+            X_believed: As for :meth:`model`.
+        """
+        Y = (Y - prior.mean) / math.sqrt(prior.outputscale)
+        return self._believing(lambda X, Y: known_gp(prior, X, Y).eval(), self.to(X), self.to(Y), X_believed)
+
+    def _believing(self, make: Build, X: Tensor, Y: Tensor, X_believed: Tensor | None) -> Model:
+        model = make(X, Y)
         if X_believed is not None and len(X_believed):
             X_believed = self.to(X_believed)
             with torch.no_grad(), quiet():
                 believed = model.posterior(X_believed).mean
-            model = self._with(build, state, torch.cat([X, X_believed]), torch.cat([scaled, believed]))
+            model = make(torch.cat([X, X_believed]), torch.cat([Y, believed]))
         return model
 
     def predict(self, build: Build, X: Tensor, Y: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:

@@ -100,18 +100,22 @@ class Strategy(ABC):
         if n < 1:
             raise SettingError("n", n, "a whole number from 1 on")
         queries: list[Query] = []
-        for _ in range(n):
-            query = self.decide(history)
-            queries.append(query)
-            if self.space.constraints and not self.space.allows(self._unit(query)):
-                kind = type(self).__name__
-                raise SettingError("constraints", self.space.constraints, f"none: {kind} does not keep to them")
-            history = history.asked(query, self.costs(history)[query.fidelity])
+        while len(queries) < n:
+            for query in self.decide_some(history, n - len(queries)):
+                queries.append(query)
+                if self.space.constraints and not self.space.allows(self._unit(query)):
+                    kind = type(self).__name__
+                    raise SettingError("constraints", self.space.constraints, f"none: {kind} does not keep to them")
+                history = history.asked(query, self.costs(history)[query.fidelity])
         return queries
 
     @abstractmethod
     def decide(self, history: History) -> Query:
         """The next query."""
+
+    def decide_some(self, history: History, n: int) -> list[Query]:
+        """The next query, or up to ``n`` where deciding several at once costs less: the same ones."""
+        return [self.decide(history)]
 
     def recommend(self, history: History) -> Record | None:
         """The best observation at the target fidelity, ``None`` while there is none."""

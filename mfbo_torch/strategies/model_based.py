@@ -71,24 +71,39 @@ class ModelBased(Strategy):
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: uniform(dim, n, seed), index + 1, self.space)[index]
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the model may ask a design again; else a design near it is asked in its place."""
+        return False
+
+    def ready(self, history: History) -> bool:
+        """Whether there is something to make a model of."""
+        return bool(self.modelled(history))
+
+    def due(self, history: History) -> int | None:
+        """The fidelity of the next initial query, ``None`` once they have all been asked."""
+        asked = [r.query.fidelity for r in history if r.query.meta.get("stage") == "initial"]
+        if any(r.query.meta.get("stage") == "model" for r in history):
+            return None
+        return next((m for m, count in enumerate(self.counts(history)) if asked.count(m) < count), None)
+
     def decide(self, history: History) -> Query:
         """The next query: initial design, then the model."""
-        generator = self.generator(history)
-        counts = self.counts(history)
-        stages = [r.query.meta.get("stage") for r in history]
-        initial = [r.query.fidelity for r, stage in zip(history, stages, strict=True) if stage == "initial"]
-        missing = [m for m, count in enumerate(counts) if initial.count(m) < count]
-        if missing and "model" not in stages:
-            index = len(initial)
-            fidelity, meta = missing[0], {"stage": "initial", "index": index}
-            u = self.initial_point(index, initial.count(fidelity))
-        elif not self.modelled(history):
+        generator, due = self.generator(history), self.due(history)
+        meta: dict[str, Any]
+        if due is not None:
+            initial = [r.query.fidelity for r in history if r.query.meta.get("stage") == "initial"]
+            fidelity, meta = due, {"stage": "initial", "index": len(initial)}
+            u = self.initial_point(len(initial), initial.count(due))
+        elif not self.ready(history):
             u = self.random_design(generator)
-            levels = [m for m, count in enumerate(counts) for _ in range(count)]
+            levels = [m for m, count in enumerate(self.counts(history)) for _ in range(count)]
             fidelity, meta = levels[len(history) % len(levels)], {"stage": "random"}
         else:
             u, fidelity, noted = self.propose(history, generator)
             meta = {"stage": "model", **noted}
+            if self.repeats:
+                return self.query(u, fidelity, **meta)
         return self.query(clear(self, u, fidelity, history, generator), fidelity, **meta)
 
     def data(self, records: list[Record]) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ OBSERVED_RADIUS = 1e-6
 BUSY_RADIUS = 1e-2
 """The same for a design that is pending or failed: its neighbours tell little new or fail as well."""
 GRID_LIMIT = 4096
-"""A space of whole numbers is searched exhaustively up to this size."""
+"""A finite space is searched exhaustively up to this size."""
 
 
 def distinct(
@@ -83,7 +83,7 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     """A design that a strategy may ask: allowed by the space, and not one it has asked at this fidelity.
 
     Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
-    :data:`BUSY_RADIUS`. Where everything has been asked (a small grid of whole numbers), an observed
+    :data:`BUSY_RADIUS`. Where everything has been asked (a finite space), an observed
     design is asked again rather than a pending or failed one.
 
     Args:
@@ -114,7 +114,9 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
 
 
 def _grid(space: Space) -> Tensor | None:
-    """Every design of a small space of whole numbers in the unit cube, ``None`` for any other space."""
+    """Every design of a finite space in the unit cube, ``None`` for any other or a large one."""
+    if space.candidates:
+        return space.unit_candidates if len(space.candidates) <= GRID_LIMIT else None
     size = 1
     for parameter in space.parameters:
         size *= round(parameter.upper - parameter.lower) + 1 if parameter.integer else GRID_LIMIT + 1

@@ -8,7 +8,9 @@ import math
 import dense
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from tolerances import TOLERANCES
 
@@ -306,3 +308,30 @@ def test_bad_points():
         cost_thresholds(model, x, BETA, [1.0])
     with pytest.raises(SettingError, match=r"beta = -1.0"):
         cost_thresholds(model, x, -1.0, [1.0, 10.0])
+
+
+def test_input_constructor():
+    model, pending = dense.hand_made((6, 4, 3)), pending_of(3)
+    construct = get_acqf_input_constructor(MultiFidelityUpperConfidenceBound)
+    plain = MultiFidelityUpperConfidenceBound(**construct(model=model))
+    assert (plain.beta, plain.zeta, plain.X_pending) == (0.2, None, None)
+    one = ScalarizedPosteriorTransform(torch.ones(1).double())
+    for target in ({2: 2.0}, {-1: 2}, None):
+        inputs = construct(
+            model=model,
+            training_data={},
+            objective=None,
+            beta=BETA,
+            zeta=zeta_of(3),
+            X_pending=pending,
+            target_fidelities=target,
+            posterior_transform=one,
+        )
+        acquisition = MultiFidelityUpperConfidenceBound(**inputs)
+        assert (acquisition.beta, acquisition.zeta) == (BETA, zeta_of(3))
+        assert torch.equal(acquisition.X_pending, pending[:, :-1])
+    for wrong in ({2: 1.0}, {0: 2.0}):
+        with pytest.raises(SettingError, match=r"target_fidelities = .*: must be {2: 2}"):
+            construct(model=model, target_fidelities=wrong)
+    with pytest.raises(UnsupportedError, match="posterior_transform: must have weight 1"):
+        construct(model=model, posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1).double()))

@@ -16,7 +16,7 @@ from gaussian import NOISE, draw, factor
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from tolerances import TOLERANCES
 
-from mfbo_torch.ops.cache import Cache, extend, factorize, grow
+from mfbo_torch.ops.cache import Cache, extend, factorize, grow, truncate
 from mfbo_torch.ops.kernels import CORRELATIONS, correlation, cross_correlation, describe
 from mfbo_torch.ops.posterior import mean_variance
 
@@ -256,3 +256,25 @@ def test_growing_is_factoring_all_at_once(kind):
     assert torch.allclose(grown.noise, full.noise)
     same = grow(full, new[:0], values, noise[:0])
     assert torch.allclose(same.alpha, full.alpha, rtol=1e-9)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_truncating_takes_back_what_was_added(batch):
+    """To the last bit: the leading block of an inverse factor is that of fewer points."""
+    cache = factor(draw(*batch, 6, 2))
+    few = extend(cache, draw(2, 2, seed=2), torch.ones(*batch, 2).double())
+    more = extend(few, draw(3, 2, seed=3), torch.ones(*batch, 3).double())
+    for expected in (cache, few, more):
+        found = truncate(more, expected.num_points)
+        for name in ("inputs", "mask", "inverse", "alpha"):
+            assert torch.equal(getattr(found, name), getattr(expected, name))
+        for a, b in zip(mean_variance(found, draw(4, 2)), mean_variance(expected, draw(4, 2)), strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 9), (33, 1000), (260, 9001), (1000, 5003)])
+@pytest.mark.parametrize("kind", ["rbf", "matern52"])
+def test_points_without_values_leave_the_means_to_the_last_bit(kind, n, m):
+    cache, X = factor(draw(n, 3), kind=kind), draw(m, 3, seed=1)
+    more = extend(cache, draw(7, 3, seed=2), torch.ones(7).double())
+    assert torch.equal(mean_variance(cache, X)[0], mean_variance(more, X)[0])

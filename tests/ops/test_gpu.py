@@ -139,12 +139,12 @@ def test_memory_is_bounded_for_many_points():
 @pytest.mark.parametrize(("n", "m"), [(0, 100), (30, 1), (200, 10_000), (501, 33_333)])
 def test_greedy_picks(n, m, kind):
     cache, X = factor(draw(n, DIM), kind), draw(m, DIM, seed=1)
-    assert torch.equal(greedy(cache, X, 3.0, 12, backend="triton"), greedy(cache, X, 3.0, 12, backend="torch"))
+    assert torch.equal(*(greedy(cache, X, 3.0, 12, backend).indices for backend in ("triton", "torch")))
 
 
 def test_greedy_ties_go_to_the_first():
     X = draw(700, DIM, seed=1).repeat(40, 1)
-    picks = greedy(factor(draw(100, DIM)), X, 3.0, 10)
+    picks = greedy(factor(draw(100, DIM)), X, 3.0, 10).indices
     assert (picks < 700).all()
 
 

@@ -373,6 +373,17 @@ def test_greedy_ties_go_to_the_first(triton_file, monkeypatch):
 
 
 @interpreted
+def test_greedy_by_its_public_name(triton_file):
+    """Kernels compute all variances before every pick, whatever is asked."""
+    from mfbo_torch.ops.greedy import greedy
+
+    cache, X = factor(draw(5, 2)), draw(9, 2, seed=1)
+    found = greedy(cache, X, 3.0, 4, backend="triton")
+    assert found.num_variances == 4 * 9
+    assert torch.equal(found.indices, greedy(cache, X, 3.0, 4, backend="torch").indices)
+
+
+@interpreted
 def test_greedy_may_pick_again(triton_file):
     """With a single candidate there is nothing else, and its variance falls as it should."""
     from mfbo_torch.ops.greedy import triton as greedy

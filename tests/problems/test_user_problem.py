@@ -160,3 +160,14 @@ def test_objectives_must_return_numbers(package):
     problem = UserProblem("made_up_package.train:speechless", PARAMETERS, [1, 10])
     with pytest.raises(SettingError, match="objective's value = None: must be a number"):
         problem.evaluate([0.01, 17], 0)
+
+
+def test_candidates():
+    """Some designs and no others; a wrong one is named."""
+    settings = {"objective": lambda parameters, fidelity: parameters["width"], "parameters": PARAMETERS, "costs": [1.0]}
+    problem = UserProblem(**settings, candidates=[[1e-3, 32], [1e-2, 64]])
+    assert problem.space.candidates == ((1e-3, 32), (1e-2, 64))
+    assert problem.reward(problem.space.candidates[1], 0) == 64.0
+    for wrong in ([1e-3, 32.5], [1e-3], 7):
+        with pytest.raises(SettingError, match=r"^candidates = .*: must be 2 numbers each"):
+            UserProblem(**settings, candidates=[[1e-3, 32], wrong])

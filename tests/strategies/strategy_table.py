@@ -10,6 +10,7 @@ import torch
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import (
+    GPBUCB,
     GPUCB,
     MFGIBBON,
     MFGPUCB,
@@ -20,8 +21,13 @@ from mfbo_torch.strategies import (
     ExpectedImprovement,
     MFKnowledgeGradient,
     MFNaive,
+    NaiveRepeat,
+    NaiveTop,
     ProbabilityOfImprovement,
+    QLogExpectedImprovement,
+    QUpperConfidenceBound,
     RandomSearch,
+    SimulationMatching,
     Strategy,
     SuccessiveElimination,
 )
@@ -41,6 +47,7 @@ class Row:
         seeded: Whether its decisions depend on the seed.
         capital: What it is bound to; the toy costs are ``4^m``.
         space: Where it is tested. One that plays arms asks them again, and measures values by their own scale.
+        repeats: Whether it asks a pending design again, by definition.
     """
 
     label: str
@@ -49,6 +56,7 @@ class Row:
     seeded: bool = True
     capital: float = 40.0
     space: Space = SPACE
+    repeats: bool = False
 
 
 ROWS = [
@@ -57,6 +65,21 @@ ROWS = [
     Row("gp_ucb", lambda seed: GPUCB(seed=seed, initial=4)),
     Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
     Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4)),
+    Row("GPBUCB", lambda seed: GPBUCB(seed=seed, initial=4)),
+    Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8),
+    Row("naive_repeat", lambda seed: NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
+    Row("naive_top", lambda seed: NaiveTop(seed=seed, initial=4), steps=7),
+    *(
+        Row(
+            f"simulation_matching-{policy}",
+            lambda seed, policy=policy: SimulationMatching(
+                seed=seed, initial=4, policy=policy, batch_size=3, num_simulations=8, num_candidates=64
+            ),
+        )
+        for policy in ("ucb", "mei")
+    ),
+    Row("qucb", lambda seed: QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6),
+    Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6),
     Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
     Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
     Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),

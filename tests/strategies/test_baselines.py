@@ -24,7 +24,7 @@ from mfbo_torch.strategies import (
     RandomSearch,
 )
 from mfbo_torch.strategies._gp import standardized
-from mfbo_torch.strategies.single_fidelity import single_task_gp
+from mfbo_torch.strategies.one_gp import single_task_gp
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
 

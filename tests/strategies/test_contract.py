@@ -113,6 +113,9 @@ def test_mixed_parameters(design_row):
 def test_pending_points_are_not_repeated(design_row):
     history = usual(design_row)
     asked = bound(design_row).ask(history, 4)
+    if design_row.repeats:
+        assert len({query.x for query in asked}) == 1
+        return
     for a, b in itertools.combinations(asked, 2):
         assert distance(a, b) > 1e-3
     for a, b in itertools.product(asked, queries(history)):

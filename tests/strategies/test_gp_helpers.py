@@ -9,7 +9,7 @@ from botorch.exceptions.errors import ModelFittingError
 
 from mfbo_torch.strategies import _gp
 from mfbo_torch.strategies._gp import Surrogate, refit_size, standardized
-from mfbo_torch.strategies.single_fidelity import single_task_gp
+from mfbo_torch.strategies.one_gp import single_task_gp
 
 
 def surrogate(refit_every: int = 1) -> Surrogate:

@@ -2,32 +2,49 @@ r"""Selection of several points of a finite set.
 
 References:
 
-.. [Desautels2014gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
-    Process Bandit Optimization. Journal of Machine Learning Research 15, 2014.
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
+import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.greedy import lazy as lazily
 from mfbo_torch.ops.greedy import reference
 
-__all__ = ["greedy"]
+__all__ = ["Selection", "first_equal", "greedy"]
 
 
-def greedy(cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str = "auto") -> Tensor:
+class Selection(NamedTuple):
+    """Picks of a finite set.
+
+    Args:
+        indices: ``q`` indices in the order of selection.
+        num_variances: How many variances were computed to find them.
+    """
+
+    indices: Tensor
+    num_variances: int
+
+
+def greedy(
+    cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str = "auto", *, lazy: bool = True
+) -> Selection:
     r"""Select ``q`` candidates one after another by hallucinated upper confidence bound.
 
     Pick ``t`` maximises :math:`\mu(x) + w \sigma_t(x)`, where :math:`\sigma_t` is also conditioned on the
     picks before, as if they had been observed with the noise of the process, and :math:`\mu` is not
-    [Desautels2014gpbucb]_ (Eq. 7). Points that are pending already belong into the cache
+    [Desautels2012gpbucb]_ (Eq. 4). Points that are pending already belong into the cache
     (:func:`mfbo_torch.ops.cache.extend`).
 
     Args:
@@ -36,10 +53,13 @@ def greedy(cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str 
         width: Weight ``w`` of the deviation: :math:`\beta^{1/2}` of UCB.
         q: How many, at least 1.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
+        lazy: Compute only the variances that may matter. The picks are the same. On a CUDA device all are
+            computed: that is cheaper than to ask which.
 
     Returns:
-        ``q`` indices on the device of ``X``, in the order of selection. Of equal candidates the first
-        is picked; one can be picked again. Needs ``(n + q) m`` numbers of memory.
+        ``q`` indices on the device of ``X``, in the order of selection, and how many variances were
+        computed. Of equal candidates the first is picked; one can be picked again. On the CPU memory is
+        bounded but for a few numbers a candidate; elsewhere it is ``(n + q) m`` numbers.
 
     Raises:
         BotorchTensorDimensionError: ``X`` of another shape, or without candidates.
@@ -56,6 +76,14 @@ def greedy(cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str 
         raise SettingError("q", q, "a whole number from 1 on")
     if not isinstance(width, Tensor) and not 0 <= width < math.inf:
         raise SettingError("width", width, "a number from 0 on")
-    if chosen == "torch":
-        return reference.select(cache, X, width, q)
-    return _dispatch.kernels("greedy").select(cache, X, width, q)
+    if chosen == "triton" or X.is_cuda:
+        whole = _dispatch.kernels("greedy") if chosen == "triton" else reference
+        return Selection(whole.select(cache, X, width, q), q * len(X))
+    picks, computed = lazily.select(cache, X, float(width), q, lazy)
+    return Selection(torch.tensor([first_equal(X, pick) for pick in picks]), computed)
+
+
+def first_equal(X: Tensor, pick: int) -> int:
+    """The first candidate that is the same point as a pick: rounding must not tell them apart."""
+    same = (X[:, 0] == X[pick, 0]).nonzero().squeeze(-1)
+    return int(same[(X[same] == X[pick]).all(-1)][0])

@@ -2,9 +2,9 @@ r"""Greedy selection in plain torch: the specification.
 
 References:
 
-.. [Desautels2014gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
-    Process Bandit Optimization. Journal of Machine Learning Research 15, 2014.
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mfbo_torch.ops.posterior.reference import whitened
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
-    r"""Picks by hallucinated upper confidence bound [Desautels2014gpbucb]_ (Eq. 7).
+    r"""Picks by hallucinated upper confidence bound [Desautels2012gpbucb]_ (Eq. 4).
 
     Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins. With
     :math:`V = L^{-1} k(\cdot, X)`, a pick ``*`` adds to ``V`` the row

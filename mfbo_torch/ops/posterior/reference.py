@@ -88,7 +88,8 @@ def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tup
         variance = variance - torch.linalg.vecdot(product, product)
         products.append(product)
     known = ready.alpha.shape[-1]
-    values = value if known == value.shape[-1] else value.narrow(-1, 0, known)
+    # a copy: with another stride the product rounds otherwise, and points without a value must leave the mean
+    values = value if known == value.shape[-1] else value.narrow(-1, 0, known).contiguous()
     if ready.batch_shape or not values.numel():
         mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
     else:

@@ -1,0 +1,141 @@
+"""Batches and delays: the experiments of ``configs/batch``.
+
+    python -m benchmarks.batch.run CONFIG [--workers N] [--strategies LABEL ...] [--trials N]
+
+Each finished run adds its rows to ``benchmarks/results/batch/NAME.csv`` for ``NAME.yaml``; runs that are
+there are not repeated, so the command can be stopped and started again. ``python -m
+benchmarks.batch.report`` makes the tables and the pictures.
+
+A row is the state of a run after ``queries`` evaluations, in the order in which they ended: the capital
+and the simulated time they took, average and minimum regret (without noise; the minimum at the target),
+and the processor time of all decisions. There is one after every ``every`` evaluations, or where that is 0
+whenever the minimum falls, and one at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+from tqdm import tqdm
+
+from benchmarks.batch.simulate import simulate, varying
+from mfbo_torch.config import build, resolve_run
+from mfbo_torch.problems.finite import FiniteProblem
+
+RESULTS = Path(__file__).parents[1] / "results" / "batch"
+COLUMNS = ("problem", "strategy", "trial", "queries", "spent", "time", "average", "minimum", "seconds")
+
+
+class Job(NamedTuple):
+    """One run.
+
+    Attributes:
+        problem: Its label.
+        strategy: Its label.
+        trial: Its number: seed of the strategy, of the noise and, where each has its own, of the problem.
+        settings: What the file says of it.
+    """
+
+    problem: str
+    strategy: str
+    trial: int
+    settings: Mapping[str, Any]
+
+
+def jobs(config: Mapping[str, Any], labels: list[str] | None = None, trials: int | None = None) -> list[Job]:
+    """Every run of an experiment, the first trials of all strategies before the next ones."""
+    found = []
+    for trial in range(config["trials"] if trials is None else trials):
+        for name, problem in config["problems"].items():
+            for label, strategy in config["strategies"].items():
+                if trial >= strategy.get("trials", config["trials"]) or (labels and label not in labels):
+                    continue
+                found.append(Job(name, label, trial, {**config, "problem": problem, "strategy": strategy}))
+    return found
+
+
+def execute(job: Job) -> list[tuple[object, ...]]:
+    """Run a job; its rows."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    given, config = dict(job.settings["strategy"]), job.settings
+    workers = given.pop("workers")
+    given.pop("trials", None)
+    where = dict(config["problem"])
+    capital = where.pop("capital")
+    if config.get("draw"):
+        where["init_args"] = {**where.get("init_args", {}), "seed": job.trial}
+    run = {"problem": where, "strategy": given, "capital": capital, "seed": job.trial, "out": "nowhere"}
+    problem, strategy = build(resolve_run(run))
+    torch.manual_seed(job.trial)  # the noise
+    duration = varying(job.trial, config.get("spread", 0.0))
+    history, ended = simulate(problem, strategy, capital, workers, duration, config.get("asynchronous", False))
+    rows: list[tuple[object, ...]] = []
+    total, least, spent = 0.0, float("inf"), 0.0
+    every = config["every"]
+    for count, (number, time, seconds) in enumerate(ended, 1):
+        record = history.records[number]
+        spent += record.cost
+        at_target = record.query.fidelity == problem.space.target
+        value = problem.value(record.query.x) if isinstance(problem, FiniteProblem) else record.value
+        regret = problem.signed(problem.optimum) - value if at_target else float("inf")
+        total, fell, least = total + regret, regret < least, min(least, regret)
+        if count == len(ended) or (count % every == 0 if every else fell):
+            numbers = (f"{number:.5g}" for number in (spent, time, total / count, least, seconds))
+            rows.append((job.problem, job.strategy, job.trial, count, *numbers))
+    return rows
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows that are there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--strategies", nargs="+")
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    path = options.results / f"{options.config.stem}.csv"
+    wanted = jobs(yaml.safe_load(options.config.read_text()), options.strategies, options.trials)
+    have = {(row["problem"], row["strategy"], int(row["trial"])) for row in read(path)}
+    left = [job for job in wanted if job[:3] not in have]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
+    with (
+        path.open("a", newline="") as file,
+        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
+        tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(COLUMNS)
+        futures = {pool.submit(execute, job): job for job in left}
+        for future in as_completed(futures):
+            bar.update()
+            if error := future.exception():
+                bar.write(f"{futures[future][:3]} failed, the others go on: {error}")
+                continue
+            writer.writerows(future.result())
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()

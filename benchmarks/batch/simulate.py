@@ -1,0 +1,83 @@
+"""Parallel workers without waiting for them: a discrete-event simulation."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from mfbo_torch.history import History, Record
+from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.strategies import Strategy
+
+
+class Ended(NamedTuple):
+    """An evaluation that has come to its end.
+
+    Attributes:
+        id: Number of its record.
+        time: When it ended, simulated.
+        seconds: Processor time that all decisions had taken by then.
+    """
+
+    id: int
+    time: float
+    seconds: float
+
+
+def simulate(
+    problem: Problem,
+    strategy: Strategy,
+    capital: float,
+    workers: int,
+    duration: Callable[[Record], float],
+    asynchronous: bool = True,
+) -> tuple[History, list[Ended]]:
+    """Spend a capital with simulated workers.
+
+    Args:
+        problem: What to evaluate.
+        strategy: Decides the queries.
+        capital: What may be spent, in the unit of the costs.
+        workers: How many evaluate at once.
+        duration: How long an evaluation takes.
+        asynchronous: Whether a worker that becomes free gets the next query at once; else all wait for the
+            last one, and the next batch is decided then.
+
+    Returns:
+        The history, and the evaluations in the order in which they ended.
+    """
+    optimizer = Optimizer(strategy.bind(problem.space, capital))
+    running: list[tuple[float, int]] = []
+    ended: list[Ended] = []
+    clock = seconds = 0.0
+    while True:
+        free = workers - len(running) if asynchronous or not running else 0
+        if free:
+            started = time.process_time()
+            records = optimizer.ask(free, capital=capital)
+            seconds += time.process_time() - started
+            for record in records:
+                heapq.heappush(running, (clock + duration(record), record.id))
+        if not running:
+            return optimizer.history, ended
+        clock, number = heapq.heappop(running)
+        query = optimizer.history.records[number].query
+        optimizer.tell(number, problem.reward(query.x, query.fidelity))
+        ended.append(Ended(number, clock, seconds))
+
+
+def varying(seed: int, spread: float) -> Callable[[Record], float]:
+    """Run times that are log-normal with mean the cost; ``spread`` is the deviation of their logarithm."""
+
+    def duration(record: Record) -> float:
+        generator = torch.Generator().manual_seed(1_000_003 * seed + record.id)
+        shock = torch.randn((), generator=generator, dtype=torch.double).item()
+        return record.cost * math.exp(spread * shock - spread**2 / 2)
+
+    return duration

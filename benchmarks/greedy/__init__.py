@@ -1,0 +1,1 @@
+"""How long selecting a batch from a finite set takes."""

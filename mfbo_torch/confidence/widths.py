@@ -1,0 +1,109 @@
+r"""Widths of confidence bands: the schedules ``α_t`` and ``β_t``.
+
+References:
+
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
+
+.. [Kandasamy2016mfgpucb]
+    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
+    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mfbo_torch.confidence._checks import check_count, check_from_zero, check_positive, check_round
+
+
+def practical_beta(t: int, dim: int) -> float:
+    """``β_t = 0.2 d log(2 t)`` for ``t >= 1`` [Kandasamy2016mfgpucb]_ (Appendix B)."""
+    check_round(t)
+    return 0.2 * dim * math.log(2 * t)
+
+
+def mf_gp_ucb_beta(
+    t: int, dim: int, num_fidelities: int, *, delta: float = 0.1, a: float = 1.0, b: float = 1.0, r: float = 1.0
+) -> float:
+    """``β_t`` of the regret bound [Kandasamy2016mfgpucb]_ (Theorem 10).
+
+    ``2 log(M π² t² / 2δ) + 4 d log t + max{0, 2 d log(b r d log(6 M a d / δ))}``, for a box of
+    side ``r`` and the constants ``a, b`` of the kernel's Lipschitz assumption.
+
+    Raises:
+        SettingError: ``t`` below 1 or ``delta`` outside (0, 1).
+    """
+    check_round(t, delta)
+    cover = b * r * dim * max(0.0, math.log(6 * num_fidelities * a * dim / delta))
+    return (
+        2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
+        + 4 * dim * math.log(t)
+        + (2 * dim * math.log(cover) if cover > 1 else 0.0)
+    )
+
+
+def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:
+    """``α_t = 2 log(|D| t² π² / 6δ)`` for a finite set of ``size`` points [Desautels2012gpbucb]_ (Theorem 1, case 1).
+
+    Here and below ``t`` is a round whose feedback has arrived; before there is any, take 1.
+
+    Raises:
+        SettingError: ``t`` or ``size`` below 1, or ``delta`` outside (0, 1).
+    """
+    check_round(t, delta)
+    check_count("size", size)
+    return 2 * math.log(size * t**2 * math.pi**2 / (6 * delta))
+
+
+def box_alpha(t: int, dim: int, delta: float = 0.1, *, a: float = 1.0, b: float = 1.0, side: float = 1.0) -> float:
+    """``α_t`` for a box ``[0, l]^d`` [Desautels2012gpbucb]_ (Theorem 1, case 2).
+
+    ``2 log(2π² t² / 3δ) + 2d log(t² d b l √log(4da/δ))``, where the slopes of the process exceed ``L``
+    with probability at most ``a exp(-(L/b)²)``. The second term is the logarithm of a number of points
+    and left out where that is below one.
+
+    Raises:
+        SettingError: ``t`` or ``dim`` below 1, ``delta`` outside (0, 1), or another argument not positive.
+    """
+    check_round(t, delta)
+    check_count("dim", dim)
+    for name, value in (("a", a), ("b", b), ("side", side)):
+        check_positive(name, value)
+    cover = t**2 * dim * b * side * math.sqrt(max(0.0, math.log(4 * dim * a / delta)))
+    return 2 * math.log(2 * math.pi**2 * t**2 / (3 * delta)) + (2 * dim * math.log(cover) if cover > 1 else 0.0)
+
+
+def rkhs_alpha(t: int, gain: float, delta: float = 0.1, *, norm: float = 1.0) -> float:
+    """``α_t = 2M² + 300 γ_t ln³(t / δ)`` for a function of RKHS norm at most ``M`` [Desautels2012gpbucb]_
+    (Theorem 1, case 3).
+
+    Args:
+        t: The round.
+        gain: ``γ_t``, the most information that ``t`` observations have, in nats (Eq. 6).
+        delta: Probability with which the bound may fail.
+        norm: ``M``.
+
+    Raises:
+        SettingError: ``t`` below 1, ``delta`` outside (0, 1), or a negative ``gain`` or ``norm``.
+    """
+    check_round(t, delta)
+    check_from_zero("gain", gain)
+    check_from_zero("norm", norm)
+    return 2 * norm**2 + 300 * gain * math.log(t / delta) ** 3
+
+
+def gp_bucb_beta(alpha: float, gain: float) -> float:
+    """``β_t = exp(2C) α_fb[t]`` of GP-BUCB [Desautels2012gpbucb]_ (Theorem 1).
+
+    Args:
+        alpha: The sequential width at the last round whose feedback has arrived.
+        gain: ``C``, in nats, see :func:`batch_gain_bound`.
+
+    Raises:
+        SettingError: A negative ``alpha`` or ``gain``.
+    """
+    check_from_zero("alpha", alpha)
+    check_from_zero("gain", gain)
+    return math.exp(2 * gain) * alpha

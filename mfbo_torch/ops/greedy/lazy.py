@@ -1,0 +1,186 @@
+r"""Greedy selection that computes few variances: a candidate waits behind an upper bound of its score.
+
+Every point the process is conditioned on, cached or picked, can only lower a variance. So what was
+computed with the first of them stays a bound, and a candidate whose bound is below the best score
+needs no more [Desautels2012gpbucb]_ (Eq. 5). The paper starts from infinite bounds and refreshes one
+candidate at a time. Here the bounds start from a part of the cached points, the candidates are sorted
+by them, and neighbours in that order are refreshed together.
+
+References:
+
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.kernels import with_fall
+from mfbo_torch.ops.posterior.reference import EXACT
+
+BLOCK = 128
+"""Candidates that are refreshed together."""
+STEP_BYTES = 2**20
+"""Most bytes of one matrix in the first pass: few enough to stay in the processor's cache."""
+PART, LEAST = 4, 32
+"""The first bounds take one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
+JITTER = 1e-12
+"""Least variance of a pick's observation, as a share of the prior variance."""
+KEPT_BYTES = 2**30
+"""Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
+
+
+@torch.no_grad()
+def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> tuple[list[int], int]:
+    r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
+
+    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins.
+    Lazy or not, a candidate's score comes from the same operations on the same block, so the picks
+    are the same to the last bit.
+
+    Args:
+        cache: The factor of one process.
+        X: ``m x d`` candidates.
+        width: Weight ``w`` of the deviation.
+        q: How many.
+        lazy: Refresh only blocks that may hold the best; else all of them before each pick.
+
+    Returns:
+        ``q`` indices, and how many variances were computed. The first bounds are not counted.
+    """
+    field = _Field(cache, X, width, q)
+    picks: list[int] = []
+    for _ in range(q):
+        if picks:
+            field.condition(picks[-1])
+        if not lazy:
+            for j in range(len(field.tops)):
+                field.refresh(j)
+        picks.append(field.best())
+    return picks, field.num_variances
+
+
+@dataclass
+class _Block:
+    """Candidates that are refreshed together.
+
+    Args:
+        index: ``b`` candidates, ascending.
+        points: ``b x d``, in the scale of the prepared ones.
+        mean: ``b``.
+        variance: ``b`` upper bounds.
+        cross: ``b x (n + q - 1)`` correlations with the cached points and the picks, as far as computed.
+    """
+
+    index: Tensor
+    points: Tensor
+    mean: Tensor
+    variance: Tensor
+    cross: Tensor | None = None
+
+
+class _Field:
+    """All candidates, in blocks by falling first bounds, and what is known of each block's best score.
+
+    Args:
+        cache: The factor of one process.
+        X: ``m x d`` candidates.
+        width: Weight of the deviation.
+        q: How many there will be to pick.
+    """
+
+    def __init__(self, cache: Cache, X: Tensor, width: float, q: int) -> None:
+        self.cache, self.X, self.width, self.q = cache, X, width, q
+        self.ready = cache.prepared
+        n, most = cache.num_points, cache.num_points + q - 1
+        self.points, self.weights = X.new_empty(most, X.shape[-1]), cache.outputscale.expand(most).clone()
+        self.points[:n], self.weights[:n] = self.ready.points, cache.outputscale * cache.mask
+        self.inverse = X.new_zeros(most, most)
+        self.inverse[:n, :n] = cache.inverse
+        self.rows: list[Tensor] = []
+        self.num_variances, self.bytes_left = 0, KEPT_BYTES
+        self.mean, self.bound = self._first_bounds()
+        scores, self.order = (self.mean + width * self.bound.sqrt()).sort(descending=True, stable=True)
+        self.tops, self.where = scores[::BLOCK].clone(), self.order[::BLOCK].clone()
+        self.blocks: list[_Block | None] = [None] * len(self.tops)
+        self.fresh = [-1] * len(self.tops)
+        """Picks that a block is conditioned on; -1 where there are only the first bounds."""
+
+    def _correlations(self, points: Tensor, others: Tensor) -> Tensor:
+        return with_fall(self.cache.kernel, torch.cdist(points, others, compute_mode=EXACT))[0]
+
+    def _first_bounds(self) -> tuple[Tensor, Tensor]:
+        """Means, and variances given the first of the cached points."""
+        cache, ready, n = self.cache, self.ready, self.cache.num_points
+        part, known = max(n // PART, min(n, LEAST)), ready.alpha.shape[-1]
+        head = (cache.outputscale * cache.mask[:part] * cache.inverse[:part, :part]).mT.contiguous()
+        mean, bound = torch.empty_like(self.X[:, 0]), torch.empty_like(self.X[:, 0])
+        step = max(STEP_BYTES // max(ready.row, 1), 1)
+        for start in range(0, len(self.X), step):
+            some = slice(start, start + step)
+            values = self._correlations(self.X[some] * ready.scale, ready.points)
+            mean[some] = values[:, :known] @ ready.alpha + ready.constant
+            product = values[:, :part] @ head
+            bound[some] = ready.prior - torch.linalg.vecdot(product, product)
+        return mean, bound.clamp_min_(0.0)
+
+    def condition(self, pick: int) -> None:
+        r"""Add a pick to the points that variances are conditioned on: they fall by :math:`(k^\top r)^2`, ``r`` the
+        row that it adds to the inverse factor, as in :func:`mfbo_torch.ops.cache.extend`."""
+        n = self.cache.num_points + len(self.rows)
+        point, known = self.X[pick : pick + 1] * self.ready.scale, self.inverse[:n, :n]
+        v = known @ (self.weights[:n] * self._correlations(point, self.points[:n]).squeeze(0))
+        left = (self.ready.prior - v @ v).clamp_min(0.0) + self.cache.noise
+        corner = torch.maximum(left, JITTER * self.ready.prior).rsqrt()
+        self.points[n], self.inverse[n, :n], self.inverse[n, n] = point, -corner * (v @ known), corner
+        self.rows.append(self.weights[: n + 1] * self.inverse[n, : n + 1])
+
+    def best(self) -> int:
+        """The candidate with the best score, the first of equals; refreshes what may hold it."""
+        while True:
+            tied = torch.where(self.tops == self.tops.max(), self.where, len(self.X))
+            j = int(tied.argmin())
+            if self.fresh[j] == len(self.rows):
+                return int(self.where[j])
+            self.refresh(j)
+
+    def refresh(self, j: int) -> None:
+        """Bring the variances of a block up to date."""
+        block = self.blocks[j] or self._block(j)
+        self.blocks[j] = block
+        n, known, now = self.cache.num_points, self.fresh[j], len(self.rows)
+        cross, columns = block.cross, max(known, 0)
+        if cross is None:
+            cross, columns = block.points.new_empty(len(block.index), n + self.q - 1), 0
+            cross[:, :n] = self._correlations(block.points, self.ready.points)
+            if cross.nbytes <= self.bytes_left:
+                self.bytes_left -= cross.nbytes
+                block.cross = cross
+        for i in range(columns, now):
+            cross[:, n + i] = self._correlations(block.points, self.points[n + i, None]).squeeze(1)
+        variance = block.variance if known >= 0 else self._conditioned(block.variance, cross)
+        for i in range(max(known, 0), now):
+            variance = (variance - (cross[:, : n + i + 1] @ self.rows[i]).square()).clamp_min_(0.0)
+        block.variance, self.fresh[j] = variance, now
+        self.num_variances += len(variance)
+        scores = block.mean + self.width * variance.sqrt()
+        top = scores.argmax()
+        self.tops[j], self.where[j] = scores[top], block.index[top]
+
+    def _block(self, j: int) -> _Block:
+        index = self.order[j * BLOCK : (j + 1) * BLOCK].sort().values
+        return _Block(index, self.X[index] * self.ready.scale, self.mean[index], self.bound[index])
+
+    def _conditioned(self, bound: Tensor, cross: Tensor) -> Tensor:
+        """Variances given all cached points, never above the first bounds."""
+        variance = self.ready.prior
+        for columns in self.ready.blocks:
+            product = cross[:, : columns.shape[-2]] @ columns
+            variance = variance - torch.linalg.vecdot(product, product)
+        return torch.minimum(bound, variance.clamp_min(0.0))

@@ -1,0 +1,77 @@
+"""A Gaussian process that is known before anything is observed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+
+KERNELS = {"rbf": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+"""Names of the correlations, with the smoothness of the Matérn ones."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    r"""Mean, covariance and noise of a process on the unit cube.
+
+    Args:
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        lengthscale: One number, or one for each parameter, as shares of the parameters' ranges.
+        outputscale: Prior variance, in the squared units of the values.
+        noise: Variance of the observation noise, in the same units.
+        mean: Prior mean, in the units of the values.
+
+    Raises:
+        SettingError: An unknown kernel, or a number that is not finite or not positive (``mean`` may be
+            anything).
+    """
+
+    kernel: str = "matern52"
+    lengthscale: float | Sequence[float] = 0.2
+    outputscale: float = 1.0
+    noise: float = 1e-4
+    mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNELS:
+            raise SettingError("prior.kernel", self.kernel, " or ".join(map(repr, KERNELS)))
+        if not isinstance(self.lengthscale, (int, float)):
+            object.__setattr__(self, "lengthscale", tuple(self.lengthscale))
+        if not self.lengthscales or not all(0 < scale < math.inf for scale in self.lengthscales):
+            raise SettingError("prior.lengthscale", self.lengthscale, "positive numbers, one or one a parameter")
+        for name in ("outputscale", "noise"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SettingError(f"prior.{name}", getattr(self, name), "a number above 0")
+        if not math.isfinite(self.mean):
+            raise SettingError("prior.mean", self.mean, "a finite number")
+
+    @property
+    def lengthscales(self) -> tuple[float, ...]:
+        """One or ``d`` lengthscales."""
+        return self.lengthscale if isinstance(self.lengthscale, tuple) else (float(self.lengthscale),)  # type: ignore
+
+    def covar_module(self, dim: int) -> Kernel:
+        """The covariance on ``d`` inputs, in double precision.
+
+        Raises:
+            SettingError: Another number of lengthscales.
+        """
+        if len(self.lengthscales) not in (1, dim):
+            raise SettingError("prior.lengthscale", list(self.lengthscales), f"one number, or {dim}")
+        nu = KERNELS[self.kernel]
+        base = RBFKernel(ard_num_dims=dim) if nu is None else MaternKernel(nu, ard_num_dims=dim)
+        kernel = ScaleKernel(base).double()
+        base.lengthscale = torch.tensor(self.lengthscales, dtype=torch.double).expand(1, dim)
+        kernel.outputscale = torch.tensor(self.outputscale, dtype=torch.double)
+        return kernel
+
+    def covariance(self, A: Tensor, B: Tensor) -> Tensor:
+        """Prior covariance ``m x n`` between ``m x d`` and ``n x d`` points of the unit cube."""
+        with torch.no_grad():
+            return self.covar_module(A.shape[-1])(A, B).to_dense()

@@ -1,0 +1,54 @@
+"""Problems whose designs are a finite set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.space import Space
+
+
+class FiniteProblem(Problem):
+    """One fidelity, and a value for each candidate of the space.
+
+    The noise comes from torch's global random state, so that a candidate asked again has another one.
+
+    Args:
+        space: Where to search; it has candidates.
+        values: ``m`` values without noise, in the order of the candidates.
+        noise_std: Standard deviation of the noise.
+
+    Raises:
+        SettingError: ``noise_std`` is negative.
+    """
+
+    def __init__(self, space: Space, values: Tensor, noise_std: float) -> None:
+        if not noise_std >= 0:
+            raise SettingError("noise_std", noise_std, "a number from 0 on")
+        self.space, self.values, self.noise_std = space, values, noise_std
+        self.optimum, self.worst = values.max().item(), values.min().item()
+        self._rows = {x: i for i, x in enumerate(space.candidates)}
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        """The value of a candidate, with noise.
+
+        Raises:
+            SettingError: ``x`` is no candidate, or there is no such fidelity.
+        """
+        point, _ = self.checked(x, fidelity)
+        return self.value(point) + self.noise_std * torch.randn((), dtype=torch.double).item()
+
+    def value(self, x: Sequence[float]) -> float:
+        """The value of a candidate without noise.
+
+        Raises:
+            SettingError: ``x`` is no candidate.
+        """
+        row = self._rows.get(tuple(x))
+        if row is None:
+            raise SettingError("x", list(x), "a candidate of the space")
+        return self.values[row].item()

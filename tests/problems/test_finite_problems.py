@@ -1,0 +1,104 @@
+"""Problems on a finite set: draws of a process, and the simulated electrodes."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+import torch
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.prior import Prior
+from mfbo_torch.problems import Electrodes, GPSample
+from mfbo_torch.problems.electrodes import MODES
+
+PRIOR = Prior("matern32", [0.3, 0.5], outputscale=2.0, noise=0.04)
+
+
+def test_grid():
+    problem = GPSample([5, 3], PRIOR)
+    assert len(problem.space.candidates) == 15
+    assert problem.space.candidates[:4] == ((0.0, 0.0), (0.0, 0.5), (0.0, 1.0), (0.25, 0.0))
+    assert problem.optimum == problem.values.max()
+    assert problem.worst == problem.values.min()
+
+
+def test_draws_have_the_covariance_of_the_prior():
+    draws = torch.stack([GPSample([4, 3], PRIOR, seed=seed).values for seed in range(3000)])
+    X = GPSample([4, 3], PRIOR).space.unit_candidates
+    expected = PRIOR.covariance(X, X)
+    error = 4 * math.sqrt(2 / 3000) * PRIOR.outputscale
+    assert (draws.mT @ draws / 3000 - expected).abs().max() < error
+    assert draws.mean(0).abs().max() < 4 * math.sqrt(PRIOR.outputscale / 3000)
+
+
+def test_seeds():
+    assert torch.equal(GPSample([9], seed=3).values, GPSample([9], seed=3).values)
+    assert not torch.equal(GPSample([9], seed=3).values, GPSample([9], seed=4).values)
+    assert not torch.equal(Electrodes(1).values, Electrodes(2).values)
+
+
+@pytest.mark.parametrize(
+    ("problem", "noise"), [(GPSample([30], Prior(noise=0.04)), 0.2), (Electrodes(noise_std=0.3), 0.3)]
+)
+def test_noise(problem, noise):
+    x = problem.space.candidates[7]
+    torch.manual_seed(0)
+    found = torch.tensor([problem.evaluate(x, 0) for _ in range(2000)])
+    assert found.mean().item() == pytest.approx(problem.value(x), abs=4 * noise / math.sqrt(2000))
+    assert found.std().item() == pytest.approx(noise, rel=0.1)
+    torch.manual_seed(0)
+    assert problem.evaluate(x, 0) == pytest.approx(found[0].item(), abs=1e-6)
+
+
+def test_without_noise():
+    problem = GPSample([30], noisy=False)
+    assert problem.evaluate(problem.space.candidates[7], 0) == problem.values[7].item()
+
+
+def test_other_designs_are_refused():
+    for problem, x in ((GPSample([30]), (0.5,)), (Electrodes(), (1, 1, 1, 1)), (Electrodes(), (0, 0.5, 1, 1))):
+        with pytest.raises(SettingError, match="a candidate of the space"):
+            problem.evaluate(x, 0)
+
+
+def test_pickled():
+    for problem in (GPSample([30], noisy=False), Electrodes(noise_std=0.0)):
+        copy = pickle.loads(pickle.dumps(problem))
+        assert copy.space == problem.space
+        assert copy.evaluate(copy.space.candidates[3], 0) == problem.evaluate(problem.space.candidates[3], 0)
+
+
+def test_electrodes():
+    """The response by its formula at one pair, and the pairs that there are."""
+    problem = Electrodes(seed=5)
+    assert len(problem.space.candidates) == 27 * 26
+    assert all(x[:2] != x[2:] for x in problem.space.candidates)
+    generator = torch.Generator().manual_seed(5)
+    centres = torch.randperm(702, generator=generator)[:MODES].tolist()
+    heights = (0.3 + 0.7 * torch.rand(MODES, generator=generator, dtype=torch.double)).tolist()
+    x = problem.space.candidates[100]
+    expected = 0.0
+    for k, h in zip(centres, heights, strict=True):
+        gaps = [(a - b) / w for a, b, w in zip(x, problem.space.candidates[k], (1, 0.7, 1, 0.7), strict=True)]
+        expected += h * math.exp(-0.5 * sum(g * g for g in gaps))
+    assert problem.value(x) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "setting"),
+    [
+        (lambda: GPSample([]), "sizes"),
+        (lambda: GPSample([10, 1]), "sizes"),
+        (lambda: GPSample([10], seed=-1), "seed"),
+        (lambda: GPSample([10], Prior(mean=1.0)), "prior.mean"),
+        (lambda: GPSample([10], Prior(lengthscale=[0.1, 0.2])), "prior.lengthscale"),
+        (lambda: Electrodes(seed=-1), "seed"),
+        (lambda: Electrodes(noise_std=-1.0), "noise_std"),
+    ],
+)
+def test_bad_settings(make, setting):
+    with pytest.raises(SettingError) as caught:
+        make()
+    assert caught.value.setting == setting
