@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
@@ -132,9 +133,10 @@ class SimulationMatching(ConfidenceWidth):
                 self.prior.covariance(X.double(), X.double()).to(X) / scale,
                 self.prior.noise / scale,
             )
-        cache = self.model(history).cache
+        model = self.model(history)
+        cache = model.cache
         if cache is None:
-            raise RuntimeError("the model of a single fidelity has a factor")
+            raise UnsupportedError(model.explain())
         with torch.no_grad():
             return (*mean_covariance(cache, X), cache.noise.item())
 

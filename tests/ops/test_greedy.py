@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 from mfbo_torch import CachedGP
 from mfbo_torch.errors import SettingError
 from mfbo_torch.ops.cache import Cache, extend
-from mfbo_torch.ops.greedy import greedy, lazy, reference
+from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import mean_variance
 from mfbo_torch.ops.posterior import reference as posterior
@@ -140,7 +140,7 @@ def test_blocks_and_memory_do_not_matter(monkeypatch, block, kept):
     cache, X = factor(draw(40, 2), kind="matern52"), draw(500, 2, seed=1)
     expected = greedy(cache, X, 3.0, 12).indices
     monkeypatch.setattr(lazy, "BLOCK", block)
-    monkeypatch.setattr(lazy, "STEP_BYTES", 40 * 8 * 33)
+    monkeypatch.setattr(bounds, "STEP_BYTES", 40 * 8 * 33)
     monkeypatch.setattr(lazy, "KEPT_BYTES", kept)
     for flag in (True, False):
         assert torch.equal(greedy(cache, X, 3.0, 12, lazy=flag).indices, expected)

@@ -85,5 +85,5 @@ def greedy(
 
 def first_equal(X: Tensor, pick: int) -> int:
     """The first candidate that is the same point as a pick: rounding must not tell them apart."""
-    same = (X[:, 0] == X[pick, 0]).nonzero().squeeze(-1)
+    same = (X[: pick + 1, 0] == X[pick, 0]).nonzero().squeeze(-1)
     return int(same[(X[same] == X[pick]).all(-1)][0])

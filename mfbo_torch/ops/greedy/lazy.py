@@ -21,15 +21,12 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.greedy.bounds import upper_bounds
 from mfbo_torch.ops.kernels import with_fall
 from mfbo_torch.ops.posterior.reference import EXACT
 
 BLOCK = 128
 """Candidates that are refreshed together."""
-STEP_BYTES = 2**20
-"""Most bytes of one matrix in the first pass: few enough to stay in the processor's cache."""
-PART, LEAST = 4, 32
-"""The first bounds take one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
 JITTER = 1e-12
 """Least variance of a pick's observation, as a share of the prior variance."""
 KEPT_BYTES = 2**30
@@ -73,15 +70,17 @@ class _Block:
     Args:
         index: ``b`` candidates, ascending.
         points: ``b x d``, in the scale of the prepared ones.
-        mean: ``b``.
-        variance: ``b`` upper bounds.
-        cross: ``b x (n + q - 1)`` correlations with the cached points and the picks, as far as computed.
+        bounds: ``b`` upper bounds of the scores, which rounding must not exceed.
+        mean: ``b``, once computed; so is the rest.
+        variance: ``b``.
+        cross: ``b x (n + q - 1)`` correlations with the cached points and the picks.
     """
 
     index: Tensor
     points: Tensor
-    mean: Tensor
-    variance: Tensor
+    bounds: Tensor
+    mean: Tensor | None = None
+    variance: Tensor | None = None
     cross: Tensor | None = None
 
 
@@ -105,30 +104,14 @@ class _Field:
         self.inverse[:n, :n] = cache.inverse
         self.rows: list[Tensor] = []
         self.num_variances, self.bytes_left = 0, KEPT_BYTES
-        self.mean, self.bound = self._first_bounds()
-        scores, self.order = (self.mean + width * self.bound.sqrt()).sort(descending=True, stable=True)
-        self.tops, self.where = scores[::BLOCK].clone(), self.order[::BLOCK].clone()
+        self.bounds, self.order = upper_bounds(cache, X, width).sort(descending=True, stable=True)
+        self.tops, self.where = self.bounds[::BLOCK].clone(), self.order[::BLOCK].clone()
         self.blocks: list[_Block | None] = [None] * len(self.tops)
         self.fresh = [-1] * len(self.tops)
         """Picks that a block is conditioned on; -1 where there are only the first bounds."""
 
     def _correlations(self, points: Tensor, others: Tensor) -> Tensor:
         return with_fall(self.cache.kernel, torch.cdist(points, others, compute_mode=EXACT))[0]
-
-    def _first_bounds(self) -> tuple[Tensor, Tensor]:
-        """Means, and variances given the first of the cached points."""
-        cache, ready, n = self.cache, self.ready, self.cache.num_points
-        part, known = max(n // PART, min(n, LEAST)), ready.alpha.shape[-1]
-        head = (cache.outputscale * cache.mask[:part] * cache.inverse[:part, :part]).mT.contiguous()
-        mean, bound = torch.empty_like(self.X[:, 0]), torch.empty_like(self.X[:, 0])
-        step = max(STEP_BYTES // max(ready.row, 1), 1)
-        for start in range(0, len(self.X), step):
-            some = slice(start, start + step)
-            values = self._correlations(self.X[some] * ready.scale, ready.points)
-            mean[some] = values[:, :known] @ ready.alpha + ready.constant
-            product = values[:, :part] @ head
-            bound[some] = ready.prior - torch.linalg.vecdot(product, product)
-        return mean, bound.clamp_min_(0.0)
 
     def condition(self, pick: int) -> None:
         r"""Add a pick to the points that variances are conditioned on: they fall by :math:`(k^\top r)^2`, ``r`` the
@@ -164,23 +147,26 @@ class _Field:
                 block.cross = cross
         for i in range(columns, now):
             cross[:, n + i] = self._correlations(block.points, self.points[n + i, None]).squeeze(1)
-        variance = block.variance if known >= 0 else self._conditioned(block.variance, cross)
+        if block.mean is None or block.variance is None:
+            block.mean, block.variance = self._moments(cross)
+        mean, variance = block.mean, block.variance
         for i in range(max(known, 0), now):
             variance = (variance - (cross[:, : n + i + 1] @ self.rows[i]).square()).clamp_min_(0.0)
         block.variance, self.fresh[j] = variance, now
         self.num_variances += len(variance)
-        scores = block.mean + self.width * variance.sqrt()
+        scores = torch.minimum(mean + self.width * variance.sqrt(), block.bounds)
         top = scores.argmax()
         self.tops[j], self.where[j] = scores[top], block.index[top]
 
     def _block(self, j: int) -> _Block:
-        index = self.order[j * BLOCK : (j + 1) * BLOCK].sort().values
-        return _Block(index, self.X[index] * self.ready.scale, self.mean[index], self.bound[index])
+        some = slice(j * BLOCK, (j + 1) * BLOCK)
+        index, places = self.order[some].sort()
+        return _Block(index, self.X[index] * self.ready.scale, self.bounds[some][places])
 
-    def _conditioned(self, bound: Tensor, cross: Tensor) -> Tensor:
-        """Variances given all cached points, never above the first bounds."""
-        variance = self.ready.prior
+    def _moments(self, cross: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance given all cached points."""
+        mean, variance = cross[:, : self.ready.alpha.shape[-1]] @ self.ready.alpha, self.ready.prior
         for columns in self.ready.blocks:
             product = cross[:, : columns.shape[-2]] @ columns
             variance = variance - torch.linalg.vecdot(product, product)
-        return torch.minimum(bound, variance.clamp_min(0.0))
+        return mean + self.ready.constant, variance.clamp_min(0.0)
