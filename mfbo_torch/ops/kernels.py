@@ -85,3 +85,12 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
         raise UnsupportedError(f"lengthscale of {type(base).__name__}: {len(lengthscale)} numbers, must be 1 or {dim}")
     scale = kernel.outputscale.reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
     return kind, lengthscale.expand(dim), scale
+
+
+def gram(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
+    """Covariances ``... x m x n`` of any GPyTorch kernel; those of :data:`CORRELATIONS` from exact differences."""
+    try:
+        kind, lengthscale, outputscale = describe(kernel, A.shape[-1])
+    except UnsupportedError:
+        return kernel(A, B).to_dense()
+    return outputscale * cross_correlation(kind, A / lengthscale, B / lengthscale)

@@ -1,0 +1,46 @@
+r"""Samples of the maximum of ``f`` from its posterior.
+
+References:
+
+.. [Wang2017mes]
+    Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.models.deconditional import DeconditionalGP
+
+
+def thompson(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
+    """Maxima of joint draws of ``f`` over ``n x d`` inputs, ``num_samples`` of them."""
+    with torch.no_grad():
+        distribution = model.latent_posterior(X).distribution
+        return distribution.rsample(torch.Size([num_samples])).amax(-1)
+
+
+def gumbel(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
+    r"""Draws from a Gumbel distribution with the quartiles of the largest of independent values.
+
+    The quartiles of :math:`P(f^* < y) \approx \prod_x \Psi((y - m(x)) / s(x))` over ``n x d`` inputs
+    [Wang2017mes]_ (Section 3.1) are found by bisection.
+    """
+    with torch.no_grad():
+        mean, variance = model.latent_mean_variance(X)
+        deviation = variance.clamp_min(1e-30).sqrt()
+        levels = mean.new_tensor([0.25, 0.5, 0.75]).log()
+        low = (mean - 5 * deviation).amax().expand(3)
+        high = (mean + (5 + math.sqrt(2 * math.log(len(X) + 1))) * deviation).amax().expand(3)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            reached = torch.special.log_ndtr((middle.unsqueeze(-1) - mean) / deviation).sum(-1) >= levels
+            low, high = torch.where(reached, low, middle), torch.where(reached, middle, high)
+        q1, q2, q3 = high
+        scale = (q1 - q3) / (math.log(math.log(4 / 3)) - math.log(math.log(4)))
+        location = q2 + scale * math.log(math.log(2))
+        uniform = torch.rand(num_samples, dtype=mean.dtype, device=mean.device).clamp(1e-12, 1 - 1e-7)
+        return location - scale * (-uniform.log()).log()
