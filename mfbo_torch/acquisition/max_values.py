@@ -14,13 +14,44 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.models.deconditional import DeconditionalGP
+from mfbo_torch.ops.low_rank import pivoted_cholesky
+
+TOLERANCE = 1e-10
+"""Variance of ``f`` that draws may leave to independent numbers, relative to its prior variance."""
+MAX_RANK = 1000
+"""Most columns of a draw's covariance."""
 
 
 def thompson(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
     """Maxima of joint draws of ``f`` over ``n x d`` inputs, ``num_samples`` of them."""
+    draws, _ = joint_draws(model, X, num_samples)
+    return draws.amax(-1)
+
+
+def joint_draws(model: DeconditionalGP, X: Tensor, num_samples: int) -> tuple[Tensor, float]:
+    r"""Draws of ``f`` from its posterior without the covariance of all inputs with each other.
+
+    The posterior covariance is :math:`F F^\top + E`, ``F`` a few columns by pivoted Cholesky. A draw is the mean,
+    ``F`` times normal numbers, and independent normal numbers with the variances on the diagonal of ``E``, so
+    that each value has its own distribution exactly; only the covariances in ``E``, none larger than its
+    largest variance, are left out.
+
+    Args:
+        model: The model.
+        X: ``n x d`` inputs.
+        num_samples: Number of draws.
+
+    Returns:
+        ``num_samples x n`` draws, and the largest deviation in ``E``, in the units of ``f``.
+    """
     with torch.no_grad():
-        distribution = model.latent_posterior(X).distribution
-        return distribution.rsample(torch.Size([num_samples])).amax(-1)
+        mean, variance, column = model.latent_covariances(X)
+        tolerance = TOLERANCE * model.covar_module(X, diag=True).max().item()
+        F, left = pivoted_cholesky(column, variance, tolerance, MAX_RANK)
+        deviation = left.sqrt()
+        shared = torch.randn(num_samples, F.shape[-1], dtype=X.dtype, device=X.device)
+        own = torch.randn(num_samples, len(X), dtype=X.dtype, device=X.device)
+        return mean + shared @ F.mT + deviation * own, deviation.max().item()
 
 
 def gumbel(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:

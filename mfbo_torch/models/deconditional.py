@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -311,6 +312,22 @@ class DeconditionalGP(Model, GP):
         mean, variance = solved.factor.mean_variance(cross, self.mean_module(flat), own)
         return mean.view(X.shape[:-1]), variance.view(X.shape[:-1])
 
+    def latent_covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Callable[[int], Tensor]]:
+        """Posterior of ``f`` at ``n x d`` inputs, column by column: for inputs whose joint covariance is too large.
+
+        Returns:
+            ``n`` means, ``n`` variances, and a function from ``j`` to the ``n`` covariances with the ``j``-th input.
+        """
+        solved, kernel = self._solved, self.covar_module
+        cross = solved.embedding.cross(kernel, X)
+        V = solved.factor.whitened(cross)
+        variance = (kernel(X, diag=True) - V.square().sum(-1)).clamp_min(0.0)
+
+        def column(j: int) -> Tensor:
+            return gram(kernel, X, X[j : j + 1]).squeeze(-1) - V @ V[j]
+
+        return solved.factor.mean(cross, self.mean_module(X)), variance, column
+
     def posterior(
         self,
         X: Tensor,
@@ -357,9 +374,11 @@ class DeconditionalGP(Model, GP):
     def eval(self) -> Self:
         return torch.nn.Module.train(self, False)
 
-    def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        self._caught = self._solution = None
-        return super()._apply(*args, **kwargs)
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        # acquisition functions may move their model at every call, nearly always to where it is
+        if fn(self.train_A) is not self.train_A:
+            self._caught = self._solution = None
+        return super()._apply(fn, recurse)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         self._caught = self._solution = None

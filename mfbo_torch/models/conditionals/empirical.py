@@ -13,8 +13,10 @@ References:
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
+from typing import Any, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, BotorchWarning, InputDataError
@@ -26,6 +28,7 @@ from mfbo_torch.models.conditionals.base import check_queries, frozen
 from mfbo_torch.models.conditionals.leave_one_out import choose, subset
 from mfbo_torch.models.conditionals.weighted import WeightedConditional
 from mfbo_torch.ops.kernels import gram
+from mfbo_torch.ops.low_rank import RidgeSolver
 
 LEAST_SAMPLES = 1.0
 """Queries with a smaller effective sample size are warned about."""
@@ -58,7 +61,7 @@ class EmpiricalConditional(WeightedConditional):
 
     points: Tensor
     queries: Tensor
-    factor: Tensor
+    regularization: Tensor
 
     def __init__(
         self, X: Tensor, A: Tensor, *, covar_module: Kernel | None = None, regularization: float | None = None
@@ -71,8 +74,9 @@ class EmpiricalConditional(WeightedConditional):
         self.register_buffer("points", X.detach())
         self.register_buffer("queries", A.detach())
         self.covar_module = kernel.to(A).requires_grad_(False)
-        self.regularization = self._choose(covar_module is None, regularization)
-        self.register_buffer("factor", self._factor())
+        self._solver: RidgeSolver | None = None
+        chosen = self._choose(covar_module is None, regularization)
+        self.register_buffer("regularization", torch.tensor(chosen, dtype=torch.double, device=A.device))
 
     def _choose(self, free: bool, regularization: float | None) -> float:
         """Set the kernel if it is free; lambda."""
@@ -88,28 +92,45 @@ class EmpiricalConditional(WeightedConditional):
             self.covar_module.lengthscale = lengthscale.to(self.queries)
         return ridge / n
 
-    def _factor(self) -> Tensor:
-        kernel, A = self.covar_module.double(), self.queries.double()
-        ridge = self.regularization * len(A)
-        covariance = gram(kernel, A, A) + ridge * torch.eye(len(A), dtype=A.dtype, device=A.device)
-        self.covar_module.to(self.queries)
-        return torch.linalg.cholesky(covariance)
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        if fn(self.queries) is not self.queries:
+            self._solver = None
+        return super()._apply(fn, recurse)
 
-    def _similarities(self, A: Tensor) -> Tensor:
-        """``... x m x N`` covariances with the samples' queries; warns of queries far from all of them."""
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._solver = None
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def solved(self, columns: Tensor) -> Tensor:
+        r""":math:`(L_{aa} + N \lambda I)^{-1}` times ``N x c`` columns, in double precision."""
+        if self._solver is None:
+            with torch.no_grad():
+                A, kernel = self.queries.double(), copy.deepcopy(self.covar_module).double()
+                self._solver = RidgeSolver(
+                    lambda j: gram(kernel, A, A[j : j + 1]).squeeze(-1),
+                    lambda: gram(kernel, A, A),
+                    kernel(A, diag=True),
+                    self.regularization.item() * len(A),
+                )
+        return self._solver(columns.double())
+
+    def rows(self, A: Tensor) -> Tensor:
+        r""":math:`\ell(a, \mathbf a)`, ``... x m x N``, in double precision; warns of queries far from all samples."""
         check_queries(A, self.queries.shape[-1])
-        values = gram(self.covar_module, A, self.queries)
+        values = self._similarities(A)
         with torch.no_grad():
             size = self._sizes(A, values)
             if size.numel() and size.min() < LEAST_SAMPLES:
-                least = size.flatten().argmin()
-                where = [round(v, 4) for v in A.reshape(-1, A.shape[-1])[least].tolist()]
+                where = A.reshape(-1, A.shape[-1])[size.flatten().argmin()]
                 message = (
-                    f"The query {where} is far outside D1: its effective sample size is {size.min().item():.2g}, "
-                    f"must be at least {LEAST_SAMPLES:g} for the average there to be known."
+                    f"The query {[round(v, 4) for v in where.tolist()]} is far outside D1: its effective sample size "
+                    f"is {size.min().item():.2g}, must be at least {LEAST_SAMPLES:g} for its average to be known."
                 )
                 warnings.warn(message, BotorchWarning, stacklevel=4)
         return values
+
+    def _similarities(self, A: Tensor) -> Tensor:
+        return gram(self.covar_module, A, self.queries).double()
 
     def _sizes(self, A: Tensor, values: Tensor) -> Tensor:
         return values.sum(-1) / self.covar_module(A, diag=True)
@@ -117,12 +138,7 @@ class EmpiricalConditional(WeightedConditional):
     def effective_sample_size(self, A: Tensor) -> Tensor:
         r""":math:`\sum_j \ell(a, a_j) / \ell(a, a)`, ``... x m``: how many samples are near each query."""
         check_queries(A, self.queries.shape[-1])
-        return self._sizes(A, gram(self.covar_module, A, self.queries))
-
-    def weights(self, A: Tensor) -> Tensor:
-        values = self._similarities(A)
-        flat = values.reshape(-1, values.shape[-1]).double()
-        return torch.cholesky_solve(flat.mT, self.factor).mT.to(values).reshape(values.shape)
+        return self._sizes(A, self._similarities(A)).to(A)
 
 
 def _check_samples(X: Tensor, A: Tensor) -> None:

@@ -61,7 +61,7 @@ class PolicyConditional(WeightedConditional):
             raise SettingError("policy", type(policy).__name__, "a function, or a classifier with predict_proba")
         self.policy: Any = policy if self.classes is not None else frozen(policy)
 
-    def weights(self, A: Tensor) -> Tensor:
+    def rows(self, A: Tensor) -> Tensor:
         check_queries(A)
         p = self.policy(A) if self.classes is None else self._predicted(A)
         if p.shape != (*A.shape[:-1], len(self.points)):
@@ -73,14 +73,14 @@ class PolicyConditional(WeightedConditional):
             worst = (p.sum(-1) - 1).abs().max().item() if p.numel() else 0.0
             if not worst <= SUM_TOLERANCE:
                 raise InputDataError(f"sum of the probabilities: must be one, is {worst:g} off")
-        return p.to(A)
+        return p.double()
 
     def _predicted(self, A: Tensor) -> Tensor:
         flat = A.detach().cpu().reshape(-1, A.shape[-1]).numpy()
         predicted = torch.from_numpy(np.asarray(self.policy.predict_proba(flat), dtype=np.float64))
         whole = predicted.new_zeros(len(flat), len(self.points))
         whole[:, self.classes] = predicted
-        return whole.reshape(*A.shape[:-1], -1).to(A)
+        return whole.reshape(*A.shape[:-1], -1).to(A.device)
 
 
 def _classes(classifier: Any, num_arms: int) -> list[int]:
