@@ -47,7 +47,7 @@ def joint_draws(model: DeconditionalGP, X: Tensor, num_samples: int) -> tuple[Te
     with torch.no_grad():
         mean, variance, column = model.latent_covariances(X)
         tolerance = TOLERANCE * model.covar_module(X, diag=True).max().item()
-        F, left = pivoted_cholesky(column, variance, tolerance, MAX_RANK)
+        F, left, _ = pivoted_cholesky(column, variance, tolerance, MAX_RANK)
         deviation = left.sqrt()
         shared = torch.randn(num_samples, F.shape[-1], dtype=X.dtype, device=X.device)
         own = torch.randn(num_samples, len(X), dtype=X.dtype, device=X.device)

@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from gpytorch.kernels import Kernel
 from torch import Tensor
+
+from mfbo_torch.ops.kernels import gram
 
 START = 64
 """Columns that are allocated at first."""
+QUADRATIC_ERROR = 1e-10
 
 
 def pivoted_cholesky(
     column: Callable[[int], Tensor], diagonal: Tensor, tolerance: float, max_rank: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, list[int]]:
     r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of what is left [Harbrecht2012pivoted]_.
 
     :math:`E = K - F F^\top` is positive semi-definite, so no entry of it is larger than the largest of its
@@ -33,10 +37,11 @@ def pivoted_cholesky(
         max_rank: Most columns.
 
     Returns:
-        ``n x r`` columns, and the ``n`` numbers left on the diagonal, none negative.
+        ``n x r`` columns, the ``n`` numbers left on the diagonal, none negative, and the ``r`` pivots: of the
+        columns, their rows are a lower triangle.
     """
     left = diagonal.clone()
-    n, rank = len(left), 0
+    n, rank, pivots = len(left), 0, []
     rows = left.new_empty(min(START, max_rank, n), n)
     while rank < min(max_rank, n):
         largest, pivot = left.max(0)
@@ -50,8 +55,38 @@ def pivoted_cholesky(
         torch.mul(row, largest.rsqrt(), out=rows[rank])
         left = (left - rows[rank].square()).clamp_min_(0.0)
         left[j] = 0.0
+        pivots.append(j)
         rank += 1
-    return rows[:rank].mT.contiguous(), left
+    return rows[:rank].mT.contiguous(), left, pivots
+
+
+def quadratic(kernel: Kernel, X: Tensor, W: Tensor) -> Tensor | None:
+    r""":math:`W K W^\top` with the covariances of ``n x d`` points, differentiable in the kernel, from few columns.
+
+    With pivots ``P`` and :math:`U = K_{PP}^{-1} K_{PX} W^\top` held fixed, the value and the gradient are those of
+    :math:`W K_{XP} U + (W K_{XP} U)^\top - U^\top K_{PP} U`. The value is short by at most :data:`QUADRATIC_ERROR`
+    times the largest variance and :math:`|w|_1^2`; the gradient's error is of the order of the root of that, since
+    what is left out is never negative.
+
+    Args:
+        kernel: A kernel.
+        X: ``n x d`` points.
+        W: ``t x n`` weights.
+
+    Returns:
+        ``t x t``, or ``None`` where a quarter of the points is not enough for that error.
+    """
+    with torch.no_grad():
+        diagonal = kernel(X, diag=True)
+        tolerance = QUADRATIC_ERROR * diagonal.max().item()
+        F, left, pivots = pivoted_cholesky(
+            lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, len(X) // 4
+        )
+        if left.max() > tolerance:
+            return None
+        U = torch.linalg.solve_triangular(F[pivots].mT, (W @ F).mT, upper=True)
+    half = W @ gram(kernel, X, X[pivots]) @ U
+    return half + half.mT - U.mT @ gram(kernel, X[pivots], X[pivots]) @ U
 
 
 class RidgeSolver:
@@ -79,7 +114,7 @@ class RidgeSolver:
         self.columns: Tensor | None = None
         if n > self.DENSE:
             wanted = self.ERROR * ridge
-            columns, left = pivoted_cholesky(column, diagonal, wanted / n, n // 4)
+            columns, left, _ = pivoted_cholesky(column, diagonal, wanted / n, n // 4)
             if left.sum() <= wanted:
                 self.columns = columns
         if self.columns is None:

@@ -19,8 +19,10 @@ from torch import Tensor
 
 from mfbo_torch.models.conditionals.base import Conditional, Embedding, Function
 from mfbo_torch.ops.kernels import CHUNK_BYTES, gram, gram_product
-from mfbo_torch.ops.low_rank import pivoted_cholesky
+from mfbo_torch.ops.low_rank import pivoted_cholesky, quadratic
 
+MANY = 500
+"""From more points than this, covariances with a gradient come from few columns of theirs."""
 TOLERANCE = 1e-12
 """Largest error of a prior variance of the inputs, relative to the largest of them."""
 
@@ -44,6 +46,10 @@ class Weights(Embedding):
         return gram_product(kernel, X, self.points, self.weights.mT)
 
     def covariance(self, kernel: Kernel, other: Embedding) -> Tensor:
+        if other is self and self.weights.dim() == 2 and len(self.points) > MANY and torch.is_grad_enabled():
+            product = quadratic(kernel, self.points, self.weights)
+            if product is not None:
+                return product
         return self.weights @ other.cross(kernel, self.points)
 
     def variance(self, kernel: Kernel) -> Tensor:
@@ -90,7 +96,7 @@ class WeightedConditional(Conditional):
             X = self.points.double()
             diagonal = kernel(X, diag=True)
             tolerance = TOLERANCE * diagonal.max().item()
-            F, left = pivoted_cholesky(
+            F, left, _ = pivoted_cholesky(
                 lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, max(len(X) // 4, 200)
             )
             if left.max() > tolerance:
