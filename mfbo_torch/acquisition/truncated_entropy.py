@@ -30,7 +30,7 @@ LEAST = -1e4
 """Below this ``γ`` the noise-aware information has long been constant."""
 SWITCH = 4.0
 """From here on ``log Ψ`` is taken from its upper tail."""
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 
 
 def _log_density(x: Tensor) -> Tensor:

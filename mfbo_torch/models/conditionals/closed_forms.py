@@ -26,7 +26,7 @@ from torch import Tensor
 MIXTURE_ERROR = 1e-10
 """Largest difference between a Matérn correlation and its mixture, hence between their averages."""
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-STEP = 0.4
+STEP = 0.3
 NARROW = 0.5
 """Half-widths in lengthscales up to which a uniform window is averaged by quadrature: differences of
 antiderivatives lose digits there."""
