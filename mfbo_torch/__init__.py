@@ -1,10 +1,23 @@
 """Multi-fidelity, batch and indirect-query Bayesian optimisation on BoTorch."""
 
-from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.acquisition import (
+    ConditionalMaxValueEntropy,
+    MultiFidelityUpperConfidenceBound,
+    cost_thresholds,
+    select_fidelity,
+)
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.journal import Journal
-from mfbo_torch.models import CachedGP, PerFidelityGP
+from mfbo_torch.models import (
+    CachedGP,
+    DeconditionalGP,
+    EmpiricalConditional,
+    GaussianConditional,
+    PerFidelityGP,
+    PolicyConditional,
+    UniformConditional,
+)
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
@@ -15,16 +28,22 @@ __version__ = "0.1.0"
 __all__ = [
     "MFGPUCB",
     "CachedGP",
+    "ConditionalMaxValueEntropy",
+    "DeconditionalGP",
+    "EmpiricalConditional",
+    "GaussianConditional",
     "History",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
     "Optimizer",
     "Parameter",
     "PerFidelityGP",
+    "PolicyConditional",
     "Query",
     "Record",
     "SettingError",
     "Space",
+    "UniformConditional",
     "UserProblem",
     "cost_thresholds",
     "run",

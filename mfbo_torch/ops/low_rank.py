@@ -19,6 +19,7 @@ from mfbo_torch.ops.kernels import gram
 
 START = 64
 """Columns that are allocated at first."""
+ROUNDING = 4.0
 QUADRATIC_ERROR = 1e-10
 
 
@@ -33,7 +34,7 @@ def pivoted_cholesky(
     Args:
         column: The ``j``-th column of ``K``, ``n`` numbers.
         diagonal: That of ``K``, ``n`` numbers.
-        tolerance: Largest entry of the diagonal that may be left.
+        tolerance: Largest entry of the diagonal that may be left, at least some units of rounding.
         max_rank: Most columns.
 
     Returns:
@@ -41,6 +42,7 @@ def pivoted_cholesky(
         columns, their rows are a lower triangle.
     """
     left = diagonal.clone()
+    tolerance = max(tolerance, ROUNDING * torch.finfo(left.dtype).eps * left.max().item()) if len(left) else tolerance
     n, rank, pivots = len(left), 0, []
     rows = left.new_empty(min(START, max_rank, n), n)
     while rank < min(max_rank, n):
@@ -53,6 +55,7 @@ def pivoted_cholesky(
         done = rows[:rank]
         row = column(j) - done.mT @ done[:, j]
         torch.mul(row, largest.rsqrt(), out=rows[rank])
+        rows[rank, pivots] = 0.0
         left = (left - rows[rank].square()).clamp_min_(0.0)
         left[j] = 0.0
         pivots.append(j)
@@ -103,7 +106,7 @@ class RidgeSolver:
         ridge: :math:`\rho > 0`.
     """
 
-    ERROR = 1e-10
+    ERROR = 1e-9
     DENSE = 1000
     """Up to this many points the dense factor is as quick."""
 
@@ -113,9 +116,9 @@ class RidgeSolver:
         self.ridge, n = ridge, len(diagonal)
         self.columns: Tensor | None = None
         if n > self.DENSE:
-            wanted = self.ERROR * ridge
-            columns, left, _ = pivoted_cholesky(column, diagonal, wanted / n, n // 4)
-            if left.sum() <= wanted:
+            wanted = self.ERROR * ridge / n
+            columns, left, _ = pivoted_cholesky(column, diagonal, 0.1 * wanted, n // 4)
+            if left.max() <= wanted and ROUNDING * torch.finfo(diagonal.dtype).eps * diagonal.max() <= wanted:
                 self.columns = columns
         if self.columns is None:
             covariance = matrix()
