@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
@@ -51,6 +51,7 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         SettingError: An unknown sampler or form, or a number of samples below 1.
         BotorchTensorDimensionError: A candidate set of another shape.
         InputDataError: A cost that is not positive.
+        UnsupportedError: A model of another class.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         log: bool = False,
     ) -> None:
         super().__init__(model=model)
+        if not isinstance(model, DeconditionalGP):
+            raise UnsupportedError(f"model = {type(model).__name__}: must be a DeconditionalGP")
         if sampler not in SAMPLERS:
             raise SettingError("sampler", sampler, " or ".join(map(repr, SAMPLERS)))
         if form not in FORMS:

@@ -14,7 +14,6 @@ References:
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,20 +26,19 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Mode
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior, Posterior
-from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import GP
-from gpytorch.priors import LogNormalPrior
 from linear_operator import to_linear_operator
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.models.conditionals import Conditional
 from mfbo_torch.models.conditionals.base import Embedding, Features, check_queries
+from mfbo_torch.models.defaults import default_kernel, default_likelihood, shift_scale
 from mfbo_torch.models.means import ScaledConstantMean
 from mfbo_torch.models.normal import Normal
 from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
@@ -83,6 +81,7 @@ class DeconditionalGP(Model, GP):
 
     The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise follow
     the reach of the inputs and the spread of ``train_Z``, so that nothing needs to be standardised.
+    Hyper-parameters assigned by hand in evaluation mode are only seen after ``train()``, as in GPyTorch.
 
     Args:
         train_A: ``t x p`` queries; ``t`` may be 0.
@@ -122,13 +121,11 @@ class DeconditionalGP(Model, GP):
         self._solution: Solved | None = None
         self._pending: Tensor | None = None
         self.conditional.to(train_A)
-        shift, scale = _shift_scale(train_Z)
-        self.covar_module = (
-            _default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
-        )
+        shift, scale = shift_scale(train_Z)
+        self.covar_module = default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
         self.mean_module = ScaledConstantMean(shift, scale) if mean_module is None else mean_module
         known = None if train_Zvar is None else FixedNoiseGaussianLikelihood(train_Zvar.detach().squeeze(-1))
-        self.likelihood = _default_likelihood(scale) if known is None else known
+        self.likelihood = default_likelihood(scale) if known is None else known
         self.to(train_A)
 
     @property
@@ -389,38 +386,6 @@ def _posterior(mean: Tensor, covariance: Tensor, transform: PosteriorTransform |
     # lazy: a dense one would be factored at once and fail where points repeat
     posterior = GPyTorchPosterior(Normal(mean, to_linear_operator(covariance)))
     return posterior if transform is None else transform(posterior)
-
-
-def _shift_scale(Z: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the averages; of fewer than two different ones the size, or one."""
-    if len(Z) == 0:
-        return Z.new_zeros(()), Z.new_ones(())
-    shift, size = Z.mean(), Z.abs().max()
-    scale = Z.std() if len(Z) > 1 else Z.new_zeros(())
-    if scale <= 1e-12 * size:
-        scale = torch.where(size > 0, size, torch.ones_like(size))
-    return shift, scale
-
-
-def _default_kernel(extent: Tensor, scale: Tensor) -> Kernel:
-    """RBF with a lengthscale prior that scales with reach and dimension, and an output scale near the averages'."""
-    extent = torch.where(extent > 0, extent, torch.ones_like(extent))
-    d, variance = len(extent), scale.item() ** 2
-    prior = LogNormalPrior(math.sqrt(2) + 0.5 * math.log(d) + extent.log(), math.sqrt(3))
-    above = GreaterThan(1e-3 * extent.min().item(), transform=torch.exp, inv_transform=torch.log)
-    base = RBFKernel(ard_num_dims=d, lengthscale_prior=prior, lengthscale_constraint=above)
-    base.lengthscale = 0.3 * math.sqrt(d) * extent
-    positive = GreaterThan(1e-6 * variance, transform=torch.exp, inv_transform=torch.log)
-    outer = LogNormalPrior(math.log(variance), 1.5)
-    kernel = ScaleKernel(base, outputscale_prior=outer, outputscale_constraint=positive)
-    kernel.outputscale = variance
-    return kernel
-
-
-def _default_likelihood(scale: Tensor) -> GaussianLikelihood:
-    variance = scale.item() ** 2
-    above = GreaterThan(1e-8 * variance, transform=torch.exp, inv_transform=torch.log, initial_value=1e-2 * variance)
-    return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)
 
 
 def _check_data(A: Tensor, Z: Tensor, Zvar: Tensor | None) -> None:

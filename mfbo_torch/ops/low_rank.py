@@ -43,7 +43,8 @@ def pivoted_cholesky(
     """
     left = diagonal.clone()
     tolerance = max(tolerance, ROUNDING * torch.finfo(left.dtype).eps * left.max().item()) if len(left) else tolerance
-    n, rank, pivots = len(left), 0, []
+    n, rank = len(left), 0
+    pivots: list[int] = []
     rows = left.new_empty(min(START, max_rank, n), n)
     while rank < min(max_rank, n):
         largest, pivot = left.max(0)

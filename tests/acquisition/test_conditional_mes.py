@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from scipy.stats import ks_2samp, norm
 
@@ -324,5 +325,7 @@ def test_bad_input():
     for wrong in (X[:0], X[0], X.view(2, 10, 2)):
         with pytest.raises(BotorchTensorDimensionError, match="candidate_set of shape"):
             ConditionalMaxValueEntropy(made, wrong)
+    with pytest.raises(UnsupportedError, match="model = SingleTaskGP: must be a DeconditionalGP"):
+        ConditionalMaxValueEntropy(SingleTaskGP(X, X[:, :1]), X)
     with pytest.raises(AssertionError, match="q=1"):
         ConditionalMaxValueEntropy(made, X)(draw(1, 2, 2))

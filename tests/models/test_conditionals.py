@@ -316,6 +316,20 @@ def test_other_kernels_and_means_by_samples(shape):
         WINDOWS[shape](0.2).standard_error(averages.kernel(), A)
 
 
+def test_samples_in_parts_are_the_same(monkeypatch):
+    conditional, A = GaussianConditional(0.2, num_samples=16), draw(5, 2).requires_grad_()
+    kernel = averages.kernel()
+
+    def found() -> list[torch.Tensor]:
+        values = [conditional.covariance(kernel, A, A[:2]), conditional.variance(kernel, A)]
+        return [*values, *(torch.autograd.grad(value.sum(), A)[0] for value in values)]
+
+    whole = found()
+    monkeypatch.setattr("mfbo_torch.models.conditionals.windows.CHUNK", 2 * 16 * 16 * 2)
+    for some, all_ in zip(found(), whole, strict=True):
+        assert torch.allclose(some, all_, rtol=0, atol=1e-12)
+
+
 # --- policies --------------------------------------------------------------------------------------
 
 

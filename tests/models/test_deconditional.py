@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, BotorchWarning, InputDataError, UnsupportedError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    BotorchWarning,
+    InputDataError,
+    ModelFittingError,
+    UnsupportedError,
+)
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import LinearKernel
@@ -218,7 +224,7 @@ def test_a_failed_fit_keeps_the_hyperparameters(monkeypatch):
     made = model("gaussian")
 
     def fails(*args, **kwargs):
-        raise __import__("botorch").exceptions.ModelFittingError("no")
+        raise ModelFittingError("no")
 
     monkeypatch.setattr("mfbo_torch.models.deconditional.fit_gpytorch_mll", fails)
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
@@ -337,6 +343,20 @@ def test_state_precision_and_pickles(name):
         assert ours.dtype == torch.float
         assert torch.allclose(ours.double(), theirs, rtol=0, atol=TOLERANCES[torch.float] * averages.OUTPUTSCALE)
     assert single.latent_posterior(X.float()).mean.dtype == torch.float
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("name", NAMES)
+def test_on_a_gpu(name):
+    made, X = model(name), draw(6, 2, seed=3)
+    expected = [part.detach() for method in (made.mean_variance, made.latent_mean_variance) for part in method(X)]
+    made = made.cuda()
+    found = [
+        part.detach().cpu() for method in (made.mean_variance, made.latent_mean_variance) for part in method(X.cuda())
+    ]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.allclose(ours, theirs, rtol=0, atol=TOLERANCES[torch.double])
 
 
 def test_default_hyperparameters_follow_the_reach_of_the_inputs():

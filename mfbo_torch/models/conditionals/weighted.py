@@ -97,7 +97,7 @@ class WeightedConditional(Conditional):
             diagonal = kernel(X, diag=True)
             tolerance = TOLERANCE * diagonal.max().item()
             F, left, _ = pivoted_cholesky(
-                lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, max(len(X) // 4, 200)
+                lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, max(len(X) // 4, 400)
             )
             if left.max() > tolerance:
                 F = _dense(gram(kernel, X, X), tolerance)

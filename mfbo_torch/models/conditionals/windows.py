@@ -20,6 +20,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, ZeroMean
 from torch import Tensor
 from torch.quasirandom import SobolEngine
+from torch.utils.checkpoint import checkpoint
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.conditionals import closed_forms
@@ -88,8 +89,12 @@ class Windows(Embedding):
         return _means(kernel, self.samples(self.num_samples), other.samples(self.num_samples))
 
     def variance(self, kernel: Kernel) -> Tensor:
-        single = type(self)(self.location.unsqueeze(-2), self.width.unsqueeze(-2), self.num_samples, self.seed)
-        return single.covariance(kernel, single).squeeze(-1).squeeze(-1)
+        d = self.location.shape[-1]
+        step = 2**62 if self.num_samples is None else max(CHUNK // self.num_samples**2, 1)
+        locations, widths = (flat.reshape(-1, 1, d).split(step) for flat in (self.location, self.width))
+        pairs = zip(locations, widths, strict=True)
+        singles = [type(self)(location, width, self.num_samples, self.seed) for location, width in pairs]
+        return torch.cat([one.covariance(kernel, one) for one in singles]).view(self.location.shape[:-1])
 
     def joined(self, other: Embedding) -> Self:
         assert isinstance(other, Windows)
@@ -117,11 +122,15 @@ def _means(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
     s, r, n = A.shape[-2], B.shape[-2], B.shape[-3]
     flat = B.flatten(-3, -2)
     step = max(CHUNK // max(s * r * n * A.shape[:-3].numel(), 1), 1)
-    rows = []
-    for part in A.split(step, dim=-3):
+
+    def averaged(part: Tensor) -> Tensor:
         block = gram(kernel, part.flatten(-3, -2), flat)
-        rows.append(block.unflatten(-1, (n, r)).unflatten(-3, (-1, s)).mean((-3, -1)))
-    return torch.cat(rows, -2) if rows else A.new_zeros(*A.shape[:-3], 0, n)
+        return block.unflatten(-1, (n, r)).unflatten(-3, (-1, s)).mean((-3, -1))
+
+    parts = A.split(step, dim=-3)
+    if len(parts) == 1:
+        return averaged(A)
+    return torch.cat([checkpoint(averaged, part, use_reentrant=False) for part in parts], -2)
 
 
 class GaussianWindows(Windows):
