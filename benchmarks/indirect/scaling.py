@@ -143,6 +143,7 @@ def main() -> None:
     in_samples = [row for row in rows if row["observed"] == most]
     in_observed = sorted((row for row in rows if row["samples"] == largest), key=lambda row: row["observed"])
     kinds = ("setup", "observation", "acquisition")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # before the dense formulas
     report = {
         "queries": options.queries,
         "threads": options.threads,
@@ -151,7 +152,7 @@ def main() -> None:
         "exponent_in_observed": {kind: exponent(in_observed, "observed", kind) for kind in kinds},
         "leave_one_out": least(lambda: problem(largest, 2), 1),
         "accuracy": accuracy(min(largest, 2500), most),
-        "peak_mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mebibytes": peak,
         "processor": platform.processor() or platform.machine(),
         "torch": torch.__version__,
         "python": platform.python_version(),

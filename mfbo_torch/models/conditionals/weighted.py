@@ -121,12 +121,10 @@ class WeightedFeatures:
     matrix: Tensor
 
     def __call__(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        if A.requires_grad and torch.is_grad_enabled():
-            product = self.conditional.rows(A) @ self.matrix
-        else:
-            step = max(CHUNK_BYTES // max(8 * len(self.matrix) * A.shape[:-2].numel(), 1), 1)
-            product = torch.cat([self.conditional.rows(part) @ self.matrix for part in A.split(step, -2)], -2)
-        product = product.to(A)
+        flat = A.reshape(-1, A.shape[-1])
+        step = len(flat) if A.requires_grad and torch.is_grad_enabled() else CHUNK_BYTES // (8 * len(self.matrix))
+        product = torch.cat([self.conditional.rows(part) @ self.matrix for part in flat.split(max(step, 1))])
+        product = product.to(A).reshape(*A.shape[:-1], self.matrix.shape[-1])
         return product[..., 0], product[..., 1:]
 
 
