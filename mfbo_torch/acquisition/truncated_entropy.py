@@ -6,10 +6,6 @@ With ``g`` normal, ``z = g + ε`` and :math:`\gamma = (f^* - \nu) / \sigma_g`, b
 
 References:
 
-.. [Takeno2020mfmes]
-    S. Takeno et al. Multi-fidelity Bayesian Optimization with Max-value Entropy Search and its
-    Parallelization. ICML 2020.
-
 .. [Zhang2024indirect]
     M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
     Optimization with Integrated Feedback. 2024.

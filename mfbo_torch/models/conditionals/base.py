@@ -2,10 +2,6 @@ r"""The contract of a conditional: a set of queries as means and covariances und
 
 References:
 
-.. [Chau2021deconditional]
-    S. L. Chau, S. Bouabid, D. Sejdinovic. Deconditional Downscaling with Gaussian Processes.
-    NeurIPS 2021.
-
 .. [Zhang2024indirect]
     M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
     Optimization with Integrated Feedback. 2024.

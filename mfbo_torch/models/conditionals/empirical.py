@@ -39,7 +39,8 @@ class EmpiricalConditional(WeightedConditional):
 
     .. math:: W(a) = (L_{aa} + N \lambda I)^{-1} \ell(\mathbf a, a)
 
-    are the weights of the samples' inputs in the average at ``a`` [Zhang2024indirect]_ (Eq. 12). The
+    are the weights of the samples' inputs in the average at ``a`` [Chau2021deconditional]_,
+    [Zhang2024indirect]_ (Eq. 12). The
     kernel :math:`\ell` and :math:`\lambda` are those with the least leave-one-out error unless they are
     given; of many samples some hundreds decide, which keeps :math:`N \lambda`.
 
