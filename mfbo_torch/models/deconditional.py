@@ -76,8 +76,8 @@ class DeconditionalGP(Model, GP):
 
     with :math:`\nu`, ``Q`` and :math:`\Upsilon` the prior mean and covariance of the averages and the
     covariance of ``f`` with them, as the conditional gives them, and ``S`` the noise
-    [Chau2021deconditional]_, [Zhang2024indirect]_ (Eqs. 10-12). The posterior of ``g`` follows from the same factor; further
-    queries extend it. A multi-output or batched model there is not.
+    [Chau2021deconditional]_, [Zhang2024indirect]_ (Eqs. 10-12). The posterior of ``g``
+    follows from the same factor; further queries extend it. A multi-output or batched model there is not.
 
     The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise follow
     the reach of the inputs and the spread of ``train_Z``, so that nothing needs to be standardised.
