@@ -1,6 +1,7 @@
 """Multi-fidelity, batch and indirect-query Bayesian optimisation on BoTorch."""
 
 from mfbo_torch.acquisition import (
+    ConditionalMaxValueEntropy,
     HallucinatedUpperConfidenceBound,
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
@@ -10,7 +11,15 @@ from mfbo_torch.acquisition import (
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.journal import Journal
-from mfbo_torch.models import CachedGP, PerFidelityGP
+from mfbo_torch.models import (
+    CachedGP,
+    DeconditionalGP,
+    EmpiricalConditional,
+    GaussianConditional,
+    PerFidelityGP,
+    PolicyConditional,
+    UniformConditional,
+)
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.prior import Prior
 from mfbo_torch.problems import UserProblem
@@ -24,6 +33,10 @@ __all__ = [
     "MFGPUCB",
     "MFUCB",
     "CachedGP",
+    "ConditionalMaxValueEntropy",
+    "DeconditionalGP",
+    "EmpiricalConditional",
+    "GaussianConditional",
     "HallucinatedUpperConfidenceBound",
     "History",
     "Journal",
@@ -31,11 +44,13 @@ __all__ = [
     "Optimizer",
     "Parameter",
     "PerFidelityGP",
+    "PolicyConditional",
     "Prior",
     "Query",
     "Record",
     "SettingError",
     "Space",
+    "UniformConditional",
     "UserProblem",
     "cost_thresholds",
     "greedy_hallucinated_ucb",

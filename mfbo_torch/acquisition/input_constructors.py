@@ -6,7 +6,7 @@ parameter is a fidelity. Points are pending on all fidelities; the target is alw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -15,8 +15,10 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
+from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
+from mfbo_torch.models.deconditional import DeconditionalGP
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 
 BETA = 0.2
@@ -100,4 +102,31 @@ def construct_inputs_multi_fidelity_ucb(
         "beta": beta,
         "zeta": zeta,
         "X_pending": X_pending,
+    }
+
+
+@acqf_input_constructor(ConditionalMaxValueEntropy)
+def conditional_max_value_entropy(
+    model: DeconditionalGP,
+    candidate_set: Tensor,
+    num_max_value_samples: int = 10,
+    sampler: str = "thompson",
+    form: str = "truncated",
+    cost: Callable[[Tensor], Tensor] | None = None,
+    noise: Callable[[Tensor], Tensor] | None = None,
+    X_pending: Tensor | None = None,
+    log: bool = False,
+    target_fidelities: dict[int, float] | None = None,
+) -> dict[str, Any]:
+    """Arguments of :class:`ConditionalMaxValueEntropy`; queries have no fidelity, so there is no target one."""
+    return {
+        "model": model,
+        "candidate_set": candidate_set,
+        "num_max_value_samples": num_max_value_samples,
+        "sampler": sampler,
+        "form": form,
+        "cost": cost,
+        "noise": noise,
+        "X_pending": X_pending,
+        "log": log,
     }

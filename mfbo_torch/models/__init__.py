@@ -1,6 +1,21 @@
 """BoTorch models."""
 
 from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.conditionals import (
+    EmpiricalConditional,
+    GaussianConditional,
+    PolicyConditional,
+    UniformConditional,
+)
+from mfbo_torch.models.deconditional import DeconditionalGP
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 
-__all__ = ["CachedGP", "PerFidelityGP"]
+__all__ = [
+    "CachedGP",
+    "DeconditionalGP",
+    "EmpiricalConditional",
+    "GaussianConditional",
+    "PerFidelityGP",
+    "PolicyConditional",
+    "UniformConditional",
+]

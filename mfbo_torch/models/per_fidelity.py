@@ -29,13 +29,13 @@ from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors import GPyTorchPosterior, Posterior
 from botorch.utils.datasets import SupervisedDataset
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from linear_operator import to_linear_operator
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.level import Level
+from mfbo_torch.models.normal import Normal
 from mfbo_torch.ops.cache import Cache, extend, factorize, grow, stack
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
@@ -43,14 +43,6 @@ from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 LINKS = ("recursive", "independent")
 FIT_POINTS = 256
 """More observations than this change the hyper-parameters little and make fitting them slow."""
-
-
-class _Normal(MultivariateNormal):
-    """A normal distribution in the units of the targets: no floor of 1e-10 under its variances."""
-
-    @property
-    def variance(self) -> Tensor:
-        return self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp_min(0.0).expand(self.mean.shape)
 
 
 class PerFidelityGP(Model, FantasizeMixin):
@@ -391,7 +383,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         elif observation_noise:
             covariance = covariance + torch.diag_embed(self.noise[fidelity].expand_as(mean))
         # lazy: a dense one would be factored at once and fail where points repeat
-        posterior = GPyTorchPosterior(_Normal(mean, to_linear_operator(covariance)))
+        posterior = GPyTorchPosterior(Normal(mean, to_linear_operator(covariance)))
         return posterior_transform(posterior) if posterior_transform is not None else posterior
 
     @property

@@ -93,7 +93,8 @@ class Cache:
         return scale * cross_correlation(self.kernel, scaled, self.inputs)
 
 
-def _inverse_factor(covariance: Tensor) -> Tensor:
+def inverse_factor(covariance: Tensor) -> Tensor:
+    r""":math:`L^{-1}` of :math:`L L^\top =` ``... x n x n`` covariances."""
     factor = psd_safe_cholesky(covariance)
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     return torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
@@ -128,11 +129,29 @@ def factorize(
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     covariance = outputscale[..., None, None] * pairs * cross_correlation(kernel, scaled, scaled)
     covariance = covariance + torch.diag_embed(torch.where(mask > 0, noise, torch.ones_like(noise)))
-    inverse = _inverse_factor(covariance) if X.shape[-2] else covariance
+    inverse = inverse_factor(covariance) if X.shape[-2] else covariance
     weighted = inverse @ (residuals * mask).unsqueeze(-1)
     alpha = (inverse.mT @ weighted).squeeze(-1)
     mean_noise = (noise * mask).sum(-1) / mask.sum(-1).clamp_min(1)
     return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise).to(dtype)
+
+
+def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
+    r"""The inverse of a lower factor after its matrix has got more rows.
+
+    With :math:`V = L^{-1} k(X_{old}, X)` and :math:`L_p L_p^\top = K_{XX} - V^\top V`, the new rows are
+    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`.
+
+    Args:
+        inverse: ``... x n x n``, :math:`L^{-1}`.
+        cross: ``... x p x n`` covariances of the new rows with the old ones.
+        corner: ``... x p x p`` covariances :math:`K_{XX}` among the new rows, noise included.
+    """
+    V = cross @ inverse.mT
+    own = inverse_factor(corner - V @ V.mT)
+    left = -own @ V @ inverse
+    zeros = inverse.new_zeros(*inverse.shape[:-1], corner.shape[-1])
+    return torch.cat([torch.cat([inverse, zeros], -1), torch.cat([left, own], -1)], -2)
 
 
 def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
@@ -163,22 +182,17 @@ def grow(cache: Cache, X: Tensor, residuals: Tensor, noise: Tensor) -> Cache:
 
 
 def _with_rows(cache: Cache, X: Tensor, mask: Tensor, noise: Tensor) -> Cache:
-    r"""A factor with further rows: with :math:`V = L^{-1} k(X_{old}, X)` and
-    :math:`L_p L_p^\top = k(X, X) + S - V^\top V`, the inverse gets the rows
-    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`."""
+    """A factor with further points, their weights still missing, see :func:`grown`."""
     scaled = X / cache.lengthscale.unsqueeze(-2)
     cross = cache.cross_covariance(X) * mask.unsqueeze(-1)
-    V = cross @ cache.inverse.mT
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     prior = cache.outputscale[..., None, None] * pairs * cross_correlation(cache.kernel, scaled, scaled)
-    corner = _inverse_factor(prior + torch.diag_embed(torch.where(mask > 0, noise, 1.0)) - V @ V.mT)
-    left = -corner @ V @ cache.inverse
-    zeros = cache.inverse.new_zeros(*cache.inverse.shape[:-1], X.shape[-2])
+    diagonal = torch.where(mask > 0, noise, 1.0)
     return replace(
         cache,
         inputs=torch.cat([cache.inputs, scaled.expand(*cache.inputs.shape[:-2], *scaled.shape[-2:])], -2),
         mask=torch.cat([cache.mask, mask.to(cache.mask).expand(*cache.mask.shape[:-1], mask.shape[-1])], -1),
-        inverse=torch.cat([torch.cat([cache.inverse, zeros], -1), torch.cat([left, corner], -1)], -2),
+        inverse=grown(cache.inverse, cross, prior + torch.diag_embed(diagonal)),
     )
 
 

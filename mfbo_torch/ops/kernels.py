@@ -8,12 +8,15 @@ import torch
 from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 ROOTS = {"rbf": 1.0, "matern12": 1.0, "matern32": math.sqrt(3), "matern52": math.sqrt(5)}
 """What a distance in lengthscales is multiplied by before :func:`with_fall`."""
 FALLS = {"rbf": 1.0, "matern12": 1.0, "matern32": 1.0, "matern52": 3.0}
 """What the fall of :func:`with_fall` has to be divided by."""
 CORRELATIONS = tuple(ROOTS)
+CHUNK_BYTES, GRAPH_BYTES = 2**24, 2**26
+"""Most bytes of covariances at a time, without and with a gradient."""
 
 
 def correlation(kind: str, distance: Tensor) -> Tensor:
@@ -86,3 +89,30 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
         raise UnsupportedError(f"lengthscale of {type(base).__name__}: {len(lengthscale)} numbers, must be 1 or {dim}")
     scale = kernel.outputscale.reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
     return kind, lengthscale.expand(dim), scale
+
+
+def gram(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
+    """Covariances ``... x m x n`` of any GPyTorch kernel; those of :data:`CORRELATIONS` from exact differences."""
+    try:
+        kind, lengthscale, outputscale = describe(kernel, A.shape[-1])
+    except UnsupportedError:
+        return kernel(A, B).to_dense()
+    return outputscale * cross_correlation(kind, A / lengthscale, B / lengthscale)
+
+
+def gram_product(kernel: Kernel, A: Tensor, B: Tensor, M: Tensor) -> Tensor:
+    """``gram(kernel, A, B) @ M`` of ``... x m x d``, ``n x d`` and ``... x n x c``, in bounded memory for any ``m``.
+
+    With a gradient the covariances are computed again in the backward pass.
+    """
+    size = max(len(B) * A.shape[:-2].numel() * A.element_size(), 1)
+    graph = torch.is_grad_enabled() and any(t.requires_grad for t in (A, M, *kernel.parameters()))
+    step = max((GRAPH_BYTES if graph else CHUNK_BYTES) // size, 1)
+    if A.shape[-2] <= step:
+        return gram(kernel, A, B) @ M
+
+    def product(part: Tensor) -> Tensor:
+        return gram(kernel, part, B) @ M
+
+    parts = A.split(step, -2)
+    return torch.cat([checkpoint(product, part, use_reentrant=False) if graph else product(part) for part in parts], -2)
