@@ -26,7 +26,7 @@ Run = dict[str, np.ndarray]
 Runs = dict[tuple[str, str], dict[int, Run]]
 NUMBERS = ("queries", "spent", "time", "average", "minimum", "seconds")
 COLORS = ("#222222", "#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#8A8A8A", "#7B5EA7")
-REGRETS = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
+REGRETS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 FIRST = 10
 """Queries of the first batch, which nobody has any information for."""
 
@@ -37,10 +37,17 @@ def collect(path: Path) -> Runs:
     for row in read(path):
         values = [float(row[name]) for name in NUMBERS]
         rows[row["problem"], row["strategy"]][int(row["trial"])].append(values)
+    ordered = sorted(rows.items(), key=lambda item: _workers(item[0][1]))  # stable
     return {
         key: {trial: dict(zip(NUMBERS, np.array(lines).T, strict=True)) for trial, lines in sorted(runs.items())}
-        for key, runs in rows.items()
+        for key, runs in ordered
     }
+
+
+def _workers(label: str) -> int:
+    """How many workers a label names; 0 for one that names none."""
+    number, _, unit = label.partition(" ")
+    return int(number) if unit.startswith("worker") else 0
 
 
 def later_average(run: Run) -> float:
@@ -83,6 +90,8 @@ def batch_picture(runs: Runs, title: str) -> Figure:
     for axes, (name, ylabel) in zip(panels, names.items(), strict=True):
         for ((_, label), trials), color in zip(runs.items(), COLORS, strict=False):
             x = next(iter(trials.values()))["queries"]
+            if label.endswith("not lazy") and name != "seconds":
+                continue  # the same queries
             values = np.array([run[name] for run in trials.values()])
             middle = values.mean(0)
             error = values.std(0, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else np.zeros_like(middle)
@@ -90,8 +99,8 @@ def batch_picture(runs: Runs, title: str) -> Figure:
             axes.plot(x, middle.clip(floor), color=color, linewidth=1.8, label=f"{label} ({len(values)})")
             axes.fill_between(x, (middle - error).clip(floor), (middle + error).clip(floor), color=color, alpha=0.15)
         _dress(axes, "queries", ylabel)
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    handles, labels = panels[0].get_legend_handles_labels()
+    figure.suptitle(f"{title} (trials), one standard error; 1e-4 and below as 1e-4", x=0.01, ha="left", fontsize=11)
+    handles, labels = panels[2].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     return figure
 
@@ -159,7 +168,8 @@ def worker_picture(runs: Runs, title: str) -> Figure:
                 axes.fill_between(x, low, high, color=color, alpha=0.13)
             _dress(axes, "capital spent" if name == "spent" else "simulated time", f"{problem}: minimum regret")
             axes.set_xscale("log")
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+            axes.set_xlim(left=x[-1] / 100 if name == "spent" else x[-1] / 300)
+    figure.suptitle(f"{title}, medians and quartiles; 1e-9 and below as 1e-9", x=0.01, ha="left", fontsize=11)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     return figure
