@@ -2,6 +2,8 @@ r"""Upper bounds of scores, at a fraction of what the scores cost."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,8 @@ STEP_BYTES = 2**20
 """Most bytes of one matrix: few enough to stay in the processor's cache."""
 PART, LEAST = 4, 32
 """Variances are taken given one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
+LOG2E = math.log2(math.e)
+"""Powers of two take a third of the time of those of e."""
 
 
 def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
@@ -33,7 +37,9 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
     centre = ready.points.mean(0) if n else ready.points.new_zeros(d)
     points = ready.points - centre
     squares = points.square().sum(-1, keepdim=True)
-    right = torch.cat([points, torch.full_like(squares, -0.5), -0.5 * squares], -1).mT.contiguous()
+    right = torch.cat([-2 * points, torch.ones_like(squares), squares], -1).mT.contiguous()
+    if cache.kernel == "rbf":
+        right *= -0.5 * LOG2E
     head = (cache.outputscale * cache.mask[:part] * cache.inverse[:part, :part]).mT.contiguous()
     far, most = squares.amax() if n else squares.sum(), part**0.5 * torch.linalg.matrix_norm(head)
     rounding, weight = 4 * (d + 2) * torch.finfo(X.dtype).eps, ready.alpha.abs().sum()
@@ -43,7 +49,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
         scaled = torch.sub(X[start : start + step] * ready.scale, centre)
         norms = scaled.square().sum(-1, keepdim=True)
         left = torch.cat([scaled, norms, torch.ones_like(norms)], -1)
-        values = torch.mm(left, right, out=memory[: len(left)]).clamp_max_(0.0)
+        values = torch.mm(left, right, out=memory[: len(left)])
         _correlate(cache.kernel, values, scratch[: len(left)])
         error = rounding * (1 + norms.squeeze(-1) + far)  # 1: the correlation's own rounding
         error = error.sqrt() if cache.kernel == "matern12" else error / 2
@@ -55,11 +61,11 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
 
 
 def _correlate(kind: str, values: Tensor, scratch: Tensor) -> None:
-    """Minus half of squared distances, in units of ``ROOTS``, become correlations in their place."""
+    """Squared distances in units of ``ROOTS``, or for ``rbf`` logarithms, become correlations in their place."""
     if kind == "rbf":
-        values.exp_()
+        values.clamp_max_(0.0).exp2_()
         return
-    torch.neg(values.mul_(-2.0).sqrt_(), out=scratch).exp_()
+    torch.mul(values.clamp_min_(0.0).sqrt_(), -LOG2E, out=scratch).exp2_()
     if kind == "matern12":
         values.copy_(scratch)
     elif kind == "matern32":
