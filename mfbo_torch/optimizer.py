@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.space import Space
 
@@ -122,8 +122,8 @@ class Optimizer:
         record = self._pending(id)
         return self._end(record.failed(str(reason), **self._changes(record, evaluation_seconds, cost)))
 
-    def recommend(self) -> Record | None:
-        """The record the strategy advises, ``None`` while there is none."""
+    def recommend(self) -> Record | Recommendation | None:
+        """The record or the input the strategy advises, ``None`` while there is none."""
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:

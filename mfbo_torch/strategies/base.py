@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, points
+from mfbo_torch.history import History, Query, Recommendation, Record, points
 from mfbo_torch.space import Space
 
 
@@ -78,8 +78,11 @@ class Strategy(ABC):
     def decide(self, history: History) -> Query:
         """The next query."""
 
-    def recommend(self, history: History) -> Record | None:
-        """The best observation at the target fidelity, ``None`` while there is none."""
+    def recommend(self, history: History) -> Record | Recommendation | None:
+        """The best observation at the target fidelity, ``None`` while there is none.
+
+        Where queries are averages of what is sought: the best input, as the model has it.
+        """
         return history.best(self.space.target)
 
     def costs(self, history: History) -> tuple[float, ...]:

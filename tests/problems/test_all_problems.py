@@ -30,6 +30,12 @@ ALL_PROBLEMS = {
     "SVM on magic": lambda: problems.SVM(data="magic", sizes=(100, 200), measured=True),
     "SALSA": lambda: problems.SALSA(sizes=(40, 60, 80)),
     "Supernova": problems.Supernova,
+    "IndirectBranin": lambda: problems.IndirectBranin(num_samples=20, noise=0.0, grid=4),
+    "IndirectBranin, known": lambda: problems.IndirectBranin("nonlinear", noise=0.0, known=True),
+    "IndirectBandit": lambda: problems.IndirectBandit(noise=0.0),
+    "DiseaseMap": lambda: problems.DiseaseMap(side=12, num_units=10, noise=0.0),
+    "Satellite": lambda: problems.Satellite(noise=0.0),
+    "ShiftedPeak": lambda: problems.ShiftedPeak((0.6, 0.3), noise=0.0),
     "UserProblem": lambda: problems.UserProblem(toy, TOY, [1, 10], maximize=False),
 }
 
@@ -55,7 +61,7 @@ def test_exports_are_there():
 def test_space_is_valid(problem):
     space = problem.space
     assert space.dim == len(space.parameters) >= 1
-    assert space.num_fidelities >= 2
+    assert space.num_fidelities >= 2 or isinstance(problem, problems.IndirectProblem)
     assert all(0 < low < high for low, high in zip(space.costs, space.costs[1:], strict=False))
     assert isinstance(problem, problems.Problem)
     assert problem.name in problems.__all__
