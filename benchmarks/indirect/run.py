@@ -7,12 +7,12 @@ repeated, so the command can be stopped and started again. ``python -m benchmark
 makes the table and the picture. Runs are one after another, in one thread.
 
 ``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
-deviation 0.1 that no model knows, 100 queries. ``D1`` has 500 samples.
+deviation 0.1 that no model knows, 100 queries. ``D1`` has 300 samples.
 ``tree``: heights 0 to 6 with the paper's costs and noise, both known, as are the windows; CMETS searches the box,
 the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them.
 
 Simple regret is ``f* - max f(x)`` over the inputs recommended after each query so far, instant regret
-``f* - max g(a)`` over the queries. Every strategy but CMETS starts with the same 3 queries.
+``f* - max g(a)`` over the queries. Every strategy but CMETS starts with the same random query.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def problem_of(job: Job) -> IndirectBranin:
     """The problem of a run: what is learned from differs from seed to seed."""
     kind, transformation = job.setting.split()
     if kind == "fixed":
-        return IndirectBranin(transformation, grid=20, num_samples=500, seed=job.seed)
+        return IndirectBranin(transformation, grid=20, num_samples=300, seed=job.seed)
     return IndirectBranin(transformation, resolutions=7, grid=None if job.strategy == "CMETS" else 64, known=True)
 
 

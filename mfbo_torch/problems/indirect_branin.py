@@ -24,7 +24,7 @@ LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
 MEAN, DEVIATION, LEAST = 54.30719827, 51.25121767, 0.39788735772973816
 """Of Branin's function on its box."""
 TRANSFORMATIONS = ("linear", "nonlinear")
-INPUTS = 51
+INPUTS = 41
 """Inputs a side, among which the maximiser is looked for."""
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(48))
 

@@ -46,14 +46,15 @@ class Indirect(ModelBased):
     are points of the unit cube, with the fidelity behind them where there are several.
 
     Args:
-        initial: Number of quasi-random initial queries, at the finest resolution.
+        initial: Number of uniform random initial queries, at the finest resolution. The prior of ``f`` and what
+            queries average over tell where to go next, so one will do.
         **settings: Those of :class:`~mfbo_torch.strategies.model_based.ModelBased`.
 
     Raises:
         SettingError: ``initial`` below 1, or a space whose queries are no averages.
     """
 
-    def __init__(self, *, initial: int = 3, **settings: Any) -> None:
+    def __init__(self, *, initial: int = 1, **settings: Any) -> None:
         super().__init__(**settings)
         if isinstance(initial, bool) or not isinstance(initial, int) or initial < 1:
             raise SettingError("initial", initial, "a whole number from 1 on")

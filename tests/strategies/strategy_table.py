@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from mfbo_torch.history import History, Query
+from mfbo_torch.indirect import IndirectSpace, Samples, Window
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import (
+    CMES,
+    CMETS,
     GPUCB,
     MFGIBBON,
     MFGPUCB,
@@ -19,9 +22,35 @@ from mfbo_torch.strategies import (
     MFKnowledgeGradient,
     MFNaive,
     ProbabilityOfImprovement,
+    QueryEI,
+    QueryMES,
+    QueryUCB,
     RandomSearch,
+    ShrinkingWindow,
     Strategy,
 )
+from mfbo_torch.strategies.design import sobol
+
+
+def unchanged(space: Space) -> Space:
+    return space
+
+
+def averaged(space: Space) -> IndirectSpace:
+    """The same queries, as averages over the unit cube near them that samples teach."""
+    U = sobol(space.dim, 40, 0)
+    A = space.from_unit(U)
+    if space.num_fidelities > 1:
+        A = torch.cat([A, torch.arange(40).remainder(space.num_fidelities).unsqueeze(-1)], -1)
+    X = U + 0.05 * torch.randn(U.shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    return IndirectSpace(space.parameters, space.costs, space.measured, inputs=U, feedback=Samples(X, A))
+
+
+def windowed(space: Space) -> IndirectSpace:
+    """The same queries, as averages over windows that halve from fidelity to fidelity."""
+    window = Window([0.5**m for m in range(space.num_fidelities)])
+    inputs = space.from_unit(sobol(space.dim, 40, 0))
+    return IndirectSpace(space.parameters, space.costs, space.measured, inputs=inputs, feedback=window)
 
 
 @dataclass(frozen=True)
@@ -34,6 +63,8 @@ class Row:
         steps: Length of a run: a few decisions beyond the initial design.
         seeded: Whether its decisions depend on the seed.
         capital: What it is bound to; the toy costs are ``4^m``.
+        adapt: From a plain space to one that it can search.
+        most: Dimensions beyond which it cannot.
     """
 
     label: str
@@ -41,6 +72,8 @@ class Row:
     steps: int = 9
     seeded: bool = True
     capital: float = 40.0
+    adapt: Callable[[Space], Space] = unchanged
+    most: int = 100
 
 
 ROWS = [
@@ -68,6 +101,13 @@ ROWS = [
         ),
         steps=4,
     ),
+    Row("cmes", lambda seed: CMES(seed=seed, initial=2), steps=4, adapt=averaged),
+    Row("cmes_all", lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"), steps=3, adapt=averaged),
+    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8),
+    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed),
+    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged),
+    Row("query_ucb", lambda seed: QueryUCB(seed=seed), steps=3, adapt=averaged),
+    Row("query_ei", lambda seed: QueryEI(seed=seed), steps=3, adapt=averaged),
 ]
 
 SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, log=True)), (1.0, 4.0))

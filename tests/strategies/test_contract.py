@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from functools import cache
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from strategy_table import MIXED, ROWS, SPACE, Row, box, loop, step, toy
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import Strategy
 
@@ -22,7 +23,7 @@ def row(request) -> Row:
 
 
 def bound(row: Row, space: Space = SPACE, seed: int = 0) -> Strategy:
-    return row.make(seed).bind(space, row.capital)
+    return row.make(seed).bind(row.adapt(space), row.capital)
 
 
 @cache
@@ -180,6 +181,10 @@ def test_scale_of_the_values(row, scale):
 @pytest.mark.parametrize(("dim", "num_fidelities"), [(1, 1), (1, 3), (20, 2)])
 def test_dimensions_and_fidelities(row, dim, num_fidelities):
     space = box(dim, num_fidelities)
+    if dim > row.most:
+        with pytest.raises(SettingError, match=f"^space = .*at most {row.most}"):
+            bound(row, space).ask(History())
+        return
     for query in queries(loop(bound(row, space), toy(space), 6 if dim == 1 else 5)):
         check_allowed(query, space)
 
@@ -195,6 +200,12 @@ def test_recommends_the_best_at_the_target(row):
     history = usual(row)
     at_target = [r for r in history if r.query.fidelity == SPACE.target]
     best = bound(row).recommend(history)
+    if isinstance(best, Recommendation):
+        inputs = bound(row).space.inputs
+        assert min((inputs - torch.tensor(best.x, dtype=torch.double)).abs().amax(-1)) == 0
+        assert math.isfinite(best.mean)
+        assert best.deviation >= 0
+        return
     assert best == max(at_target, key=lambda r: r.value, default=None)
 
 
