@@ -28,6 +28,7 @@ FLOORS = [
     {"optimizer"},
     {"runner"},
     {"plots", "config"},
+    {"plots_indirect"},
     {"experiment"},
     {"compare"},
     {"ax", "cli"},

@@ -19,7 +19,7 @@ from mfbo_torch.space import Parameter
 
 
 class IndirectBandit(IndirectProblem):
-    r"""The best of ``K`` arms, from the average rewards :math:`p(a)^\top f` of agents [Zhang2024indirect]_ (Section 3.1).
+    r"""The best of ``K`` arms from agents' average rewards :math:`p(a)^\top f` [Zhang2024indirect]_ (Section 3.1).
 
     An agent with covariates ``a`` in [-1, 1]² plays the arms with the probabilities softmax(``B a``), ``B`` a
     random matrix; the rewards are normal numbers. The policy is learned from ``D1``, the arms that random agents

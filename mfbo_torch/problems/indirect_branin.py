@@ -93,7 +93,9 @@ class IndirectBranin(IndirectProblem):
         if grid is not None:
             side = (torch.arange(checked_count("grid", grid), dtype=torch.double) + 0.5) / grid
             choices = torch.cartesian_prod(side, side)
-        inputs = torch.cartesian_prod(*(torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True)))
+        inputs = torch.cartesian_prod(
+            *(torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True))
+        )
         feedback = (
             Window(self.widths, self.location)
             if known

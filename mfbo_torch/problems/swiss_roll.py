@@ -40,7 +40,8 @@ def swiss_roll(num_points: int = 300, num_slices: int = 50, noise: float = 0.05,
     r"""Points :math:`(t \cos t, h, t \sin t)`, cut into slices of equal thickness along the last coordinate.
 
     A slice meets several windings, so its mean position alone says little about that of a point in it
-    [Chau2021deconditional]_ (Section 5.1).
+    [Chau2021deconditional]_ (Section 5.1). A conditional mean operator for it needs a kernel narrower than a
+    slice: neighbouring slices have other points, and means that differ.
 
     Args:
         num_points: Number of points.
@@ -56,7 +57,7 @@ def swiss_roll(num_points: int = 300, num_slices: int = 50, noise: float = 0.05,
     uniform = torch.rand(num_points, 2, generator=generator, dtype=torch.double)
     t, height = 1.5 * math.pi * (1 + 2 * uniform[:, 0]), 21 * uniform[:, 1]
     X = torch.stack([t * t.cos(), height, t * t.sin()], -1)
-    last = X[:, 2]
+    last = X[:, 2].contiguous()
     edges = torch.linspace(last.min().item(), last.max().item(), num_slices + 1, dtype=torch.double)
     inside = torch.bucketize(last, edges[1:-1])
     middles = (edges[1:] + edges[:-1]) / 2

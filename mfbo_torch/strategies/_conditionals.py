@@ -43,7 +43,7 @@ def unit_inputs(space: IndirectSpace) -> Tensor:
     return space.inputs if own else _scaled(space, space.inputs)
 
 
-def _reach(space: IndirectSpace) -> tuple[Tensor, Tensor]:
+def reach(space: IndirectSpace) -> tuple[Tensor, Tensor]:
     """Where the inputs begin and how far they reach, one where they do not vary."""
     lower = space.inputs.amin(0)
     span = space.inputs.amax(0) - lower
@@ -51,7 +51,7 @@ def _reach(space: IndirectSpace) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(space: IndirectSpace, X: Tensor) -> Tensor:
-    lower, span = _reach(space)
+    lower, span = reach(space)
     return (X - lower.to(X)) / span.to(X)
 
 
@@ -70,7 +70,7 @@ def _in_user_units(space: IndirectSpace, function: Callable[[Tensor], Tensor]) -
 
 
 def _window(space: IndirectSpace, window: Window) -> Conditional:
-    _, span = _reach(space)
+    _, span = reach(space)
     widths = torch.stack([torch.as_tensor(w, dtype=torch.double).expand(span.shape) for w in window.widths]) / span
     several = len(space.costs) > 1
 

@@ -57,7 +57,9 @@ class Node:
         if self.height >= highest:
             return []
         corners = itertools.product((0, 1), repeat=len(self.index))
-        return [Node(self.height + 1, tuple(2 * i + b for i, b in zip(self.index, bits, strict=True))) for bits in corners]
+        return [
+            Node(self.height + 1, tuple(2 * i + b for i, b in zip(self.index, bits, strict=True))) for bits in corners
+        ]
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,9 @@ class CMETS(Informative):
         """The space, if its box can be searched by a tree."""
         space = self.space
         if space.dim > MOST_DIMENSIONS:
-            raise SettingError("space", f"{space.dim} dimensions", f"at most {MOST_DIMENSIONS}: nodes have 2^d children")
+            raise SettingError(
+                "space", f"{space.dim} dimensions", f"at most {MOST_DIMENSIONS}: nodes have 2^d children"
+            )
         if space.choices is not None:
             raise SettingError("space", f"{len(space.choices)} choices", "a box, whose cells a tree can search")
         return space
