@@ -7,7 +7,8 @@ from mfbo_torch.acquisition import (
     select_fidelity,
 )
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.journal import Journal
 from mfbo_torch.models import (
     CachedGP,
@@ -22,10 +23,12 @@ from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import CMES, CMETS, MFGPUCB, ShrinkingWindow
 
 __version__ = "0.1.0"
 __all__ = [
+    "CMES",
+    "CMETS",
     "MFGPUCB",
     "CachedGP",
     "ConditionalMaxValueEntropy",
@@ -33,6 +36,7 @@ __all__ = [
     "EmpiricalConditional",
     "GaussianConditional",
     "History",
+    "IndirectSpace",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
     "Optimizer",
@@ -40,8 +44,10 @@ __all__ = [
     "PerFidelityGP",
     "PolicyConditional",
     "Query",
+    "Recommendation",
     "Record",
     "SettingError",
+    "ShrinkingWindow",
     "Space",
     "UniformConditional",
     "UserProblem",

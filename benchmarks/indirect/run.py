@@ -7,7 +7,7 @@ repeated, so the command can be stopped and started again. ``python -m benchmark
 makes the table and the picture. Runs are one after another, in one thread.
 
 ``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
-deviation 0.1 that no model knows, 100 queries. ``D1`` has 300 samples.
+deviation 0.1 that no model knows, 100 queries. ``D1`` has 2000 samples.
 ``tree``: heights 0 to 6 with the paper's costs and noise, both known, as are the windows; CMETS searches the box,
 the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them.
 
@@ -29,6 +29,7 @@ import torch
 from tqdm import tqdm
 
 from mfbo_torch import strategies
+from mfbo_torch.metrics import capital_spent
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
@@ -62,7 +63,7 @@ def problem_of(job: Job) -> IndirectBranin:
     """The problem of a run: what is learned from differs from seed to seed."""
     kind, transformation = job.setting.split()
     if kind == "fixed":
-        return IndirectBranin(transformation, grid=20, num_samples=300, seed=job.seed)
+        return IndirectBranin(transformation, grid=20, num_samples=2000, seed=job.seed)
     return IndirectBranin(transformation, resolutions=7, grid=None if job.strategy == "CMETS" else 64, known=True)
 
 
@@ -76,23 +77,20 @@ def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> 
     """Run a job; one row for each capital at which there is a recommendation."""
     torch.manual_seed(10_000 + job.seed)  # the noise
     optimizer = Optimizer(MAKERS[job.strategy](job.seed).bind(problem.space, max(capitals)))
-    started, best_f, best_g = time.process_time(), -torch.inf, -torch.inf
-    track: list[tuple[float, float, float, float]] = []
+    started, seconds, advised = time.process_time(), [], []
     while asked := optimizer.ask(capital=max(capitals)):
         (record,) = asked
-        x, fidelity = record.query.x, record.query.fidelity
-        optimizer.tell(record.id, problem.reward(x, fidelity))
-        advised = optimizer.recommend()
-        best_f = max(best_f, problem.latent(torch.tensor([advised.x], dtype=torch.double)).item())
-        best_g = max(best_g, problem.averages(torch.tensor([x], dtype=torch.double), fidelity).item())
-        track.append((optimizer.history.spent, best_f, best_g, time.process_time() - started))
+        optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
+        advised.append(optimizer.recommend())
+        seconds.append(round(time.process_time() - started, 2))
+    history = optimizer.history
+    spent = capital_spent(history)
+    simple, instant = (regret.tolist() for regret in problem.regrets(history, advised))
     rows: list[tuple[object, ...]] = []
     for capital in capitals:
-        within = [entry for entry in track if entry[0] <= capital * (1 + 1e-12)]
-        if within:
-            _, f, g, seconds = within[-1]
-            regrets = (round(problem.latent_optimum - f, 6), round(problem.latent_optimum - g, 6))
-            rows.append((*job, capital, *regrets, len(within), round(seconds, 2)))
+        n = int((spent <= capital * (1 + 1e-12)).sum())
+        if n:
+            rows.append((*job, capital, round(simple[n - 1], 6), round(instant[n - 1], 6), n, seconds[n - 1]))
     return rows
 
 

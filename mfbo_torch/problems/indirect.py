@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Recommendation, Record
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.problems.base import Problem
 
@@ -42,6 +43,29 @@ class IndirectProblem(Problem):
     @abstractmethod
     def averages(self, A: Tensor, fidelity: int) -> Tensor:
         """``g``, without noise, at ``n x p`` queries."""
+
+    def regrets(
+        self, history: History, recommendations: Sequence[Record | Recommendation | None]
+    ) -> tuple[Tensor, Tensor]:
+        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2).
+
+        :math:`f^* - \max f(x_t)` over the inputs recommended so far, and :math:`f^* - \max g(a_t)` over the
+        queries with a value, at their own resolution and without noise; infinite before there is one.
+
+        Args:
+            history: What was asked.
+            recommendations: What was recommended after each record, see
+                :func:`mfbo_torch.strategies.indirect.recommendations`.
+        """
+        f, g = torch.full((2, len(history)), -torch.inf, dtype=torch.double)
+        for t, (record, advised) in enumerate(zip(history, recommendations, strict=True)):
+            if isinstance(advised, Recommendation):
+                f[t] = self.latent(torch.tensor([advised.x], dtype=torch.double))
+            if record.value is not None:
+                g[t] = self.averages(torch.tensor([record.query.x], dtype=torch.double), record.query.fidelity)
+        if not len(f):
+            return f, g
+        return self.latent_optimum - f.cummax(0).values, self.latent_optimum - g.cummax(0).values
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         """A noisy average.

@@ -11,6 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from strategy_table import box, loop, step
 
+from mfbo_torch.cli import main
 from mfbo_torch.config import build, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation
@@ -315,6 +316,21 @@ def test_the_peak_of_the_averages_is_not_recommended():
     assert CMES(space=problem.space).recommend(found).x[0] == pytest.approx(1.5, abs=0.05)
 
 
+def test_regrets_are_those_of_definitions_1_and_2():
+    problem = ShiftedPeak((0.3, 0.1), noise=0.0)
+    found = History()
+    for x in ([-1.0], [1.5], [0.5]):
+        found = step(found, Query(tuple(x), 0), problem.space, problem.reward(x, 0))
+    found = step(found, Query((1.5,), 1), problem.space, None)
+    strategy = CMES(space=problem.space)
+    advised = recommendations(strategy, found)
+    simple, instant = problem.regrets(found, advised)
+    f = [problem.latent(torch.tensor([best.x], dtype=torch.double)).item() for best in advised]
+    assert simple.tolist() == pytest.approx([problem.latent_optimum - max(f[: t + 1]) for t in range(4)])
+    assert instant.tolist() == pytest.approx([problem.latent_optimum - found.records[0].value] * 4)
+    assert [len(part) for part in problem.regrets(History(), [])] == [0, 0]
+
+
 def test_costs_steer_cmets():
     problem = Satellite()
     torch.manual_seed(0)
@@ -333,3 +349,9 @@ def test_the_configurations_that_come_with_it(path):
     query = strategy.bind(problem.space, settings["capital"]).ask(History())[0]
     assert settings["out"] == f"runs/{path.stem}"
     assert isinstance(problem.reward(query.x, query.fidelity), float)
+
+
+def test_the_command_line_recommends_an_input(tmp_path, capsys):
+    path = next(path for path in CONFIGS if path.stem == "bandit")
+    assert main(["run", str(path), "--capital", "3", "--out", str(tmp_path / "run")]) == 0
+    assert "Recommended   x1 = " in capsys.readouterr().out
