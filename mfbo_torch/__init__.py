@@ -9,7 +9,8 @@ from mfbo_torch.acquisition import (
     select_fidelity,
 )
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.journal import Journal
 from mfbo_torch.models import (
     CachedGP,
@@ -25,10 +26,12 @@ from mfbo_torch.prior import Prior
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import GPBUCB, MFGPUCB, MFUCB
+from mfbo_torch.strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, ShrinkingWindow
 
 __version__ = "0.1.0"
 __all__ = [
+    "CMES",
+    "CMETS",
     "GPBUCB",
     "MFGPUCB",
     "MFUCB",
@@ -39,6 +42,7 @@ __all__ = [
     "GaussianConditional",
     "HallucinatedUpperConfidenceBound",
     "History",
+    "IndirectSpace",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
     "Optimizer",
@@ -47,8 +51,10 @@ __all__ = [
     "PolicyConditional",
     "Prior",
     "Query",
+    "Recommendation",
     "Record",
     "SettingError",
+    "ShrinkingWindow",
     "Space",
     "UniformConditional",
     "UserProblem",

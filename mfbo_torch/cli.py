@@ -14,7 +14,7 @@ from typing import Any
 from mfbo_torch import compare, experiment, table
 from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import Status
+from mfbo_torch.history import Recommendation, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.runner import Hopeless
 
@@ -153,7 +153,10 @@ def _report(run: experiment.Experiment) -> str:
     rows.append(("Best value", _number(summary["best_value"])))
     rows.append(("at", _point(summary["best_parameters"])))
     advised = run.strategy.recommend(run.history)
-    if advised is not None:
+    if isinstance(advised, Recommendation):
+        named = {f"x{i}": value for i, value in enumerate(advised.x, 1)}
+        rows.append(("Recommended", f"{_point(named)}, where {run.problem.signed(advised.mean):.5g} is expected"))
+    elif advised is not None:
         rows.append(("Recommended", _point(space.named(advised.query.x))))
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
     for m, count in enumerate(summary["queries_per_fidelity"]):

@@ -79,6 +79,21 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Recommendation:
+    """An input that is believed best, where inputs cannot be queried themselves.
+
+    Args:
+        x: The input, in the user's own units.
+        mean: What is expected of it, to be maximised.
+        deviation: How uncertain that is.
+    """
+
+    x: tuple[float, ...]
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
 class History:
     """Records in the order of asking. Immutable: every change gives a new history."""
 

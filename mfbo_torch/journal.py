@@ -117,7 +117,7 @@ class Journal:
         try:
             if version:
                 self._check_content()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
         self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
         if not read_only:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.history import History, Query, Recommendation, Record, Status
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.space import Space
 
@@ -181,8 +181,8 @@ class Optimizer:
             raise SettingError("warm_start", f"{len(records)} observations", "given before the first query")
         self._keep(History(records), lambda journal: journal.given(records))
 
-    def recommend(self) -> Record | None:
-        """The record the strategy advises, ``None`` while there is none."""
+    def recommend(self) -> Record | Recommendation | None:
+        """The record or the input the strategy advises, ``None`` while there is none."""
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:

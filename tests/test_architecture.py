@@ -18,6 +18,7 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"
 FLOORS = [
     {"errors"},
     {"space", "confidence", "concentration", "history", "prior"},
+    {"indirect"},
     {"metrics", "journal"},
     {"problems"},
     {"ops"},
@@ -29,6 +30,7 @@ FLOORS = [
     {"executors", "table"},
     {"runner"},
     {"plots", "config"},
+    {"plots_indirect"},
     {"experiment"},
     {"compare", "report"},
     {"ax", "cli"},

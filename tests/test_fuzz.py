@@ -147,6 +147,7 @@ def test_damaged_journals(finished, data):
         case "append":
             damaged += data.draw(st.binary(min_size=1, max_size=200))
     folder = finished / "damaged"
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(finished / "out", folder)
     path = folder / "history.sqlite"
     path.write_bytes(damaged)

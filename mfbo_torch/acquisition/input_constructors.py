@@ -18,6 +18,7 @@ from torch import Tensor
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
+from mfbo_torch.errors import SettingError
 from mfbo_torch.models.deconditional import DeconditionalGP
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 
@@ -86,11 +87,12 @@ def construct_inputs_multi_fidelity_ucb(
         posterior_transform: One weight, whose sign says whether to maximise or to minimise.
 
     Raises:
-        UnsupportedError: Another target fidelity or another transform.
+        SettingError: Another column or another value of the target.
+        UnsupportedError: Another transform.
     """
     target = {model.dim: model.num_fidelities - 1}
     if target_fidelities is not None and {i % (model.dim + 1): t for i, t in target_fidelities.items()} != target:
-        raise UnsupportedError(f"target_fidelities = {dict(target_fidelities)}: must be {target}")
+        raise SettingError("target_fidelities", dict(target_fidelities), str(target))
     weight = 1.0
     if posterior_transform is not None:
         known = isinstance(posterior_transform, ScalarizedPosteriorTransform)

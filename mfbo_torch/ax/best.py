@@ -51,7 +51,7 @@ def best_point(client: Client) -> BestPoint:
     strategy, domain = node.bound(experiment)
     history, sources = read(experiment, domain)
     best = strategy.recommend(history)
-    if best is None or best.query.fidelity != domain.space.target or best.value is None:
+    if not isinstance(best, Record) or best.query.fidelity != domain.space.target or best.value is None:
         best = history.best(domain.space.target)
     if best is None or best.value is None:
         target = f"{domain.fidelity.name} = {domain.space.target}"

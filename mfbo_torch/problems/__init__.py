@@ -3,11 +3,18 @@
 from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.classifiers import ClassifierBandit
+from mfbo_torch.problems.disease_map import DiseaseMap
 from mfbo_torch.problems.electrodes import Electrodes
 from mfbo_torch.problems.gp_sample import GPSample
+from mfbo_torch.problems.indirect import IndirectProblem
+from mfbo_torch.problems.indirect_bandit import IndirectBandit
+from mfbo_torch.problems.indirect_branin import IndirectBranin
 from mfbo_torch.problems.salsa import SALSA
+from mfbo_torch.problems.satellite import Satellite
+from mfbo_torch.problems.shifted_peak import ShiftedPeak
 from mfbo_torch.problems.supernova import Supernova
 from mfbo_torch.problems.svm import SVM
+from mfbo_torch.problems.swiss_roll import SwissRoll, swiss_roll
 from mfbo_torch.problems.synthetic import (
     BadCurrin,
     Borehole,
@@ -27,16 +34,24 @@ __all__ = [
     "Borehole",
     "ClassifierBandit",
     "Currin",
+    "DiseaseMap",
     "Electrodes",
     "GPSample",
     "Hartmann3",
     "Hartmann6",
     "Illustration",
+    "IndirectBandit",
+    "IndirectBranin",
+    "IndirectProblem",
     "MultiFidelityBandit",
     "Park",
     "Problem",
+    "Satellite",
+    "ShiftedPeak",
     "Supernova",
+    "SwissRoll",
     "SyntheticBandit",
     "SyntheticProblem",
     "UserProblem",
+    "swiss_roll",
 ]

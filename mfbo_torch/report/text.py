@@ -34,7 +34,7 @@ def design(run: Experiment) -> str:
     parts = []
     if best is not None:
         parts.append(_parameters("Best parameters", best, run))
-    if advised is not None and (best is None or advised.query.x != best.query.x):
+    if isinstance(advised, Record) and (best is None or advised.query.x != best.query.x):
         parts.append(_parameters("Recommended parameters", advised, run))
     return "".join(parts)
 

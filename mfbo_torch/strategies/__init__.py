@@ -1,6 +1,8 @@
 """Strategies: from a history to the next queries."""
 
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.cmes import CMES
+from mfbo_torch.strategies.cmets import CMETS
 from mfbo_torch.strategies.direct import Direct
 from mfbo_torch.strategies.gibbon import MFGIBBON
 from mfbo_torch.strategies.gp_bucb import GPBUCB
@@ -11,12 +13,16 @@ from mfbo_torch.strategies.mf_sko import MFSKO
 from mfbo_torch.strategies.mf_ucb import MFUCB, UCB
 from mfbo_torch.strategies.monte_carlo import QLogExpectedImprovement, QUpperConfidenceBound
 from mfbo_torch.strategies.naive_batch import NaiveRepeat, NaiveTop
+from mfbo_torch.strategies.over_queries import QueryEI, QueryMES, QueryUCB
 from mfbo_torch.strategies.random_search import RandomSearch
+from mfbo_torch.strategies.shrinking_window import ShrinkingWindow
 from mfbo_torch.strategies.simulation_matching import SimulationMatching
 from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement, ProbabilityOfImprovement
 from mfbo_torch.strategies.successive_elimination import SuccessiveElimination
 
 __all__ = [
+    "CMES",
+    "CMETS",
     "GPBUCB",
     "GPUCB",
     "MFGIBBON",
@@ -33,7 +39,11 @@ __all__ = [
     "ProbabilityOfImprovement",
     "QLogExpectedImprovement",
     "QUpperConfidenceBound",
+    "QueryEI",
+    "QueryMES",
+    "QueryUCB",
     "RandomSearch",
+    "ShrinkingWindow",
     "SimulationMatching",
     "Strategy",
     "SuccessiveElimination",

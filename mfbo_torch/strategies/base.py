@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, points
+from mfbo_torch.history import History, Query, Recommendation, Record, points
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.design import allowed
 
@@ -117,8 +117,11 @@ class Strategy(ABC):
         """The next query, or up to ``n`` where deciding several at once costs less: the same ones."""
         return [self.decide(history)]
 
-    def recommend(self, history: History) -> Record | None:
-        """The best observation at the target fidelity, ``None`` while there is none."""
+    def recommend(self, history: History) -> Record | Recommendation | None:
+        """The best observation at the target fidelity, ``None`` while there is none.
+
+        Where queries are averages of what is sought: the best input, as the model has it.
+        """
         return history.best(self.space.target)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Status
+from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
 
@@ -84,7 +85,8 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
 
     Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
     :data:`BUSY_RADIUS`. Where everything has been asked (a finite space), an observed
-    design is asked again rather than a pending or failed one.
+    design is asked again rather than a pending or failed one. Where only some queries can be asked at
+    all, and give noisy averages, it is the nearest that is neither pending nor failed.
 
     Args:
         strategy: Whose space it is.
@@ -101,6 +103,8 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     records = [r for r in history if r.query.fidelity == fidelity]
     taken = strategy.unit_points(records)[:, :-1]
     observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
+    if isinstance(space, IndirectSpace) and space.choices is not None:
+        return _nearest(space.to_unit(space.choices), wanted, taken[~observed]).reshape(u.shape)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
     grid = _grid(space)
     allows = space.allows if space.constraints else None
@@ -111,6 +115,14 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     if not space.allows(found):
         found = space.snap(strategy.random_design(generator))
     return found.reshape(u.shape)
+
+
+def _nearest(choices: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:
+    """The choice nearest to ``wanted``, one of ``busy`` only if all are."""
+    if len(busy):
+        free = (choices.unsqueeze(-2) - busy).abs().amax(-1).amin(-1) > OBSERVED_RADIUS
+        choices = choices[free] if free.any() else choices
+    return choices[(choices - wanted).square().sum(-1).argmin()]
 
 
 def _grid(space: Space) -> Tensor | None:

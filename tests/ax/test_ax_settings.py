@@ -14,7 +14,7 @@ from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from strategy_table import ROWS, SPACE
+from strategy_table import PLAIN_ROWS, SPACE
 
 from mfbo_torch import MFGPUCB, Parameter, SettingError
 from mfbo_torch.ax import StrategyNode
@@ -34,7 +34,7 @@ def stored(node: StrategyNode) -> StrategyNode:
     return object_from_json(json.loads(json.dumps(object_to_json(node))))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", PLAIN_ROWS, ids=lambda row: row.label)
 def test_every_strategy_there_and_back(row):
     strategy = row.make(3).bind(SPACE, 7.0)
     again = stored(StrategyNode(strategy, [1.0, 4.0])).strategy

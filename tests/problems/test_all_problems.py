@@ -35,6 +35,12 @@ ALL_PROBLEMS = {
     "MultiFidelityBandit": lambda: problems.MultiFidelityBandit([[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]),
     "SyntheticBandit": lambda: problems.SyntheticBandit(3),
     "ClassifierBandit": problems.ClassifierBandit,
+    "IndirectBranin": lambda: problems.IndirectBranin(num_samples=20, noise=0.0, grid=4),
+    "IndirectBranin, known": lambda: problems.IndirectBranin("nonlinear", noise=0.0, known=True),
+    "IndirectBandit": lambda: problems.IndirectBandit(noise=0.0),
+    "DiseaseMap": lambda: problems.DiseaseMap(side=12, num_units=10, noise=0.0),
+    "Satellite": lambda: problems.Satellite(noise=0.0),
+    "ShiftedPeak": lambda: problems.ShiftedPeak((0.6, 0.3), noise=0.0),
     "UserProblem": lambda: problems.UserProblem(toy, TOY, [1, 10], maximize=False),
 }
 
@@ -60,7 +66,8 @@ def test_exports_are_there():
 def test_space_is_valid(problem):
     space = problem.space
     assert space.dim == len(space.parameters) >= 1
-    assert space.num_fidelities >= (1 if space.candidates else 2)
+    indirect = isinstance(problem, problems.IndirectProblem)
+    assert space.num_fidelities >= (1 if space.candidates or indirect else 2)
     assert all(0 < low < high for low, high in zip(space.costs, space.costs[1:], strict=False))
     assert isinstance(problem, problems.Problem)
     assert problem.name in problems.__all__

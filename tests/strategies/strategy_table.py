@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from mfbo_torch.history import History, Query
+from mfbo_torch.indirect import IndirectSpace, Samples, Window
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import (
+    CMES,
+    CMETS,
     GPBUCB,
     GPUCB,
     MFGIBBON,
@@ -25,12 +28,39 @@ from mfbo_torch.strategies import (
     NaiveTop,
     ProbabilityOfImprovement,
     QLogExpectedImprovement,
+    QueryEI,
+    QueryMES,
+    QueryUCB,
     QUpperConfidenceBound,
     RandomSearch,
+    ShrinkingWindow,
     SimulationMatching,
     Strategy,
     SuccessiveElimination,
 )
+from mfbo_torch.strategies.design import sobol
+
+
+def unchanged(space: Space) -> Space:
+    return space
+
+
+def averaged(space: Space) -> IndirectSpace:
+    """The same queries, as averages over the unit cube near them that samples teach."""
+    U = sobol(space.dim, 40, 0)
+    A = space.from_unit(U)
+    if space.num_fidelities > 1:
+        A = torch.cat([A, torch.arange(40).remainder(space.num_fidelities).unsqueeze(-1)], -1)
+    X = U + 0.05 * torch.randn(U.shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    return IndirectSpace(space.parameters, space.costs, space.measured, inputs=U, feedback=Samples(X, A))
+
+
+def windowed(space: Space) -> IndirectSpace:
+    """The same queries, as averages over windows that halve from fidelity to fidelity."""
+    window = Window([0.5**m for m in range(space.num_fidelities)])
+    inputs = space.from_unit(sobol(space.dim, 40, 0))
+    return IndirectSpace(space.parameters, space.costs, space.measured, inputs=inputs, feedback=window)
+
 
 SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, log=True)), (1.0, 4.0))
 ARMS = Space((Parameter("arm", -1, 4, integer=True),), (1.0, 4.0), zeta=(0.5, 0.0))
@@ -48,6 +78,8 @@ class Row:
         capital: What it is bound to; the toy costs are ``4^m``.
         space: Where it is tested. One that plays arms asks them again, and measures values by their own scale.
         repeats: Whether it asks a pending design again, by definition.
+        adapt: From a plain space to one that it can search.
+        most: Dimensions beyond which it cannot.
     """
 
     label: str
@@ -57,6 +89,8 @@ class Row:
     capital: float = 40.0
     space: Space = SPACE
     repeats: bool = False
+    adapt: Callable[[Space], Space] = unchanged
+    most: int = 100
 
 
 ROWS = [
@@ -102,8 +136,18 @@ ROWS = [
     Row("MFUCB", lambda seed: MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
     Row("UCB", lambda seed: UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
     Row("elimination", lambda seed: SuccessiveElimination(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
+    Row("cmes", lambda seed: CMES(seed=seed, initial=2), steps=4, adapt=averaged),
+    Row("cmes_all", lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"), steps=3, adapt=averaged),
+    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8),
+    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed),
+    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged),
+    Row("query_ucb", lambda seed: QueryUCB(seed=seed), steps=3, adapt=averaged),
+    Row("query_ei", lambda seed: QueryEI(seed=seed), steps=3, adapt=averaged),
 ]
 DESIGN_ROWS = [row for row in ROWS if row.space is SPACE]
+"""Those that look for a design."""
+PLAIN_ROWS = [row for row in DESIGN_ROWS if row.adapt is unchanged]
+"""Those that see the objective itself."""
 
 MIXED = Space(
     (Parameter("layers", 1, 6, integer=True), Parameter("rate", 1e-4, 1e2, log=True), Parameter("x", -3.0, 2.0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -12,7 +13,7 @@ import torch
 from strategy_table import DESIGN_ROWS, MIXED, ROWS, SPACE, Row, box, loop, step, toy
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import Strategy
 
@@ -29,7 +30,7 @@ def design_row(request) -> Row:
 
 
 def bound(row: Row, space: Space | None = None, seed: int = 0) -> Strategy:
-    return row.make(seed).bind(space or row.space, row.capital)
+    return row.make(seed).bind(row.adapt(space or row.space), row.capital)
 
 
 @cache
@@ -190,6 +191,10 @@ def test_scale_of_the_values(design_row, scale):
 @pytest.mark.parametrize(("dim", "num_fidelities"), [(1, 1), (1, 3), (20, 2)])
 def test_dimensions_and_fidelities(design_row, dim, num_fidelities):
     space = box(dim, num_fidelities)
+    if dim > design_row.most:
+        with pytest.raises(SettingError, match=f"^space = .*at most {design_row.most}"):
+            bound(design_row, space).ask(History())
+        return
     for query in queries(loop(bound(design_row, space), toy(space), 6 if dim == 1 else 5)):
         check_allowed(query, space)
 
@@ -205,6 +210,12 @@ def test_recommends_the_best_at_the_target(design_row):
     history = usual(design_row)
     at_target = [r for r in history if r.query.fidelity == SPACE.target]
     best = bound(design_row).recommend(history)
+    if isinstance(best, Recommendation):
+        inputs = bound(design_row).space.inputs
+        assert min((inputs - torch.tensor(best.x, dtype=torch.double)).abs().amax(-1)) == 0
+        assert math.isfinite(best.mean)
+        assert best.deviation >= 0
+        return
     assert best == max(at_target, key=lambda r: r.value, default=None)
 
 

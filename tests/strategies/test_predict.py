@@ -6,17 +6,16 @@ from functools import cache
 
 import pytest
 import torch
-from strategy_table import ROWS, SPACE, Row, box, step, toy
+from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch
+from mfbo_torch.strategies.one_gp import SingleFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
-ONE = {"gp_ucb": 1, "ei": 1, "pi": 1, "mf_naive": 0}
-"""The fidelity that a strategy with one GP models."""
 
 
-@pytest.fixture(params=[row for row in ROWS if row.label not in NONE], ids=lambda row: row.label)
+@pytest.fixture(params=[row for row in PLAIN_ROWS if row.label not in NONE], ids=lambda row: row.label)
 def row(request) -> Row:
     return request.param
 
@@ -35,7 +34,7 @@ def designs() -> torch.Tensor:
     return torch.tensor([r.query.x for r in history().done], dtype=torch.double)
 
 
-@pytest.mark.parametrize("each", ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("each", PLAIN_ROWS, ids=lambda row: row.label)
 def test_nothing_to_say(each):
     strategy = each.make(0).bind(SPACE, each.capital)
     assert strategy.predict(History(), designs()) is None
@@ -49,7 +48,8 @@ def test_observed_values_are_predicted(row):
     assert mean.shape == deviation.shape == (len(X), 2)
     assert mean.dtype == deviation.dtype == torch.double
     values = torch.tensor([[toy(SPACE)(Query(tuple(x), m)) for m in (0, 1)] for x in X.tolist()])
-    modelled = [ONE[row.label]] if row.label in ONE else [0, 1]
+    strategy = row.make(0).bind(SPACE, row.capital)
+    modelled = [strategy.level] if isinstance(strategy, SingleFidelity) else [0, 1]
     for m in (0, 1):
         if m not in modelled:
             assert mean[:, m].isnan().all()
@@ -76,7 +76,7 @@ def test_scaled_values(row):
 
 def test_a_fidelity_without_observations():
     space = box(2, 3)
-    row = next(row for row in ROWS if row.label == "MFGPUCB")
+    row = next(row for row in PLAIN_ROWS if row.label == "MFGPUCB")
     cheap = History()
     for x in (0.1, 0.5, 0.8):
         cheap = step(cheap, Query((x, 0.5), 0), space, toy(space)(Query((x, 0.5), 0)))

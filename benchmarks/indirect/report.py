@@ -1,0 +1,168 @@
+"""Table and picture of ``benchmarks/results/indirect.csv``.
+
+    python -m benchmarks.indirect.report [--results FILE]
+
+Writes ``indirect.md`` (means and standard errors over the seeds, and where the ordering of the paper does not come
+out) and ``indirect.png`` beside the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.indirect.run import CAPITALS, MAKERS, RESULTS, SETTINGS, read
+from mfbo_torch.problems import IndirectBranin
+
+SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)}
+REGRETS = ("simple", "instant")
+COLORS = {"CMETS": "#d55e00", "CMES": "#0072b2", "MES": "#009e73", "UCB": "#e69f00", "EI": "#cc79a7"}
+DASHES = {"CMETS": "-", "CMES": "-", "MES": (0, (5, 1.5)), "UCB": (0, (1.2, 1.2)), "EI": (0, (5, 1.5, 1.2, 1.5))}
+
+Key = tuple[str, str, str, float]
+"""Setting, strategy, which regret, capital."""
+
+
+def collect(path: Path) -> dict[Key, list[float]]:
+    """Regret of every seed."""
+    found: dict[Key, list[float]] = defaultdict(list)
+    for row in read(path):
+        for regret in REGRETS:
+            found[row["setting"], row["strategy"], regret, float(row["capital"])].append(float(row[regret]))
+    return found
+
+
+def error(values: list[float]) -> float:
+    """Standard error of a mean."""
+    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+
+
+def ours(setting: str) -> str:
+    """Who should be best."""
+    return "CMES" if setting.startswith("fixed") else "CMETS"
+
+
+def exceptions(found: dict[Key, list[float]]) -> list[str]:
+    """Where a baseline is better by more than the larger of the two standard errors."""
+    lines = []
+    for setting in SETTINGS:
+        champion, kind = ours(setting), setting.split()[0]
+        for regret in REGRETS if kind == "fixed" else REGRETS[:1]:
+            for capital in SHOWN[kind]:
+                own = found.get((setting, champion, regret, capital), [])
+                for label in MAKERS:
+                    other = found.get((setting, label, regret, capital), [])
+                    if label == champion or len(own) < 2 or len(other) < 2:
+                        continue
+                    if mean(own) - mean(other) > max(error(own), error(other)):
+                        lines.append(
+                            f"- {setting}, {regret} regret at {capital:g}: {champion} {mean(own):.4f} ± "
+                            f"{error(own):.4f}, {label} {mean(other):.4f} ± {error(other):.4f}"
+                        )
+    return lines
+
+
+def table(found: dict[Key, list[float]]) -> str:
+    """Means and standard errors, one table for each setting and regret."""
+    parts = ["# Regret with indirect queries", "", "Mean ± standard error over the seeds; Branin's function has"]
+    parts += ["deviation 1 on its box. Bold: the smallest mean, and those within one standard error of it.", ""]
+    for setting in SETTINGS:
+        kind, transformation = setting.split()
+        if kind == "fixed":
+            problem = IndirectBranin(transformation, grid=20, num_samples=2)
+            least = problem.latent_optimum - problem.averages(problem.space.choices, 0).max().item()
+            parts.append(f"No query of ``{setting}`` has an instant regret below {least:.4f}.")
+    for setting in SETTINGS:
+        for regret in REGRETS:
+            capitals = SHOWN[setting.split()[0]]
+            labels = [label for label in MAKERS if (setting, label, regret, capitals[-1]) in found]
+            if not labels:
+                continue
+            parts += [
+                "",
+                f"## {setting}: {regret} regret",
+                "",
+                "| strategy | seeds | " + " | ".join(f"{c:g}" for c in capitals) + " |",
+            ]
+            parts += ["| --- | ---: |" + " ---: |" * len(capitals)]
+            best = {
+                c: min(
+                    (found[setting, label, regret, c] for label in labels if (setting, label, regret, c) in found),
+                    key=mean,
+                )
+                for c in capitals
+            }
+            for label in labels:
+                cells = []
+                for c in capitals:
+                    values = found.get((setting, label, regret, c))
+                    if values is None:
+                        cells.append("")
+                        continue
+                    text = f"{mean(values):.4f} ± {error(values):.4f}"
+                    tie = mean(values) - mean(best[c]) <= max(error(values), error(best[c]), 0.0)
+                    cells.append(f"**{text}**" if tie or values is best[c] else text)
+                seeds = len(found[setting, label, regret, capitals[-1]])
+                parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
+    wrong = exceptions(found)
+    parts += ["", "## Where a baseline is better by more than a standard error", "", *(wrong or ["Nowhere."])]
+    return "\n".join(parts) + "\n"
+
+
+def picture(found: dict[Key, list[float]]) -> Figure:
+    """Mean regret and one standard error: a row for each kind, a column for each transformation and regret."""
+    figure = Figure(figsize=(14, 6.6), layout="constrained")
+    panels = figure.subplots(2, 4)
+    for row, kind in enumerate(CAPITALS):
+        settings = [setting for setting in SETTINGS if setting.startswith(kind)]
+        for column, (regret, setting) in enumerate((r, s) for r in REGRETS for s in settings):
+            axes = panels[row, column]
+            for label in MAKERS:
+                capitals = [c for c in CAPITALS[kind] if (setting, label, regret, c) in found]
+                if not capitals:
+                    continue
+                values = [found[setting, label, regret, c] for c in capitals]
+                middle = np.array([max(mean(v), 1e-5) for v in values])
+                spread = np.array([error(v) if len(v) > 1 else 0.0 for v in values])
+                width = 2.2 if label == ours(setting) else 1.4
+                axes.fill_between(
+                    capitals,
+                    np.maximum(middle - spread, middle / 10),
+                    middle + spread,
+                    color=COLORS[label],
+                    alpha=0.14,
+                    linewidth=0,
+                )
+                axes.plot(capitals, middle, color=COLORS[label], linestyle=DASHES[label], linewidth=width, label=label)
+            axes.set(yscale="log", xlabel="queries" if kind == "fixed" else "capital spent")
+            if kind == "fixed":
+                axes.set_xscale("log")
+                axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+            axes.set_title(f"{setting.split()[1]}, {regret} regret", loc="left", fontsize=10, fontweight="bold")
+            axes.grid(alpha=0.25)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[row, 0].set_ylabel("one resolution" if kind == "fixed" else "seven resolutions")
+    handles, labels = panels[1, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    return figure
+
+
+def main() -> None:
+    """Write the table and the picture beside the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    found = collect(options.results)
+    text = table(found)
+    options.results.with_suffix(".md").write_text(text)
+    picture(found).savefig(options.results.with_suffix(".png"), dpi=110)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

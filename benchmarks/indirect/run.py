@@ -1,0 +1,130 @@
+"""Simple and instant regret with indirect queries: Figures 1 and 2 of Zhang et al., with baselines.
+
+    python -m benchmarks.indirect.run [--settings NAME ...] [--strategies LABEL ...] [--seeds N] [--results FILE]
+
+Each finished run adds its rows to ``benchmarks/results/indirect.csv``; runs that are there are not
+repeated, so the command can be stopped and started again. ``python -m benchmarks.indirect.report``
+makes the table and the picture. Runs are one after another, in one thread.
+
+``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
+deviation 0.1 that no model knows, 100 queries. ``D1`` has 2000 samples.
+``tree``: heights 0 to 6 with the paper's costs and noise, both known, as are the windows; CMETS searches the box,
+the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them.
+
+Simple regret is ``f* - max f(x)`` over the inputs recommended after each query so far, instant regret
+``f* - max g(a)`` over the queries. Every strategy but CMETS starts with the same random query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tqdm import tqdm
+
+from mfbo_torch import strategies
+from mfbo_torch.metrics import capital_spent
+from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.problems import IndirectBranin, IndirectProblem
+from mfbo_torch.strategies import Strategy
+
+RESULTS = Path(__file__).parents[1] / "results" / "indirect.csv"
+COLUMNS = ("setting", "strategy", "seed", "capital", "simple", "instant", "queries", "cpu_seconds")
+TRANSFORMATIONS = ("linear", "nonlinear")
+CAPITALS = {
+    "fixed": (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100),
+    "tree": (3.5, 5.25, 7, 8.75, 10.5, 14, 17.5, 21, 24.5, 28, 31.5, 35, 42, 49, 56, 63, 70),
+}
+MAKERS: dict[str, Callable[[int], Strategy]] = {
+    "CMETS": lambda seed: strategies.CMETS(seed=seed),
+    "CMES": lambda seed: strategies.CMES(seed=seed),
+    "MES": lambda seed: strategies.QueryMES(seed=seed),
+    "UCB": lambda seed: strategies.QueryUCB(seed=seed),
+    "EI": lambda seed: strategies.QueryEI(seed=seed),
+}
+SETTINGS = [f"{kind} {transformation}" for kind in CAPITALS for transformation in TRANSFORMATIONS]
+
+
+class Job(NamedTuple):
+    """One run."""
+
+    setting: str
+    strategy: str
+    seed: int
+
+
+def problem_of(job: Job) -> IndirectBranin:
+    """The problem of a run: what is learned from differs from seed to seed."""
+    kind, transformation = job.setting.split()
+    if kind == "fixed":
+        return IndirectBranin(transformation, grid=20, num_samples=2000, seed=job.seed)
+    return IndirectBranin(transformation, resolutions=7, grid=None if job.strategy == "CMETS" else 64, known=True)
+
+
+def jobs(settings: list[str], labels: list[str], seeds: int) -> list[Job]:
+    """Every run, the first seeds of all strategies before the next ones."""
+    found = [Job(setting, label, seed) for seed in range(seeds) for setting in settings for label in labels]
+    return [job for job in found if job.strategy != "CMETS" or job.setting.startswith("tree")]
+
+
+def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> list[tuple[object, ...]]:
+    """Run a job; one row for each capital at which there is a recommendation."""
+    torch.manual_seed(10_000 + job.seed)  # the noise
+    optimizer = Optimizer(MAKERS[job.strategy](job.seed).bind(problem.space, max(capitals)))
+    started, seconds, advised = time.process_time(), [], []
+    while asked := optimizer.ask(capital=max(capitals)):
+        (record,) = asked
+        optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
+        advised.append(optimizer.recommend())
+        seconds.append(round(time.process_time() - started, 2))
+    history = optimizer.history
+    spent = capital_spent(history)
+    simple, instant = (regret.tolist() for regret in problem.regrets(history, advised))
+    rows: list[tuple[object, ...]] = []
+    for capital in capitals:
+        n = int((spent <= capital * (1 + 1e-12)).sum())
+        if n:
+            rows.append((*job, capital, round(simple[n - 1], 6), round(instant[n - 1], 6), n, seconds[n - 1]))
+    return rows
+
+
+def read(path: Path = RESULTS) -> list[dict[str, str]]:
+    """The rows that are there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
+    parser.add_argument("--strategies", nargs="+", choices=MAKERS, default=list(MAKERS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    have = {(row["setting"], row["strategy"], int(row["seed"])) for row in read(options.results)}
+    wanted = jobs(options.settings, options.strategies, options.seeds)
+    left = [job for job in wanted if job not in have]
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    new = not options.results.exists()
+    with options.results.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(COLUMNS)
+        for job in tqdm(left, initial=len(wanted) - len(left), total=len(wanted), unit="run"):
+            writer.writerows(execute(job, problem_of(job), CAPITALS[job.setting.split()[0]]))
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+r"""The contract of a problem whose queries are averages of the function to maximise.
+
+References:
+
+.. [Zhang2024indirect]
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
+    Optimization with Integrated Feedback. 2024.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Recommendation, Record
+from mfbo_torch.indirect import IndirectSpace
+from mfbo_torch.problems.base import Problem
+
+
+class IndirectProblem(Problem):
+    r"""An objective ``f`` that is seen through :math:`z = E[f(X) \mid a] + \epsilon` [Zhang2024indirect]_ (Section 2).
+
+    Subclasses set ``space``, an :class:`~mfbo_torch.indirect.IndirectSpace`, and ``noise``, and implement
+    :meth:`latent` and :meth:`averages`.
+
+    Attributes:
+        noise: Standard deviation of the noise at each fidelity.
+        latent_optimum: The largest ``f``.
+    """
+
+    space: IndirectSpace
+    noise: tuple[float, ...]
+    latent_optimum: float
+
+    @abstractmethod
+    def latent(self, X: Tensor) -> Tensor:
+        """``f`` at ``n x d`` inputs."""
+
+    @abstractmethod
+    def averages(self, A: Tensor, fidelity: int) -> Tensor:
+        """``g``, without noise, at ``n x p`` queries."""
+
+    def regrets(
+        self, history: History, recommendations: Sequence[Record | Recommendation | None]
+    ) -> tuple[Tensor, Tensor]:
+        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2).
+
+        :math:`f^* - \max f(x_t)` over the inputs recommended so far, and :math:`f^* - \max g(a_t)` over the
+        queries with a value, at their own resolution and without noise; infinite before there is one.
+
+        Args:
+            history: What was asked.
+            recommendations: What was recommended after each record, see
+                :func:`mfbo_torch.strategies.indirect.recommendations`.
+        """
+        f, g = torch.full((2, len(history)), -torch.inf, dtype=torch.double)
+        for t, (record, advised) in enumerate(zip(history, recommendations, strict=True)):
+            if isinstance(advised, Recommendation):
+                f[t] = self.latent(torch.tensor([advised.x], dtype=torch.double))
+            if record.value is not None:
+                g[t] = self.averages(torch.tensor([record.query.x], dtype=torch.double), record.query.fidelity)
+        if not len(f):
+            return f, g
+        return self.latent_optimum - f.cummax(0).values, self.latent_optimum - g.cummax(0).values
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        """A noisy average.
+
+        Raises:
+            SettingError: ``x`` has not ``p`` values, or there is no such fidelity.
+        """
+        point, level = self.checked(x, fidelity)
+        average = self.averages(torch.tensor([point], dtype=torch.double), level)
+        return average.item() + self.noise[level] * torch.randn(()).item()
+
+
+def checked_noise(noise: float) -> float:
+    """A standard deviation.
+
+    Raises:
+        SettingError: It is negative or not finite.
+    """
+    if isinstance(noise, bool) or not 0 <= noise < float("inf"):
+        raise SettingError("noise", noise, "a number from 0 on")
+    return float(noise)
+
+
+def checked_count(setting: str, count: int) -> int:
+    """A whole number from 1 on.
+
+    Raises:
+        SettingError: It is something else.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise SettingError(setting, count, "a whole number from 1 on")
+    return count

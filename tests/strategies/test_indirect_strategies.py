@@ -1,0 +1,357 @@
+"""The strategies for indirect queries: trees by hand, decisions by brute force, models by their own means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from strategy_table import box, loop, step
+
+from mfbo_torch.cli import main
+from mfbo_torch.config import build, resolve, run_parser
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Query, Recommendation
+from mfbo_torch.indirect import IndirectSpace, Policy, Samples, Window
+from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
+from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
+from mfbo_torch.runner import run
+from mfbo_torch.space import Parameter
+from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
+from mfbo_torch.strategies._conditionals import conditional_of
+from mfbo_torch.strategies.cmets import Node, Tree, fold
+from mfbo_torch.strategies.indirect import recommendations
+from mfbo_torch.strategies.shrinking_window import window_variance
+
+SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
+
+
+def grid(n=5):
+    side = torch.linspace(0, 1, n, dtype=torch.double)
+    return torch.cartesian_prod(side, side)
+
+
+def windows(costs=(1.0,), **settings):
+    """Windows on the square, whose inputs are the queries."""
+    feedback = Window([0.4 / (m + 1) for m in range(len(costs))])
+    return IndirectSpace(SQUARE, costs, **{"inputs": 2 * grid(), "feedback": feedback, **settings})
+
+
+def hill(query):
+    return -sum((x - 0.6) ** 2 for x in query.x)
+
+
+def history(space, n=4):
+    drawn = 2 * torch.rand(n, 2, generator=torch.Generator().manual_seed(3), dtype=torch.double)
+    found = History()
+    for i, x in enumerate(drawn.tolist()):
+        query = Query(tuple(x), i % space.num_fidelities, {"stage": "initial" if i == 0 else "model", "index": i})
+        found = step(found, query, space, hill(query))
+    return found
+
+
+def node(height, *index):
+    return Node(height, index)
+
+
+def test_a_tree_by_hand():
+    """Algorithm 1 in one dimension, to height 3."""
+    tree = Tree.root(1, 3)
+    assert tree.leaves == {node(0, 0)}
+    assert tree.ahead == {node(1, 0), node(1, 1)}
+    tree = tree.asked(node(1, 1))  # ahead: it replaces its parent
+    assert tree.leaves == {node(2, 2), node(2, 3)}
+    assert tree.ahead == {node(1, 0), node(3, 4), node(3, 5), node(3, 6), node(3, 7)}
+    tree = tree.asked(node(2, 2))  # a leaf
+    assert tree.leaves == {node(2, 3), node(3, 4), node(3, 5)}
+    assert tree.ahead == {node(1, 0), node(3, 6), node(3, 7)}
+    tree = tree.asked(node(3, 6))  # ahead, at the greatest height: its parent leaves, it has no children
+    assert tree.leaves == {node(3, 4), node(3, 5)}
+    assert tree.ahead == {node(1, 0), node(3, 7)}
+    tree = tree.asked(node(1, 0))
+    assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
+    assert tree.active == sorted(tree.leaves | tree.ahead)
+    assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], 1, 3) == tree
+    assert fold([node(3, 1), node(1, 1)], 1, 3) == Tree.root(1, 3).asked(node(1, 1))  # no active node
+
+
+def test_cells_halve():
+    assert node(0, 0, 0).centre == (0.5, 0.5)
+    children = node(1, 0, 1).children(4)
+    assert [child.centre for child in children] == [(0.125, 0.625), (0.125, 0.875), (0.375, 0.625), (0.375, 0.875)]
+    assert all(child.parent == node(1, 0, 1) for child in children)
+    assert node(2, 0, 0).children(2) == []
+
+
+def test_cmets_walks_the_tree():
+    space = windows((1.0, 2.0, 4.0))
+    strategy = CMETS(space=space, seed=1)
+    found = loop(strategy, hill, 8)
+    nodes = [Node(r.query.fidelity, tuple(r.query.meta["node"])) for r in found]
+    for i, asked in enumerate(nodes):
+        before = fold(nodes[:i], 2, 2)
+        assert asked in before.leaves | before.ahead
+        x = space.from_unit(torch.tensor(asked.centre, dtype=torch.double))
+        assert found.records[i].query.x == pytest.approx(x.tolist())
+    assert len(set(nodes)) == 8
+    assert strategy.tree(found) == fold(nodes, 2, 2)
+    foreign = step(found, Query((1.0, 1.0), 0), space, 0.0)  # a record from elsewhere is data, no node
+    assert strategy.tree(foreign) == strategy.tree(found)
+
+
+def test_cmets_asks_what_tells_most_for_its_cost():
+    space = windows((1.0, 2.0, 4.0))
+    strategy = CMETS(space=space, sampler="gumbel", num_max_value_samples=200)
+    found = loop(strategy, hill, 3)
+    information = strategy.information(found, strategy.generator(found))
+    active = strategy.tree(found).active
+    rows = torch.tensor([[[*n.centre, n.height]] for n in active], dtype=torch.double)
+    with torch.no_grad():
+        best = active[int(information(rows).argmax())]
+    assert strategy.ask(found)[0].meta["node"] == list(best.index)
+
+
+def test_an_exhausted_tree_goes_on():
+    space = windows((1.0,))
+    found = loop(CMETS(space=space), hill, 4)
+    assert [r.query.meta["stage"] for r in found] == ["model", "random", "random", "random"]
+    assert len({r.query.x for r in found}) == 4
+
+
+@pytest.mark.parametrize("make", [CMES, QueryUCB, QueryEI, QueryMES, CMETS, ShrinkingWindow])
+def test_everybody_recommends_the_same(make):
+    """The input with the largest posterior mean of f, whoever asked."""
+    space = windows((1.0, 2.0))
+    found = history(space)
+    first = CMES(space=space).recommend(found)
+    best = make(space=space).recommend(found)
+    assert best == first
+    assert isinstance(best, Recommendation)
+    assert make(space=space).recommend(History()) is None
+
+
+def test_the_recommendation_is_the_largest_mean():
+    space = windows()
+    found = history(space)
+    strategy = CMES(space=space)
+    model, shift, scale = strategy.belief(found)
+    records = found.done
+    A = torch.tensor([r.query.x for r in records], dtype=torch.double) / 2
+    Z = torch.tensor([[(r.value - shift) / scale] for r in records], dtype=torch.double)
+    again = DeconditionalGP(
+        A, Z, GaussianConditional(0.2), covar_module=model.covar_module, mean_module=model.mean_module
+    )
+    again.likelihood = model.likelihood
+    mean = again.eval().latent_posterior(space.inputs / 2).mean.squeeze(-1)
+    best = strategy.recommend(found)
+    assert best.x == tuple(space.inputs[mean.argmax()].tolist())
+    assert best.mean == pytest.approx(shift + scale * mean.max().item(), rel=1e-8)
+
+
+def test_later_observations_extend_the_factor():
+    """Between two fits the model is the fitted one with more data."""
+    space = windows(noise_std=(0.1,))
+    found = loop(QueryUCB(space=space), hill, 4)
+    many = history(space, 22)  # fitted to 20, 22 of them; 21 is between
+    strategy = CMES(space=space)
+    few = History(many.records[:21])
+    model, _, scale = strategy.belief(few)
+    fitted = strategy.belief(History(many.records[:20])).model
+    assert len(model.train_A) == 21
+    assert torch.equal(model.covar_module.base_kernel.lengthscale, fitted.covar_module.base_kernel.lengthscale)
+    assert model.train_Zvar[0].item() == pytest.approx((0.1 / scale) ** 2)
+    assert len(recommendations(strategy, found)) == 4
+
+
+def test_cmes_asks_the_most_informative_choice():
+    choices = 2 * grid(4)
+    space = windows(choices=choices)
+    strategy = CMES(space=space, sampler="gumbel", num_max_value_samples=300)
+    found = history(space)
+    information = strategy.information(found, strategy.generator(found))
+    with torch.no_grad():
+        best = choices[information((choices / 2).unsqueeze(-2)).argmax()]
+    query = strategy.ask(found)[0]
+    assert query.x == pytest.approx(best.tolist())
+    assert query.meta["log_information_per_cost"] < 0
+
+
+def test_cmes_looks_for_a_resolution():
+    """Where the fine one costs nearly nothing more, it is asked; where it costs a lot, it is not."""
+    for costs, wanted in (((1.0, 1.001), 1), ((1.0, 1e6), 0)):
+        space = windows(costs)
+        query = CMES(space=space, resolutions="all").ask(history(space))[0]
+        assert query.fidelity == wanted
+        assert CMES(space=space).ask(history(space))[0].fidelity == 1
+
+
+def test_choices_may_be_asked_again_but_not_failed_ones():
+    choices = torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double)
+    space = windows(choices=choices)
+    for make in (CMES, QueryUCB):
+        strategy = make(space=space)
+        found = loop(strategy, hill, 6)
+        assert {r.query.x for r in found} <= {(0.5, 0.5), (1.5, 1.5)}
+        failed = found.records[-1].query
+        for _ in range(2):
+            found = step(found, failed, space, None)
+            assert strategy.ask(found)[0].x != failed.x
+
+
+def test_windows_shrink_as_theorem_2_says():
+    for d in (1, 2, 4):
+        ratios = [window_variance(t, d) for t in range(1, 2000)]
+        assert ratios[0] == 1
+        assert all(a >= b for a, b in itertools.pairwise(ratios))
+        t, peak = 1999, math.e**d
+        order = t**-0.5 * math.log(t) ** (d / 2) / (peak**-0.5 * d ** (d / 2))
+        assert ratios[-1] == pytest.approx(order)
+    with pytest.raises(SettingError, match="t = 0"):
+        window_variance(0, 2)
+
+
+def test_shrinking_window_follows_the_schedule():
+    space = windows((1.0, 2.0, 3.0))
+    strategy = ShrinkingWindow(space=space, initial=2)
+    found = loop(strategy, hill, 5)
+    expected = [strategy.resolution(t) for t in range(1, 6)]
+    assert [r.query.fidelity for r in found] == expected
+    assert strategy.resolution(10**4) == 2  # the finest, however small the window should be
+    assert expected[0] == 0
+    model = strategy.belief(found).model
+    mean, variance = model.latent_mean_variance(strategy.inputs())
+    query = ShrinkingWindow(space=space, beta=4.0).ask(found)[0]
+    assert query.x == pytest.approx(space.inputs[(mean + 2 * variance.sqrt()).argmax()].tolist())
+
+
+def test_a_plain_space_is_refused():
+    with pytest.raises(SettingError, match="space = 'Space': must be an IndirectSpace for CMES"):
+        CMES(space=box(2)).ask(History())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CMES(initial=0), "initial = 0"),
+        (lambda: CMES(form="exact"), "form = 'exact'"),
+        (lambda: CMES(sampler="sobol"), "sampler = 'sobol'"),
+        (lambda: CMES(num_max_value_samples=0), "num_max_value_samples = 0"),
+        (lambda: CMES(resolutions="both"), "resolutions = 'both'"),
+        (lambda: ShrinkingWindow(beta=-1.0), "beta = -1.0"),
+        (lambda: CMETS(space=windows(choices=2 * grid(2))).ask(History()), "space = '4 choices': must be a box"),
+        (
+            lambda: ShrinkingWindow(space=IndirectBranin(known=True).space).ask(History()),
+            "feedback = 'Window': must be a Window around the query itself",
+        ),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(SettingError, match=message):
+        make()
+
+
+def test_conditionals_in_the_users_units():
+    """Everything a space may say, against a conditional on the unit cubes made by hand."""
+    A = torch.rand(6, 3, dtype=torch.double)
+    A[:, 2] = torch.tensor([0, 1, 0, 1, 0, 1])
+    kernel = GaussianConditional(0.1)  # of the unit cube
+    space = windows((1.0, 2.0))
+    model = DeconditionalGP(A[:2], A[:2, :1], conditional_of(space))
+    k = model.covar_module
+    for shape, kind in (("gaussian", GaussianConditional), ("uniform", UniformConditional)):
+        space = windows((1.0, 2.0), feedback=Window([[0.4, 0.2], 0.2], shape=shape))
+        ours = conditional_of(space).covariance(k, A)
+        widths = torch.where(A[:, 2:] == 0, torch.tensor([0.2, 0.1]), torch.tensor([0.1, 0.1])).double()
+        theirs = kind(lambda U, widths=widths: widths, lambda U: U[..., :2]).covariance(k, A)
+        torch.testing.assert_close(ours, theirs)
+    own = windows((1.0, 2.0), feedback=GaussianConditional(0.4, lambda U: U[..., :2]), inputs=2 * grid())
+    raw = GaussianConditional(0.4).covariance(k, 2 * A[:, :2])
+    torch.testing.assert_close(conditional_of(own).covariance(k, A), raw)
+    assert conditional_of(own).extent(A).shape == (2,)
+    assert kernel.covariance(k, A[:, :2]).shape == (6, 6)
+
+
+def test_policies_in_the_users_units():
+    arms, A = grid(2), 2 * torch.rand(40, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    classifier = LogisticRegression().fit(A.numpy(), torch.arange(40).remainder(4).numpy())
+
+    def probabilities(A):
+        return torch.from_numpy(classifier.predict_proba(A.reshape(-1, 2).numpy())).reshape(*A.shape[:-1], 4)
+
+    k = DeconditionalGP(A[:2], A[:2, :1], PolicyConditional(probabilities, arms)).covar_module
+    expected = PolicyConditional(probabilities, arms).covariance(k, A)
+    for given in (classifier, probabilities):
+        space = IndirectSpace(SQUARE, (1.0,), inputs=3 * arms, feedback=Policy(given))
+        torch.testing.assert_close(conditional_of(space).covariance(k, A / 2), expected)
+
+
+def test_samples_in_the_users_units():
+    U = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    space = IndirectSpace(SQUARE, (1.0,), inputs=[[0.0, -5.0], [10.0, 5.0]], feedback=Samples(10 * U - 5, 2 * U))
+    conditional = conditional_of(space)
+    torch.testing.assert_close(conditional.queries, U)
+    torch.testing.assert_close(conditional.points, torch.stack([U[:, 0] - 0.5, U[:, 1]], -1))
+
+
+def test_the_best_arm_is_found():
+    """The ordinary loop: agents are asked, an arm is recommended."""
+    problem, strategy = IndirectBandit(num_arms=5, noise=0.02, num_samples=3000), CMES()
+    torch.manual_seed(0)
+    best = strategy.bind(problem.space).recommend(run(problem, strategy, 20, progress=False))
+    assert problem.latent(torch.tensor([best.x], dtype=torch.double)).item() == problem.latent_optimum
+
+
+def test_the_peak_of_the_averages_is_not_recommended():
+    """Wide averages are largest at the broad peak; with narrow ones the model knows better."""
+    problem = ShiftedPeak((0.3, 0.1), noise=0.005)
+    torch.manual_seed(0)
+    found = History()
+    for fidelity in (0, 1):
+        for x in torch.linspace(-2.8, 2.8, 29).tolist():
+            found = step(found, Query((x,), fidelity), problem.space, problem.reward([x], fidelity))
+    assert found.best(0).query.x[0] == pytest.approx(-1.0, abs=0.3)
+    assert CMES(space=problem.space).recommend(found).x[0] == pytest.approx(1.5, abs=0.05)
+
+
+def test_regrets_are_those_of_definitions_1_and_2():
+    problem = ShiftedPeak((0.3, 0.1), noise=0.0)
+    found = History()
+    for x in ([-1.0], [1.5], [0.5]):
+        found = step(found, Query(tuple(x), 0), problem.space, problem.reward(x, 0))
+    found = step(found, Query((1.5,), 1), problem.space, None)
+    strategy = CMES(space=problem.space)
+    advised = recommendations(strategy, found)
+    simple, instant = problem.regrets(found, advised)
+    f = [problem.latent(torch.tensor([best.x], dtype=torch.double)).item() for best in advised]
+    assert simple.tolist() == pytest.approx([problem.latent_optimum - max(f[: t + 1]) for t in range(4)])
+    assert instant.tolist() == pytest.approx([problem.latent_optimum - found.records[0].value] * 4)
+    assert [len(part) for part in problem.regrets(History(), [])] == [0, 0]
+
+
+def test_costs_steer_cmets():
+    problem = Satellite()
+    torch.manual_seed(0)
+    found = run(problem, CMETS(), 12, progress=False)
+    assert found.spent <= 12
+    assert {r.query.fidelity for r in found} != {problem.space.target}
+
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "indirect").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_configurations_that_come_with_it(path):
+    settings = resolve(run_parser(), [str(path)])
+    problem, strategy = build(settings)
+    query = strategy.bind(problem.space, settings["capital"]).ask(History())[0]
+    assert settings["out"] == f"runs/{path.stem}"
+    assert isinstance(problem.reward(query.x, query.fidelity), float)
+
+
+def test_the_command_line_recommends_an_input(tmp_path, capsys):
+    path = next(path for path in CONFIGS if path.stem == "bandit")
+    assert main(["run", str(path), "--capital", "3", "--out", str(tmp_path / "run")]) == 0
+    assert "Recommended   x1 = " in capsys.readouterr().out
