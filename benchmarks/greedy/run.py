@@ -153,7 +153,7 @@ def figure(found: dict[str, Any], path: Path) -> None:
     picture = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(picture)
     left, right = picture.subplots(1, 2)
-    labels = {"lazy": "ours", "paper": "the paper's lazy algorithm", "whole": "all variances"}
+    labels = {"lazy": "ours, each batch for itself", "paper": "the paper's, bounds kept", "whole": "all variances"}
     for name, style in (("lazy", "-"), ("paper", "--"), ("whole", ":")):
         if name != "whole":
             left.plot(found["t"], [100 * share for share in found[name]["saved"]], style, label=labels[name])
