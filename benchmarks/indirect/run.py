@@ -9,7 +9,8 @@ makes the table and the picture. Runs are one after another, in one thread.
 ``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
 deviation 0.1 that no model knows, 100 queries. ``D1`` has 2000 samples.
 ``tree``: heights 0 to 6 with the paper's costs and noise, both known, as are the windows; CMETS searches the box,
-the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them.
+the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them. MES, UCB and EI infer the
+noise of their own process over queries.
 
 Simple regret is ``f* - max f(x)`` over the inputs recommended after each query so far, instant regret
 ``f* - max g(a)`` over the queries. Every strategy but CMETS starts with the same random query.

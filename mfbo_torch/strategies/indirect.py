@@ -10,11 +10,13 @@ References:
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import BotorchWarning
 from botorch.optim import optimize_acqf_discrete
 from torch import Tensor
 
@@ -22,11 +24,13 @@ from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record, values
 from mfbo_torch.indirect import IndirectSpace
-from mfbo_torch.models.conditionals import Conditional
+from mfbo_torch.models.conditionals import Conditional, EmpiricalConditional
+from mfbo_torch.models.conditionals.empirical import LEAST_SAMPLES
 from mfbo_torch.models.deconditional import DeconditionalGP
 from mfbo_torch.strategies._conditionals import conditional_of, unit_inputs
 from mfbo_torch.strategies._gp import quiet, refit_size
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.model_based import ModelBased, draw_seed
 
 
@@ -90,10 +94,14 @@ class Indirect(ModelBased):
         return self._surrogate.to(self.unit_points(records)[:, : self.space.width])
 
     def conditional(self) -> Conditional:
-        """What queries average over; learned once."""
-        if self._conditional is None or self._conditional[0] is not self.space:
+        """What queries average over; learned once, with a warning if some queries are far from all samples."""
+        space = self.space
+        if self._conditional is None or self._conditional[0] is not space:
             with quiet():
-                self._conditional = self.space, conditional_of(self.space)
+                self._conditional = space, conditional_of(space)
+            conditional = self._conditional[1]
+            if isinstance(conditional, EmpiricalConditional):
+                _warn_far(space, conditional)
         return self._conditional[1]
 
     def belief(self, history: History) -> Belief:
@@ -220,6 +228,27 @@ class Informative(Indirect):
 def recommendations(strategy: Strategy, history: History) -> list[Record | Recommendation | None]:
     """What a strategy recommends after each of the records, for its simple regret."""
     return [strategy.recommend(History(history.records[:n])) for n in range(1, len(history) + 1)]
+
+
+def _warn_far(space: IndirectSpace, conditional: EmpiricalConditional) -> None:
+    """Warn if the samples say nothing of some choices, or of some points of the box."""
+    points = sobol(space.dim, 64, 0) if space.choices is None else space.to_unit(space.choices)
+    U = torch.cat([points.repeat(space.num_fidelities, 1), _levels(len(points), space.num_fidelities)], -1)
+    sizes = conditional.effective_sample_size(U[:, : space.width].to(conditional.queries))
+    if sizes.min() < LEAST_SAMPLES:
+        worst = U[sizes.argmin()]
+        query = [float(f"{value:.4g}") for value in space.from_unit(worst[: space.dim]).tolist()]
+        where = f"{query} at fidelity {int(worst[-1])}"
+        message = (
+            f"The samples say little of {(sizes < LEAST_SAMPLES).double().mean():.0%} of the queries; the effective "
+            f"sample size of {where} is {sizes.min().item():.2g}, must be at least {LEAST_SAMPLES:g}."
+        )
+        warnings.warn(message, BotorchWarning, stacklevel=3)
+
+
+def _levels(count: int, fidelities: int) -> Tensor:
+    """Each fidelity ``count`` times, as a column."""
+    return torch.arange(fidelities, dtype=torch.double).repeat_interleave(count).unsqueeze(-1)
 
 
 def _shift_scale(Y: Tensor, least: float) -> tuple[float, float]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from botorch.exceptions import BotorchWarning
 from sklearn.linear_model import LogisticRegression
 from strategy_table import box, loop, step
 
@@ -191,7 +193,7 @@ def test_cmes_looks_for_a_resolution():
 def test_choices_may_be_asked_again_but_not_failed_ones():
     choices = torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double)
     space = windows(choices=choices)
-    for make in (CMES, QueryUCB):
+    for make in (CMES, QueryUCB, QueryMES):
         strategy = make(space=space)
         found = loop(strategy, hill, 6)
         assert {r.query.x for r in found} <= {(0.5, 0.5), (1.5, 1.5)}
@@ -272,6 +274,17 @@ def test_conditionals_in_the_users_units():
     torch.testing.assert_close(conditional_of(own).covariance(k, A), raw)
     assert conditional_of(own).extent(A).shape == (2,)
     assert kernel.covariance(k, A[:, :2]).shape == (6, 6)
+
+
+def test_queries_that_no_sample_is_near_are_told():
+    X = torch.rand(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    corner = Samples(X, torch.cat([0.1 * X, torch.zeros(60, 1).double()], -1))  # and nothing of fidelity 1
+    space = windows((1.0, 2.0), inputs=grid(), feedback=corner)
+    with pytest.warns(BotorchWarning, match=r"of the queries; the effective sample size of \[.*\] at fidelity \d is 0"):
+        CMES(space=space).conditional()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CMES(space=IndirectBranin(num_samples=200, resolutions=2).space).conditional()
 
 
 def test_policies_in_the_users_units():
