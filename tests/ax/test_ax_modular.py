@@ -245,7 +245,7 @@ def test_input_constructor():
     ],
 )
 def test_input_constructor_refuses(wrong):
-    with pytest.raises(UnsupportedError, match=next(iter(wrong))):
+    with pytest.raises((SettingError, UnsupportedError), match=next(iter(wrong))):
         construct_inputs_multi_fidelity_ucb(model(), **wrong)
 
 
