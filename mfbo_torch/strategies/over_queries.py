@@ -26,14 +26,13 @@ from mfbo_torch.strategies._gp import quiet
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.indirect import Indirect
 from mfbo_torch.strategies.model_based import draw_seed
-from mfbo_torch.strategies.one_gp import SingleFidelity
-from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement
+from mfbo_torch.strategies.single_fidelity import GPUCB, Analytic, ExpectedImprovement
 
 CANDIDATES = 1000
 """Most queries over which MES samples the maximum of ``g``."""
 
 
-class OverQueries(Indirect, SingleFidelity):
+class OverQueries(Indirect, Analytic):
     """One GP over the queries at the finest resolution."""
 
 
