@@ -14,6 +14,7 @@ from toy import Hill, Walk
 from benchmarks.batch import report
 from benchmarks.batch import run as runner
 from benchmarks.batch.simulate import simulate, varying
+from benchmarks.rows import read
 from mfbo_torch.config import build, resolve_run
 from mfbo_torch.history import Query, Record
 
@@ -138,7 +139,7 @@ def test_a_failed_run_leaves_the_others(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", _Here)
     monkeypatch.setattr("sys.argv", ["run", str(tmp_path / "small.yaml"), "--results", str(tmp_path), "--trials", "1"])
     runner.main()
-    assert {row["strategy"] for row in runner.read(tmp_path / "small.csv")} == {"GP-UCB", "NRB-UCB"}
+    assert {row["strategy"] for row in read(tmp_path / "small.csv")} == {"GP-UCB", "NRB-UCB"}
 
 
 def test_average_after_the_first_batch():

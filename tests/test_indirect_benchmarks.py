@@ -7,7 +7,8 @@ import csv
 import pytest
 
 from benchmarks.indirect import report
-from benchmarks.indirect.run import COLUMNS, MAKERS, Job, execute, jobs, problem_of, read
+from benchmarks.indirect.run import COLUMNS, MAKERS, Job, execute, jobs, problem_of
+from benchmarks.rows import read
 from mfbo_torch.problems import IndirectBranin
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.batch.run import RESULTS, read
+from benchmarks.batch.run import RESULTS
+from benchmarks.rows import read
 
 Run = dict[str, np.ndarray]
 Runs = dict[tuple[str, str], dict[int, Run]]

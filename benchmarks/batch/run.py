@@ -15,7 +15,6 @@ whenever the minimum falls, and one at the end.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import warnings
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ import yaml
 from tqdm import tqdm
 
 from benchmarks.batch.simulate import simulate, varying
+from benchmarks.rows import added_to, read
 from mfbo_torch.config import build, resolve_run
 from mfbo_torch.problems.finite import FiniteProblem
 
@@ -96,14 +96,6 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     return rows
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows that are there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,24 +109,18 @@ def main() -> None:
     wanted = jobs(yaml.safe_load(options.config.read_text()), options.strategies, options.trials)
     have = {(row["problem"], row["strategy"], int(row["trial"])) for row in read(path)}
     left = [job for job in wanted if job[:3] not in have]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = not path.exists()
     with (
-        path.open("a", newline="") as file,
+        added_to(path, COLUMNS) as add,
         ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
         tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
     ):
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
         futures = {pool.submit(execute, job): job for job in left}
         for future in as_completed(futures):
             bar.update()
             if error := future.exception():
                 bar.write(f"{futures[future][:3]} failed, the others go on: {error}")
                 continue
-            writer.writerows(future.result())
-            file.flush()
+            add(future.result())
 
 
 if __name__ == "__main__":

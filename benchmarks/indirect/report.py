@@ -16,7 +16,8 @@ from statistics import mean, stdev
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.indirect.run import CAPITALS, MAKERS, RESULTS, SETTINGS, read
+from benchmarks.indirect.run import CAPITALS, MAKERS, RESULTS, SETTINGS
+from benchmarks.rows import read
 from mfbo_torch.problems import IndirectBranin
 
 SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)}

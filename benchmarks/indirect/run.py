@@ -19,7 +19,6 @@ Simple regret is ``f* - max f(x)`` over the inputs recommended after each query 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from typing import NamedTuple
 import torch
 from tqdm import tqdm
 
+from benchmarks.rows import added_to, read
 from mfbo_torch import strategies
 from mfbo_torch.metrics import capital_spent
 from mfbo_torch.optimizer import Optimizer
@@ -95,14 +95,6 @@ def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> 
     return rows
 
 
-def read(path: Path = RESULTS) -> list[dict[str, str]]:
-    """The rows that are there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -116,15 +108,9 @@ def main() -> None:
     have = {(row["setting"], row["strategy"], int(row["seed"])) for row in read(options.results)}
     wanted = jobs(options.settings, options.strategies, options.seeds)
     left = [job for job in wanted if job not in have]
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    new = not options.results.exists()
-    with options.results.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
+    with added_to(options.results, COLUMNS) as add:
         for job in tqdm(left, initial=len(wanted) - len(left), total=len(wanted), unit="run"):
-            writer.writerows(execute(job, problem_of(job), CAPITALS[job.setting.split()[0]]))
-            file.flush()
+            add(execute(job, problem_of(job), CAPITALS[job.setting.split()[0]]))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from benchmarks.regret.run import CAPITALS, ENTRIES, MINUTES, PROBLEMS, RESULTS, read
+from benchmarks.regret.run import CAPITALS, ENTRIES, MINUTES, PROBLEMS, RESULTS
+from benchmarks.rows import read
 from mfbo_torch import problems
 
 Key = tuple[str, str, int]

@@ -10,7 +10,6 @@ makes the tables and the picture. Capital counts everything, the initial design 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import signal
 import warnings
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import torch
 from tqdm import tqdm
 
+from benchmarks.rows import added_to, read
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import capital_spent, simple_regret
 from mfbo_torch.runner import run
@@ -130,14 +130,6 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def read(path: Path = RESULTS) -> list[dict[str, str]]:
-    """The rows that are there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -151,23 +143,17 @@ def main() -> None:
     have = {(row["problem"], row["strategy"], int(row["seed"]), int(row["capital"])) for row in read(options.results)}
     wanted = jobs(options.strategies, options.problems, options.seeds, options.largest)
     left = [job for job in wanted if any((*job[:3], capital) not in have for capital in job.capitals)]
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    new = not options.results.exists()
     with (
-        options.results.open("a", newline="") as file,
+        added_to(options.results, COLUMNS) as add,
         ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
         tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
     ):
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
         for future in as_completed([pool.submit(execute, job) for job in left]):
             bar.update()
             if error := future.exception():
                 bar.write(f"a run failed, the others go on: {error}")
                 continue
-            writer.writerows(row for row in future.result() if (*row[:3], row[3]) not in have)
-            file.flush()
+            add(row for row in future.result() if (*row[:3], row[3]) not in have)
 
 
 if __name__ == "__main__":

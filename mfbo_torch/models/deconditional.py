@@ -22,7 +22,7 @@ from typing import Any, Self
 import gpytorch
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, ModelFittingError, UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior, Posterior
@@ -36,6 +36,7 @@ from linear_operator import to_linear_operator
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
+from mfbo_torch.models.checks import check_observations
 from mfbo_torch.models.conditionals import Conditional
 from mfbo_torch.models.conditionals.base import Embedding, Features, check_queries
 from mfbo_torch.models.defaults import default_kernel, default_likelihood, shift_scale
@@ -392,14 +393,4 @@ def _check_data(A: Tensor, Z: Tensor, Zvar: Tensor | None) -> None:
     if A.dim() != 2:
         raise BotorchTensorDimensionError(f"train_A of shape {tuple(A.shape)}: must be t x p")
     check_queries(A)
-    for name, data in (("train_Z", Z), ("train_Zvar", Zvar)):
-        if data is None:
-            continue
-        if data.shape != (len(A), 1):
-            raise BotorchTensorDimensionError(
-                f"{name} of shape {tuple(data.shape)}: must be t x 1 with t = {len(A)} as in train_A"
-            )
-        if not data.isfinite().all():
-            raise InputDataError(f"{name}: must be finite, found NaN or infinity")
-    if Zvar is not None and (Zvar < 0).any():
-        raise InputDataError(f"train_Zvar = {Zvar.min().item():g}: must not be negative")
+    check_observations(Z, Zvar, A, ("train_Z", "train_Zvar", "train_A"), "t")

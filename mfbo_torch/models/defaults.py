@@ -27,7 +27,8 @@ def default_kernel(extent: Tensor, scale: Tensor) -> Kernel:
     """RBF with a lengthscale prior that scales with reach and dimension, and an output scale near the averages'."""
     extent = torch.where(extent > 0, extent, torch.ones_like(extent))
     d, variance = len(extent), scale.item() ** 2
-    prior = LogNormalPrior(math.sqrt(2) + 0.5 * math.log(d) + extent.log(), math.sqrt(3))
+    width = torch.full_like(extent, math.sqrt(3))  # a number would be expanded, and a fit that fails not be undone
+    prior = LogNormalPrior(math.sqrt(2) + 0.5 * math.log(d) + extent.log(), width)
     above = GreaterThan(1e-3 * extent.min().item(), transform=torch.exp, inv_transform=torch.log)
     base = RBFKernel(ard_num_dims=d, lengthscale_prior=prior, lengthscale_constraint=above)
     base.lengthscale = 0.3 * math.sqrt(d) * extent

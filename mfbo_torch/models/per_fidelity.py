@@ -34,6 +34,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.models.checks import check_observations
 from mfbo_torch.models.level import Level
 from mfbo_torch.models.normal import Normal
 from mfbo_torch.ops.cache import Cache, extend, factorize, grow, stack
@@ -502,17 +503,7 @@ def _check_points(X: Tensor, width: int, num_fidelities: int, name: str) -> None
 def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
     if X.dim() != 2 or X.shape[-1] < 2:
         raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
-    for name, data in (("train_Y", Y), ("train_Yvar", Yvar)):
-        if data is None:
-            continue
-        if data.shape != (len(X), 1):
-            raise BotorchTensorDimensionError(
-                f"{name} of shape {tuple(data.shape)}: must be n x 1 with n = {len(X)} as in train_X"
-            )
-        if not data.isfinite().all():
-            raise InputDataError(f"{name}: must be finite, found NaN or infinity")
-    if Yvar is not None and (Yvar < 0).any():
-        raise InputDataError(f"train_Yvar = {Yvar.min().item():g}: must not be negative")
+    check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
     if len(X) == 0:
         raise InputDataError("train_X: must have at least one row, found none")
     _check_points(X, X.shape[-1], num_fidelities, "train_X")

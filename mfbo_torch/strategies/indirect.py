@@ -140,8 +140,6 @@ class Indirect(ModelBased):
         Z = self._surrogate.to((Y - shift) / scale)
         with quiet():
             model = DeconditionalGP(A, Z, self.conditional(), variance)
-            for module in model.modules():  # priors share memory, which a fit that fails cannot write back
-                module._buffers.update({name: b.clone() for name, b in module._buffers.items() if b is not None})
             model.fit(optimizer_kwargs={"options": {"maxiter": 50}})
         return Belief(model.eval(), shift, scale)
 

@@ -31,6 +31,7 @@ from mfbo_torch.models import (
     UniformConditional,
 )
 from mfbo_torch.models.conditionals import Conditional
+from mfbo_torch.models.defaults import default_kernel
 
 WIDTHS = np.array([0.11, 0.07])
 NOISE = 0.03
@@ -397,3 +398,10 @@ def test_bad_input():
         made.condition_on_observations(A.view(2, 4, 2), Z.view(2, 4, 1))
     with pytest.raises(UnsupportedError, match="without pending queries"):
         made.hallucinate(A).condition_on_observations(A, Z)
+
+
+def test_a_default_prior_can_be_written_back():
+    """As a fit that fails does: it restores the state it began with."""
+    kernel = default_kernel(torch.ones(3, dtype=torch.double), torch.tensor(2.0, dtype=torch.double))
+    kernel.load_state_dict({name: value.clone() for name, value in kernel.state_dict().items()})
+    assert all(0 not in buffer.stride() for buffer in kernel.buffers() if buffer.dim())
