@@ -24,7 +24,6 @@ from mfbo_torch import executors
 from mfbo_torch.history import Record, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.runner import run
-from mfbo_torch.strategies import RandomSearch
 
 RESULTS = Path(__file__).parent / "results" / "faults.csv"
 COLUMNS = ("kind", "seed", "evaluations", "values", "raised", "timeouts", "lost_workers", "driver_kills", "seconds")
@@ -40,6 +39,8 @@ def found(record: Record) -> str:
 
 def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
     """A driver: go on until the capital is spent."""
+    from mfbo_torch.strategies import RandomSearch  # its workers load this module too
+
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
         capital = evaluations * CENTS / 100
         run(
