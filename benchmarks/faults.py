@@ -12,53 +12,22 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.troubled import CENTS, Troubled, expected
 from mfbo_torch import executors
 from mfbo_torch.history import Record, Status
 from mfbo_torch.journal import Journal
-from mfbo_torch.problems.base import Problem
 from mfbo_torch.runner import run
-from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import RandomSearch
 
 RESULTS = Path(__file__).parent / "results" / "faults.csv"
 COLUMNS = ("kind", "seed", "evaluations", "values", "raised", "timeouts", "lost_workers", "driver_kills", "seconds")
 WORKERS, TIMEOUT, KILLS = 4, 2.0, 5
-CENTS = 37
-"""What a query costs, in hundredths."""
-
-
-class Troubled(Problem):
-    """A line on which a point's place says what becomes of its evaluation."""
-
-    def __init__(self) -> None:
-        self.space = Space((Parameter("x", 0.0, 1.0),), (CENTS / 100,))
-
-    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        time.sleep(0.05)
-        match expected(x[0]):
-            case "lost":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "raised":
-                raise RuntimeError("as it must")
-            case "timeout":
-                time.sleep(600)
-        return x[0]
-
-
-def expected(x: float) -> str:
-    """What must come of a point."""
-    part = 1000 * x % 1
-    return "lost" if part < 0.1 else "raised" if part < 0.2 else "timeout" if part < 0.25 else "value"
 
 
 def found(record: Record) -> str:
@@ -70,6 +39,8 @@ def found(record: Record) -> str:
 
 def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
     """A driver: go on until the capital is spent."""
+    from mfbo_torch.strategies import RandomSearch  # its workers load this module too
+
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
         capital = evaluations * CENTS / 100
         run(

@@ -13,8 +13,10 @@ import os
 import signal
 import threading
 from abc import abstractmethod
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import wait as wait_for
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from multiprocessing.connection import wait
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 KINDS = ("processes", "dask")
+LOOK_AROUND = 1.0
+"""Seconds after which workers that have joined or left are noticed."""
 
 
 class WorkerLost(RuntimeError):
@@ -104,23 +108,93 @@ class Processes(Workers):
 class DaskWorkers(Workers):
     """The workers of a Dask cluster, as many as there are at the time.
 
-    An evaluation that outlives the timeout is left behind in a thread of its worker, and the worker is
-    retired and restarted by its nanny. How often the scheduler moves an evaluation to another worker
-    when one dies is a matter of its own ``allowed-failures``; a cluster made here does not. Workers with
-    one thread each are best: all that a worker was doing dies with it.
+    Every evaluation is sent to one worker that is free, and to no other: Dask would queue some behind others,
+    to die with them, and move those of a dead worker elsewhere. An evaluation that outlives the timeout is left
+    behind in a thread of its worker, which ends as soon as it has nothing else to do, and which its nanny starts
+    anew. Workers with one thread each are best: all that a worker was doing dies with it.
     """
 
     def __init__(self, client: Client, timeout: float | None = None) -> None:
         super().__init__(timeout)
         self._client = client
         self._inner = client.get_executor(pure=False, retries=0)
+        self._lock, self._wake, self._over = threading.Lock(), threading.Event(), False
+        self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._placed: dict[Future[Any], tuple[str, Future[Any]]] = {}
+        self._given_up: set[str] = set()
+        self._threads = client.nthreads()
+        threading.Thread(target=self._watch, name="mfbo-dask", daemon=True).start()
 
     @property
     def capacity(self) -> int:
-        return sum(self._client.nthreads().values())
+        return sum(count for address, count in self._threads.items() if address not in self._given_up)
 
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        return self._inner.submit(_within, self.timeout, fn, *args)
+        future: Future[Any] = Future()
+        self._waiting.append((future, fn, args))
+        self._wake.set()
+        return future
+
+    def _watch(self) -> None:
+        """Notice workers that come and go, and give the free ones what is waiting."""
+        while not self._over:
+            self._wake.wait(LOOK_AROUND)
+            self._wake.clear()
+            try:
+                self._threads = self._client.nthreads()
+            except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
+                self._threads = {}
+                if self._client.status in ("closed", "closing"):
+                    self._break()
+                continue
+            self._given_up &= set(self._threads)
+            for future, (address, sent) in [*self._placed.items()]:
+                if address not in self._threads:
+                    sent.cancel()
+                    self._end(future, WorkerLost("the worker died"))
+            self._place()
+
+    def _place(self) -> None:
+        load = Counter(address for address, _ in [*self._placed.values()])
+        spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
+        free = [address for address, count in spare.items() for _ in range(count)]
+        while self._waiting and free and not self._over:
+            future, fn, args = self._waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                address = free.pop()
+                with self._lock:
+                    sent = self._inner.submit(
+                        _within, self.timeout, fn, *args, workers=[address], allow_other_workers=False
+                    )
+                    self._placed[future] = address, sent
+                sent.add_done_callback(partial(self._landed, future, address))
+
+    def _break(self) -> None:
+        """End everything: there is no scheduler any more."""
+        while self._waiting:
+            future, *_ = self._waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(CancelledError())
+        for future in [*self._placed]:
+            self._end(future, CancelledError())
+
+    def _landed(self, future: Future[Any], address: str, sent: Future[Any]) -> None:
+        """Pass on what came of an evaluation."""
+        error = CancelledError() if sent.cancelled() else sent.exception()
+        if isinstance(error, TimeoutError) and self.timeout is not None:
+            self._given_up.add(address)
+        self._end(future, error, None if error else sent.result())
+        self._wake.set()
+
+    def _end(self, future: Future[Any], error: BaseException | None, value: Any = None) -> None:
+        """End an evaluation, unless it has ended already."""
+        with self._lock:
+            if self._placed.pop(future, None) is None:
+                return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
 
     def _translated(self, error: BaseException) -> BaseException:
         from distributed import KilledWorker
@@ -130,6 +204,13 @@ class DaskWorkers(Workers):
         return BrokenExecutor("the Dask scheduler is gone") if isinstance(error, CancelledError) else error
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if cancel_futures:
+            for future, *_ in [*self._waiting]:
+                future.cancel()
+        elif wait:
+            wait_for([*(future for future, *_ in self._waiting), *self._placed])
+        self._over = True
+        self._wake.set()
         self._inner.shutdown(wait and not cancel_futures)
 
 
@@ -157,12 +238,20 @@ def _within(timeout: float | None, fn: Callable[..., Any], *args: Any) -> Any:
 
 
 async def _retire(worker: Any) -> None:
-    """Take no more work, let the failure arrive, start anew."""
+    """Take no more work, let the failure arrive and other evaluations end, start anew.
+
+    The process exits of its own accord: a worker that says goodbye may, if the scheduler is quicker to hang up,
+    take leave of its nanny too, and then nobody starts it again.
+    """
     from distributed.core import Status
 
     worker.status = Status.paused
     await asyncio.sleep(1.0)
-    await worker.close_gracefully(restart=True, reason="an evaluation outlived its timeout")
+    while worker.state.executing_count:
+        await asyncio.sleep(0.1)
+    if worker.nanny is None:
+        await worker.close(reason="an evaluation outlived its timeout")
+    os._exit(1)
 
 
 def _settle() -> None:
@@ -222,7 +311,11 @@ def _dask(workers: int | None, scheduler: str | None, timeout: float | None) -> 
         def setup(self, worker: Any) -> None:
             _settle()
 
-    quiet = {"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": False}
+    quiet = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.worker.daemon": False,
+        "distributed.deploy.lost-worker-timeout": "1 day",  # on a busy machine they take long to start anew
+    }
     with dask.config.set(quiet if scheduler is None else {}):
         if scheduler is None:
             cluster = LocalCluster(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tqdm.auto import tqdm
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import WorkerLost
+from mfbo_torch.executors import LOOK_AROUND, WorkerLost
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Decision, Optimizer
@@ -37,8 +37,6 @@ DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
 """Seconds between attempts to keep a value while the disk is full: ten minutes in all."""
 FRAMES = 3
 """Lines of a traceback that a failure keeps."""
-LOOK_AROUND = 1.0
-"""Seconds after which workers that have joined are noticed."""
 
 
 class Hopeless(RuntimeError):

@@ -4,7 +4,7 @@ import builtins
 import os
 import signal
 import time
-from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 from test_runner import quiet, timeless
@@ -113,9 +113,103 @@ def test_no_scheduler_at_an_address():
         pass
 
 
-def test_a_scheduler_that_goes_away_breaks_the_executor():
-    workers = DaskWorkers.__new__(DaskWorkers)
-    assert isinstance(workers._translated(CancelledError()), BrokenExecutor)
+class Cluster:
+    """What :class:`DaskWorkers` sees of a Dask client: workers by name, and evaluations that end when they are told."""
+
+    def __init__(self, **threads):
+        self.threads, self.status, self.sent = threads, "running", {}
+
+    def get_executor(self, **settings):
+        return self
+
+    def nthreads(self):
+        if self.status == "closed":
+            raise OSError("gone")
+        return dict(self.threads)
+
+    def submit(self, within, timeout, fn, *args, workers, allow_other_workers):
+        future = Future()
+        future.set_running_or_notify_cancel()
+        self.sent[args] = workers[0], future
+        assert not allow_other_workers
+        return future
+
+    def shutdown(self, wait):
+        pass
+
+    def until(self, condition):
+        """Wait for the thread that looks after the workers."""
+        give_up = time.monotonic() + 20
+        while not condition() and time.monotonic() < give_up:
+            time.sleep(0.01)
+        assert condition()
+
+
+@pytest.fixture
+def brisk(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "LOOK_AROUND", 0.02)
+
+
+def test_dask_workers_get_one_evaluation_a_thread(brisk):
+    cluster = Cluster(a=1, b=2)
+    workers = DaskWorkers(cluster)
+    futures = [workers.submit(double, i) for i in range(5)]
+    cluster.until(lambda: len(cluster.sent) == 3)
+    assert sorted(address for address, _ in cluster.sent.values()) == ["a", "b", "b"]
+    cluster.threads["c"] = 1
+    cluster.until(lambda: len(cluster.sent) == 4)
+    assert workers.capacity == 4
+    assert futures[4].cancel()
+    for (i,), (_, future) in cluster.sent.items():
+        future.set_result(2 * i)
+    assert [future.result() for future in futures[:4]] == [0, 2, 4, 6]
+    workers.shutdown()
+
+
+def test_a_dask_worker_that_is_gone_is_noticed(brisk):
+    """Also where the scheduler would wait for it to come back."""
+    cluster = Cluster(a=1, b=1)
+    workers = DaskWorkers(cluster)
+    first, second = workers.submit(double, 1), workers.submit(double, 2)
+    cluster.until(lambda: len(cluster.sent) == 2)
+    del cluster.threads[cluster.sent[1,][0]]
+    with pytest.raises(WorkerLost, match="the worker died"):
+        first.result(20)
+    cluster.sent[2,][1].set_result(4)
+    assert second.result(20) == 4
+    workers.shutdown()
+
+
+def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
+    cluster = Cluster(a=1)
+    workers = DaskWorkers(cluster, timeout=1.0)
+    hanging = workers.submit(double, 1)
+    cluster.until(lambda: len(cluster.sent) == 1)
+    cluster.sent[1,][1].set_exception(TimeoutError())
+    with pytest.raises(TimeoutError, match="no value within 1 seconds"):
+        hanging.result(20)
+    assert workers.capacity == 0
+    workers.submit(double, 2)
+    del cluster.threads["a"]
+    cluster.until(lambda: not workers._given_up)
+    assert len(cluster.sent) == 1
+    cluster.threads["a"] = 1
+    cluster.until(lambda: len(cluster.sent) == 2)
+    workers.shutdown(cancel_futures=True)
+
+
+def test_a_scheduler_that_goes_away_breaks_the_executor(brisk):
+    cluster = Cluster(a=1)
+    workers = DaskWorkers(cluster)
+    futures = [workers.submit(double, i) for i in range(3)]
+    cluster.until(lambda: len(cluster.sent) == 1)
+    cluster.status = "closed"
+    for future in futures:
+        with pytest.raises(BrokenExecutor, match="the Dask scheduler is gone"):
+            future.result(20)
+    assert workers.capacity == 0
+    workers.shutdown()
 
 
 def test_settling_leaves_this_process_alone(monkeypatch):

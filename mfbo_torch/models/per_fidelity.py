@@ -221,8 +221,9 @@ class PerFidelityGP(Model, FantasizeMixin):
                 some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
                 level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
             caches.append(self._level_cache(m, caches))
-        self._caches = self._former = None
-        return self.eval()
+        self.eval()._forget()
+        self._singles = caches
+        return self
 
     def _mean_below(self, U: Tensor, m: int, caches: list[Cache]) -> Tensor:
         """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked."""
@@ -256,8 +257,8 @@ class PerFidelityGP(Model, FantasizeMixin):
             # detached from the hyper-parameters; a fantasy's points and values may need gradients
             fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
             with torch.set_grad_enabled(fantasy and torch.is_grad_enabled()):
-                caches: list[Cache] = []
-                for m in range(self.num_fidelities):
+                caches = self._singles or []
+                for m in range(len(caches), self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
                 self._caches, self._singles, self._former = _grouped(caches), caches, None
                 if self._pending is not None:
@@ -419,7 +420,9 @@ class PerFidelityGP(Model, FantasizeMixin):
         if self.train_Yvar is not None:
             known = self.noise[X[..., -1].round().long()].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
-        plain = self._singles is not None and not batch and X.dtype == torch.double and not _tracked(X, Y, self.train_X)
+        plain = not batch and X.dtype == torch.double and not self.training and not _tracked(X, Y, self.train_X)
+        if plain and self._singles is None:
+            _ = self.caches
         clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
         return clone
 

@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: factors, posteriors and greedy selection, with fast twins beside the reference."""

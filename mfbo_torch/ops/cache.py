@@ -209,6 +209,8 @@ def stack(caches: list[Cache]) -> Cache:
 
     def padded(cache: Cache) -> tuple[Tensor, ...]:
         grow = n - cache.num_points
+        if not grow:
+            return cache.inputs, cache.mask, cache.inverse, cache.alpha
         inverse = torch.nn.functional.pad(cache.inverse, (0, grow, 0, grow))
         inputs = torch.nn.functional.pad(cache.inputs, (0, 0, 0, grow))
         mask = torch.nn.functional.pad(cache.mask, (0, grow))
@@ -217,7 +219,8 @@ def stack(caches: list[Cache]) -> Cache:
     batch = torch.broadcast_shapes(*(cache.alpha.shape[:-1] for cache in caches))
 
     def joined(parts: Sequence[Tensor], tail: int) -> Tensor:
-        return torch.stack([p.expand(batch + p.shape[p.dim() - tail :]) for p in parts], dim=len(batch))
+        wide = [p.expand(batch + p.shape[p.dim() - tail :]) for p in parts]
+        return torch.stack(wide, dim=len(batch)) if len(wide) > 1 else wide[0].unsqueeze(len(batch))
 
     inputs, mask, inverse, alpha = zip(*map(padded, caches), strict=True)
     return Cache(

@@ -9,9 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.bandit import checked_trial
@@ -78,6 +75,8 @@ class ClassifierBandit(Problem):
             raise SettingError("shares", list(shares), "increasing numbers from 0.05 on, the last 1")
         if zeta is None and self.shares != (0.1, 0.3, 1.0):
             raise SettingError("zeta", None, f"{len(self.shares)} numbers that decrease to 0 for shares of your own")
+        from sklearn.datasets import load_digits
+
         self.trial = checked_trial(trial)
         pixels, self.digits = load_digits(return_X_y=True)
         self.pixels = pixels / 16.0
@@ -97,6 +96,9 @@ class ClassifierBandit(Problem):
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """The accuracy, in ``[0, 1]``, on the split of query ``number``."""
+        from sklearn.base import clone
+        from sklearn.exceptions import ConvergenceWarning
+
         (arm,), level = self.checked(x, fidelity)
         if arm != round(arm) or not 0 <= arm < len(classifiers()):
             raise SettingError("arm", x[0], f"a whole number from 0 to {len(classifiers()) - 1}")

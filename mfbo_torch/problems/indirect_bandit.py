@@ -10,7 +10,6 @@ References:
 from __future__ import annotations
 
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from mfbo_torch.indirect import IndirectSpace, Policy
@@ -46,6 +45,8 @@ class IndirectBandit(IndirectProblem):
         known: bool = False,
         seed: int = 0,
     ) -> None:
+        from sklearn.linear_model import LogisticRegression
+
         arms, agents = checked_count("num_arms", num_arms), checked_count("num_agents", num_agents)
         generator = torch.Generator().manual_seed(seed)
         self.preferences = 4 * torch.randn(2, arms, generator=generator, dtype=torch.double)

@@ -8,12 +8,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems import data as datasets
@@ -64,6 +58,8 @@ class SVM(Problem):
         if data not in _SIZES:
             raise SettingError("data", data, f"one of {', '.join(_SIZES)}")
         if data == "digits":
+            from sklearn.datasets import load_digits
+
             features, labels = load_digits(return_X_y=True)
         else:
             table = datasets.load("magic")
@@ -81,6 +77,12 @@ class SVM(Problem):
         Raises:
             SettingError: ``x`` is not ``(bandwidth, C)``, or there is no such fidelity.
         """
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.model_selection import StratifiedKFold, cross_val_score
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
+
         (bandwidth, C), level = self.checked(x, fidelity)
         n = self.sizes[level]
         machine = SVC(C=C, gamma=0.5 / (self.features.shape[1] * bandwidth**2), max_iter=self.max_iterations)

@@ -28,6 +28,10 @@ from mfbo_torch.prior import Prior
 EXACT_SIZE = 4096
 """Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
 
+LARGE = 1000
+"""From so many observations on, hyper-parameters are fitted to so many, and anew only when the data have grown by a
+tenth: with new ones a factor is made from scratch, in ``O(n^3)``, with the former ones it is extended in ``O(n^2)``."""
+
 Build = Callable[[Tensor, Tensor], Model]
 """From ``n x d`` inputs and ``n x 1`` standardized targets to an untrained model."""
 
@@ -64,13 +68,22 @@ def known_gp(prior: Prior, X: Tensor, Y: Tensor) -> Model:
 def refit_size(n: int, every: int) -> int:
     """On how many of ``n >= 1`` observations the hyper-parameters are fitted.
 
-    The largest number ``<= n`` of the schedule ``1, 2, ...`` that steps by a tenth of itself, by at
-    least 1 and at most ``every``: each observation counts at first, each ``every`` later.
+    The largest number ``<= n`` of the schedule ``1, 2, ...`` that goes by :func:`refit_step`.
     """
     size = 1
-    while (following := size + min(every, max(1, size // 10))) <= n:
+    while (following := size + refit_step(size, every)) <= n:
         size = following
     return size
+
+
+def refit_step(size: int, every: int) -> int:
+    """How many observations after ``size`` the hyper-parameters are fitted again.
+
+    A tenth of them, at least 1, and up to :data:`LARGE` of them at most ``every``: each observation counts at
+    first, each ``every`` later.
+    """
+    tenth = max(1, size // 10)
+    return min(every, tenth) if size < LARGE else tenth
 
 
 @contextmanager
@@ -156,7 +169,8 @@ class Surrogate:
         key = (build, X[:size].cpu().numpy().tobytes(), Y[:size].numpy().tobytes())
         last = self._last
         if last is None or last[0] != key:
-            last = self._last = (key, self._fit(build, X[:size], self.to(standardized(Y[:size]))))
+            some = torch.linspace(0, size - 1, min(size, LARGE)).round().long()
+            last = self._last = (key, self._fit(build, X[some], self.to(standardized(Y[some]))))
         return last[1]
 
     @staticmethod

@@ -14,6 +14,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from mfbo_torch.confidence import practical_beta
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
-from mfbo_torch.strategies._gp import quiet
+from mfbo_torch.strategies._gp import LARGE, quiet, refit_step
 from mfbo_torch.strategies.design import allowed, sobol
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.thresholds import adaptive_thresholds, impatience
@@ -56,8 +57,9 @@ class MFGPUCB(MultiFidelityModelBased):
         initial_capital: What the initial design may cost, in units of the target's cost. By default
             ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
-            fitted after every observation of the target and whenever the data have grown by a tenth:
-            with few points at the target, 25 queries of old hyper-parameters can stand still.
+            fitted after each of the first hundred observations of the target and whenever the data have grown
+            by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From
+            a thousand observations on, the growth by a tenth alone counts.
         **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
@@ -81,7 +83,7 @@ class MFGPUCB(MultiFidelityModelBased):
             initial_capital=10.0 if initial_capital is None else initial_capital, refit_every=refit_every, **settings
         )
         self.link, self.beta, self._own_initial_capital = link, beta, initial_capital
-        self._fitted: tuple[Any, PerFidelityGP] | None = None
+        self._grown: tuple[int, tuple[Any, ...], PerFidelityGP] | None = None
 
     def counts(self, history: History) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -161,30 +163,41 @@ class MFGPUCB(MultiFidelityModelBased):
         return mean, deviation
 
     def model(self, history: History) -> PerFidelityGP:
-        """The model of everything observed, with hyper-parameters fitted to the first part of it."""
+        """The model of everything observed, with hyper-parameters fitted to the first part of it.
+
+        What came after is added in blocks of ``refit_every``, so that the factor, to its last bit, depends on
+        the history alone and not on when it was computed.
+        """
         records = self.modelled(history)
         size = self._fit_size(records)
+        whole = size + (len(records) - size) // self.refit_every * self.refit_every
         X, Y = map(self._surrogate.to, self.data(records))
-        key = tuple((r.query.x, r.query.fidelity, r.value) for r in records[:size])
-        last = self._fitted
-        if last is None or last[0] != key:
+        key = tuple((r.query.x, r.query.fidelity, r.value) for r in records)
+        last = self._grown
+        if last is None or last[0] != size or last[1] != key[: len(last[1])] or len(last[1]) > whole:
             with quiet():
                 fitted = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link).fit(
                     optimizer_kwargs={"options": {"maxiter": 100}}
                 )
-            last = self._fitted = (key, fitted)
-        return last[1].condition_on_observations(X[size:], Y[size:]) if size < len(records) else last[1]
+            last = (size, key[:size], fitted)
+        _, done, model = last
+        for start in range(len(done), whole, self.refit_every):
+            end = start + self.refit_every
+            model = model.condition_on_observations(X[start:end], Y[start:end])
+        self._grown = (size, key[:whole], model)
+        return model.condition_on_observations(X[whole:], Y[whole:]) if whole < len(records) else model
 
     def _fit_size(self, records: list[Record]) -> int:
         """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""
         initial = sum(r.query.meta.get("stage") == "initial" for r in records)
         size = first = max(1, min(initial, len(records)))
-        seen = {r.query.fidelity for r in records[:first]}
+        seen = Counter(r.query.fidelity for r in records[:first])
         for n, record in enumerate(records[first:], first + 1):
-            new = record.query.fidelity == self.space.target or record.query.fidelity not in seen
-            if new or n - size >= min(self.refit_every, max(1, size // 10)):
+            fidelity = record.query.fidelity
+            few = seen[fidelity] < LARGE // 10 if fidelity == self.space.target else not seen[fidelity]
+            if few or n - size >= refit_step(size, self.refit_every):
                 size = n
-            seen.add(record.query.fidelity)
+            seen[fidelity] += 1
         return size
 
 

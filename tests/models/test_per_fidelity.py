@@ -43,14 +43,14 @@ def test_more_observations_extend_the_factors(link, known, monkeypatch):
     noise = torch.full_like(Y, 1e-3) if known else None
     model = PerFidelityGP(X[first], Y[first], 4, None if noise is None else noise[first], link=link).eval()
     anew = copy.deepcopy(model).condition_on_observations(X[rest], Y[rest])
-    model.mean_variance(X[:1, :-1])
+    anew.load_state_dict(anew.state_dict())  # and the factors are forgotten
     calls = []
     monkeypatch.setattr(per_fidelity, "factorize", lambda *args: calls.append(1) or factorize(*args))
     grown = model.condition_on_observations(X[rest], Y[rest])
     grid = dense.points(4, 9)
     for found, expected in zip(grown.mean_variance(grid[:, :-1]), anew.mean_variance(grid[:, :-1]), strict=True):
         assert torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
-    assert len(calls) == 1 + 4  # the fidelity that had none, then those of ``anew``
+    assert len(calls) == 4 + 1 + 4  # those of the first data, the fidelity that had none, those of ``anew``
     pending = grid[:2]
     same(grown.hallucinate(pending), anew.hallucinate(pending))
 

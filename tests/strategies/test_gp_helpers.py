@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -42,6 +44,23 @@ def test_refit_schedule():
     assert all(n - size < 5 for n, size in enumerate(sizes, 1))
     assert [refit_size(n, 1) for n in range(1, 101)] == list(range(1, 101))
     assert len({refit_size(n, 50) for n in range(1, 501)}) < 60
+
+
+def test_large_histories_are_refitted_as_they_grow_by_a_tenth():
+    sizes = sorted({refit_size(n, 5) for n in range(1000, 10_001)})
+    assert all(later - size == size // 10 for size, later in pairwise(sizes))
+    assert len(sizes) < 30
+
+
+def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
+    X, Y = data(40)
+    monkeypatch.setattr(_gp, "LARGE", 14)
+    found = surrogate(5).model(single_task_gp, X, Y)
+    size = refit_size(40, 5)
+    some = torch.linspace(0, size - 1, 14).round().long()
+    part = surrogate(50).model(single_task_gp, X[some], Y[some])
+    assert torch.equal(found.covar_module.lengthscale, part.covar_module.lengthscale)
+    assert len(found.train_inputs[0]) == 40
 
 
 def test_hyper_parameters_come_from_the_first_part():

@@ -12,8 +12,10 @@ from strategy_table import SPACE, box, loop, step, toy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, select_fidelity
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
+from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import MFGPUCB, _gp, mf_gp_ucb
+from mfbo_torch.strategies.design import sobol
 
 LINKS = ("recursive", "independent")
 FAR = 1e3
@@ -252,6 +254,35 @@ def test_memory_is_no_state(link):
         moved = step(moved, Query(tuple(x.tolist()), record.query.fidelity, record.query.meta), SPACE, 1.0)
     asks.ask(history)
     assert asks.ask(moved) == strategy(link).ask(moved)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_factors_of_a_long_history_are_extended(link, monkeypatch):
+    """Fits become rare, and what was extended again and again is, to the last bit, what a restart computes."""
+    monkeypatch.setattr(mf_gp_ucb, "LARGE", 30)
+    monkeypatch.setattr(_gp, "LARGE", 30)
+    objective, space = toy(SPACE), SPACE
+    going, history, fits = strategy(link, refit_every=3), History(), []
+    monkeypatch.setattr(PerFidelityGP, "fit", counted(PerFidelityGP.fit, fits))
+    X = torch.rand(2, space.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    for i, u in enumerate(sobol(space.dim, 90, 0)):
+        query = going.query(u, space.target if i % 30 == 0 else 0, stage="model")
+        history = step(history, query, space, objective(query))
+        found = going.predict(history, X)
+    assert len(fits) < 40
+    fresh = strategy(link, refit_every=3).predict(history, X)
+    for one, other in zip(found, fresh, strict=True):
+        assert one.nan_to_num().equal(other.nan_to_num())
+
+
+def counted(method, calls):
+    """The method, each call of which is noted."""
+
+    def noting(self, *args, **kwargs):
+        calls.append(len(self.train_Y))
+        return method(self, *args, **kwargs)
+
+    return noting
 
 
 def test_initial_designs_of_the_chain_are_nested():
