@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -121,14 +121,7 @@ class Space:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (
-            self.parameters,
-            self.costs,
-            self.measured,
-            self.constraints,
-            self.zeta,
-            self.candidates,
-        )
+        return _made, (type(self), {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -243,6 +236,10 @@ class Space:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)
         return {p.name: round(value) if p.integer else float(value) for p, value in pairs}
+
+
+def _made(kind: type[Space], settings: dict[str, Any]) -> Space:
+    return kind(**settings)
 
 
 def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:

@@ -42,7 +42,8 @@ def multi_fidelity_client(
         parameters: Ax's ``RangeParameterConfig`` and ``ChoiceParameterConfig`` (ordered, or of one value).
         costs: ``M`` increasing positive costs, the target last.
         objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``.
-        strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given.
+        strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are averages brings its
+            :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
         name: Of the experiment, needed to store it in a database.
         storage_config: Where Ax keeps it; the tables are made if they are missing.

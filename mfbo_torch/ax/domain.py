@@ -70,6 +70,17 @@ class Domain:
             values[parameter.name] = parameter.cast(chosen)
         return {**values, self.fidelity.name: query.fidelity}
 
+    def check(self, own: Space) -> None:
+        """Check that a strategy's own space is this one in all that Ax knows; it may know more.
+
+        Raises:
+            SettingError: Other parameters (names, bounds, log, integer), costs or constraints, or measured costs.
+        """
+        given = _known(own)
+        for name, wanted in _known(self.space).items():
+            if given.get(name) != wanted:
+                raise SettingError(f"strategy.space.{name}", given.get(name), f"{wanted!r}, as in the Ax experiment")
+
     def _constraint(self, constraint: ParameterConstraint) -> tuple[tuple[float, ...], float]:
         """A parameter constraint as weights of the space's parameters and a bound."""
         named = {name: float(weight) for name, weight in constraint.constraint_dict.items()}
@@ -86,6 +97,14 @@ class Domain:
                 bound, weight = bound - weight * first, weight * step
             weights.append(weight)
         return tuple(weights), bound
+
+
+def _known(space: Space) -> dict[str, Any]:
+    """What Ax knows of a space, by name: first which parameters there are."""
+    known: dict[str, Any] = {"parameters": [p.name for p in space.parameters]}
+    for p in space.parameters:
+        known |= {f"{p.name}.{part}": getattr(p, part) for part in ("lower", "upper", "log", "integer")}
+    return {**known, "costs": space.costs, "measured": space.measured, "constraints": space.constraints}
 
 
 def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) -> AxParameter:

@@ -34,7 +34,8 @@ class StrategyNode(ExternalGenerationNode):
     experiment was stored and loaded elsewhere.
 
     Args:
-        strategy: Decides the trials. The space is the experiment's.
+        strategy: Decides the trials. The space is the experiment's; one of its own, such as an
+            :class:`~mfbo_torch.IndirectSpace`, must have the same parameters, costs and constraints, and is stored.
         costs: ``M`` increasing positive costs, one for each value of the fidelity parameter.
         name: Of the node.
         suggested_experiment_status: As in Ax.
@@ -86,13 +87,12 @@ class StrategyNode(ExternalGenerationNode):
         """The strategy, bound to the space of an experiment, and what the space means in Ax.
 
         Raises:
-            SettingError: The search space does not suit, or the strategy has a space of its own that differs.
+            SettingError: The search space does not suit, or the strategy's own space differs in what Ax knows.
         """
         domain = Domain(experiment.search_space, self.costs)
         if self._domain is None or self._domain.space != domain.space:
             self._bound = self.strategy.bind(domain.space)
-            if self._bound.space != domain.space:
-                raise SettingError("strategy.space", self._bound.space, "not given, or that of the Ax experiment")
+            domain.check(self._bound.space)
         self._domain = domain
         return self._bound, domain
 
