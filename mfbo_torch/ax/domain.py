@@ -36,6 +36,7 @@ class Domain:
     def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None) -> None:
         if search_space.is_hierarchical:
             raise SettingError("search_space", "hierarchical", "flat: no parameter depends on another's value")
+        self.search_space = search_space
         parameters = list(search_space.parameters.values())
         self.fidelity = _fidelity(parameters, costs)
         rest = [p for p in parameters if p is not self.fidelity]
@@ -46,7 +47,9 @@ class Domain:
         self.space = Space(bounds, tuple(costs or ()), constraints=constraints)
 
     def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
-        """The query of an arm, ``None`` where it lies outside the search space."""
+        """The query of an arm, ``None`` where it lies outside the search space or breaks a constraint."""
+        if not self.search_space.check_membership(parameters):
+            return None
         x = []
         for parameter, bounds in zip(self.searched, self.space.parameters, strict=True):
             value = parameters.get(parameter.name)
