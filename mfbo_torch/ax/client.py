@@ -80,7 +80,8 @@ def _search_space(
     """The parameters and the fidelity, which comes last."""
     for config in parameters:
         if not isinstance(config, (RangeParameterConfig, ChoiceParameterConfig)):
-            raise SettingError("parameters", config, "RangeParameterConfig and ChoiceParameterConfig of ax.api.configs")
+            allowed = "each a RangeParameterConfig or ChoiceParameterConfig of ax.api.configs"
+            raise SettingError("parameters", config, allowed)
     made: list[Parameter] = [parameter_from_config(config) for config in parameters]
     if FIDELITY in [parameter.name for parameter in made]:
         raise SettingError("parameters", FIDELITY, "other names: this one is the fidelity's, made from the costs")

@@ -135,7 +135,9 @@ def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) 
 
 def _parameter(parameter: AxParameter) -> Parameter:
     """What a strategy searches for an Ax parameter."""
-    if isinstance(parameter, RangeParameter) and not parameter.logit_scale:
+    if isinstance(parameter, RangeParameter):
+        if parameter.logit_scale:
+            raise SettingError(f"{parameter.name}.logit_scale", True, "False: scales are linear or logarithmic")
         integer = parameter.parameter_type is ParameterType.INT
         return Parameter(parameter.name, parameter.lower, parameter.upper, parameter.log_scale, integer)
     if isinstance(parameter, ChoiceParameter) and parameter.is_ordered and not parameter.is_task:

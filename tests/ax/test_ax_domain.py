@@ -145,7 +145,7 @@ def test_constrained_client_keeps_to_its_constraints():
         (
             [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
             COSTS,
-            "a range",
+            "x.logit_scale = True: must be False",
         ),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
@@ -206,7 +206,7 @@ def test_no_objective():
             "y",
         ),
         ({"strategy": MFGPUCB(space=Domain(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
-        ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be RangeParameterConfig and Choice"),
+        ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be each a RangeParameterConfig or Choice"),
         ({"objective": None}, "objective = None: must be the name of a metric"),
         ({"objective": "0*loss"}, "objective = '0.loss': must be one metric"),
         ({"storage_config": StorageConfig(url="sqlite://")}, "name = None: must be given, to store"),

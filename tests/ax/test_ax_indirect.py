@@ -18,7 +18,7 @@ from ax_problem import COSTS, Run, client_of
 from test_ax_run import SPACE, sixty_trials
 
 from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter, SettingError
-from mfbo_torch.ax import BestInput, StrategyNode, best_point, multi_fidelity_client
+from mfbo_torch.ax import BestInput, StrategyNode, ValueAgainstCost, best_point, multi_fidelity_client
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import read
 from mfbo_torch.ax.settings import decode, encode
@@ -68,6 +68,8 @@ def test_averages_in_sqlite(database):
     )
     sixty_trials(run, trials=24)
     history = run.optimizer.history
+    (card,) = run.client.compute_analyses([ValueAgainstCost()], display=False)
+    assert card.df["spent"].iloc[-1] == pytest.approx(history.spent)
     best, advised = best_point(run.client), run.optimizer.recommend()
     assert isinstance(best, BestInput)
     assert (best.x, -best.mean, best.deviation) == (advised.x, advised.mean, advised.deviation)
