@@ -52,17 +52,10 @@ class Domain:
             return None
         x = []
         for parameter, bounds in zip(self.searched, self.space.parameters, strict=True):
-            value = parameters.get(parameter.name)
+            value = parameters[parameter.name]
             if isinstance(parameter, ChoiceParameter):
-                if value not in parameter.values:
-                    return None
                 value = parameter.values.index(value)
-            if not isinstance(value, (int, float)) or not bounds.lower <= value <= bounds.upper:
-                return None
-            x.append(float(value))
-        fidelity = parameters.get(self.fidelity.name)
-        if fidelity not in range(self.space.num_fidelities):
-            return None
+            x.append(float(min(max(value, bounds.lower), bounds.upper)))  # Ax allows a little more
         return Query(tuple(x), int(parameters[self.fidelity.name]), dict(meta))
 
     def parameters(self, query: Query) -> dict[str, Any]:

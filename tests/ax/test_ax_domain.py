@@ -13,7 +13,7 @@ pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mf
 
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig, StorageConfig
-from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, DerivedParameter, FixedParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -92,6 +92,7 @@ def test_arms_outside_the_search_space_are_no_queries(wrong):
     inside = {"x": 1.0, "size": 16, "data": "digits", "m": 2}
     assert domain.query(inside, {}) == Query((1.0, 0.0), 2)
     assert domain.query({**inside, **wrong}, {}) is None
+    assert domain.query({**inside, "x": -1e-9}, {}) == Query((0.0, 0.0), 2)
 
 
 def test_constraints():
@@ -146,6 +147,22 @@ def test_constrained_client_keeps_to_its_constraints():
             [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
             COSTS,
             "x.logit_scale = True: must be False",
+        ),
+        (
+            [X, DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x"), FIDELITY],
+            COSTS,
+            "y = 'DerivedParameter': must be a range, an ordered choice or fixed",
+        ),
+        (
+            [
+                ChoiceParameter(
+                    "c", ParameterType.INT, [0, 1], is_ordered=True, dependents={1: ["x"], 0: []}, sort_values=True
+                ),
+                X,
+                FIDELITY,
+            ],
+            COSTS,
+            "search_space = 'hierarchical': must be flat",
         ),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
