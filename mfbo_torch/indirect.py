@@ -150,10 +150,6 @@ class IndirectSpace(Space):
         elif not isinstance(given, Policy) and not hasattr(given, "embed"):
             raise SettingError("feedback", type(given).__name__, "Samples, a Window, a Policy or a conditional")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        settings = (self.inputs, self.feedback, self.choices, self.noise_std)
-        return _rebuilt, (self.parameters, self.costs, self.measured, *settings)
-
     @property
     def width(self) -> int:
         """Of a query as conditionals see it: its parameters, and the fidelity where there are several."""
@@ -165,14 +161,6 @@ class IndirectSpace(Space):
             return super().snap(U)
         allowed = self.to_unit(self.choices)
         return allowed[torch.cdist(U.reshape(-1, self.dim), allowed).argmin(-1)].reshape(U.shape)
-
-
-def _rebuilt(
-    parameters: Any, costs: Any, measured: bool, inputs: Tensor, feedback: Any, choices: Tensor | None, noise_std: Any
-) -> IndirectSpace:
-    return IndirectSpace(
-        parameters, costs, measured, inputs=inputs, feedback=feedback, choices=choices, noise_std=noise_std
-    )
 
 
 def _table(name: str, rows: Any) -> Tensor:

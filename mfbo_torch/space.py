@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -83,15 +83,10 @@ class Space:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
-        object.__setattr__(self, "costs", tuple(self.costs))
+        object.__setattr__(self, "costs", checked_costs(self.costs))
         names = [parameter.name for parameter in self.parameters]
         if not names or len(set(names)) < len(names):
             raise SettingError("parameters", names, "at least one, each with its own name")
-        numbers = all(isinstance(cost, (int, float)) and not isinstance(cost, bool) for cost in self.costs)
-        if not self.costs or not numbers or not all(0 < cost < math.inf for cost in self.costs):
-            raise SettingError("costs", list(self.costs), "one positive number a fidelity")
-        if any(low >= high for low, high in zip(self.costs, self.costs[1:], strict=False)):
-            raise SettingError("costs", list(self.costs), "increasing, the target fidelity last")
         object.__setattr__(self, "constraints", tuple((tuple(w), b) for w, b in self.constraints))
         for weights, bound in self.constraints:
             if len(weights) != self.dim or not all(map(math.isfinite, (*weights, bound))) or not any(weights):
@@ -121,14 +116,7 @@ class Space:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
-        return type(self), (
-            self.parameters,
-            self.costs,
-            self.measured,
-            self.constraints,
-            self.zeta,
-            self.candidates,
-        )
+        return _made, (type(self), {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
@@ -243,6 +231,25 @@ class Space:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)
         return {p.name: round(value) if p.integer else float(value) for p, value in pairs}
+
+
+def _made(kind: type[Space], settings: dict[str, Any]) -> Space:
+    return kind(**settings)
+
+
+def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
+    """The costs of ``M`` fidelities, positive and increasing.
+
+    Raises:
+        SettingError: They are not.
+    """
+    given = tuple(costs)
+    numbers = all(isinstance(cost, (int, float)) and not isinstance(cost, bool) for cost in given)
+    if not given or not numbers or not all(0 < cost < math.inf for cost in given):
+        raise SettingError("costs", list(given), "one positive number a fidelity")
+    if any(low >= high for low, high in pairwise(given)):
+        raise SettingError("costs", list(given), "increasing, the target fidelity last")
+    return given
 
 
 def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:

@@ -21,7 +21,8 @@ def space(costs=(1.0,), feedback=None, **settings):
 
 
 def test_survives_pickling():
-    before = space((1.0, 2.0), choices=[[0.5, 2.0]], noise_std=(0.1, 0.2))
+    constraints = (((1.0, 1.0), 4.0),)
+    before = space((1.0, 2.0), choices=[[0.5, 2.0]], noise_std=(0.1, 0.2), constraints=constraints, zeta=(0.5, 0.0))
     after = pickle.loads(pickle.dumps(before))
     assert after == before
     assert torch.equal(after.inputs, before.inputs)

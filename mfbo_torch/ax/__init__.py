@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
 
 from mfbo_torch.ax.acquisition import MultiFidelityAcquisition, modular_node
 from mfbo_torch.ax.analysis import ValueAgainstCost
-from mfbo_torch.ax.best import BestPoint, best_point
+from mfbo_torch.ax.best import BestInput, BestPoint, best_point
 from mfbo_torch.ax.client import multi_fidelity_client
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.ax.storage import register
@@ -20,6 +20,7 @@ from mfbo_torch.ax.storage import register
 register()
 
 __all__ = [
+    "BestInput",
     "BestPoint",
     "MultiFidelityAcquisition",
     "StrategyNode",

@@ -26,6 +26,7 @@ from mfbo_torch.confidence import practical_beta
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.space import checked_costs
 from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
 
 
@@ -39,7 +40,7 @@ def _inputs(
 ) -> dict[str, Any]:
     """Constructor arguments of the model: the fidelities of the search space, designs on the unit cube."""
     lower, upper = torch.tensor(search_space_digest.bounds, dtype=dataset.X.dtype).mT
-    options = {"num_fidelities": int(upper[-1]) + 1, **model_config.model_options}
+    options = {"num_fidelities": num_fidelities(search_space_digest), **model_config.model_options}
     features = search_space_digest.fidelity_features
     inputs = botorch_model_class.construct_inputs(dataset, fidelity_features=features, **options)
     transforms = model_config.input_transform_classes
@@ -72,7 +73,7 @@ class MultiFidelityAcquisition(Acquisition):
         **kwargs: As in Ax.
 
     Raises:
-        SettingError: No costs, or another number than there are fidelities.
+        SettingError: No costs, or another number than there are fidelities, or see :func:`num_fidelities`.
     """
 
     X_pending: Tensor | None
@@ -80,7 +81,7 @@ class MultiFidelityAcquisition(Acquisition):
 
     def __init__(self, *, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
         costs = (options or {}).get("costs")
-        fidelities = int(kwargs["search_space_digest"].bounds[-1][1]) + 1
+        fidelities = num_fidelities(kwargs["search_space_digest"])
         if not isinstance(costs, Sequence) or len(costs) != fidelities:
             raise SettingError("acquisition_options.costs", costs, f"{fidelities} numbers, one a fidelity")
         self.costs: Sequence[float] = costs
@@ -174,20 +175,42 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
     Targets reach the model in their own units: it standardises them per fidelity itself.
 
     Args:
-        costs: ``M`` increasing costs.
+        costs: ``M`` increasing positive costs.
         link: ``"recursive"`` or ``"independent"``.
         name: Of the node.
+
+    Raises:
+        SettingError: The costs are not. When first asked: see :func:`num_fidelities`.
     """
     config = ModelConfig(botorch_model_class=PerFidelityGP, model_options={"link": link})
     settings = {
         "surrogate_spec": SurrogateSpec(model_configs=[config]),
         "acquisition_class": MultiFidelityAcquisition,
-        "acquisition_options": {"costs": list(costs)},
+        "acquisition_options": {"costs": list(checked_costs(costs))},
         "botorch_acqf_class": MultiFidelityUpperConfidenceBound,
         "transforms": MBM_X_trans,
     }
     spec = GeneratorSpec(generator_enum=Generators.BOTORCH_MODULAR, generator_kwargs=settings)
     return GenerationNode(name=name, generator_specs=[spec], should_deduplicate=True)
+
+
+def num_fidelities(digest: SearchSpaceDigest) -> int:
+    """``M``, where the last parameter of a search space is its fidelity, from 0 to ``M - 1``, the target.
+
+    Raises:
+        SettingError: It is not.
+    """
+    last = len(digest.bounds) - 1
+    if digest.fidelity_features != [last]:
+        names = [digest.feature_names[i] for i in digest.fidelity_features]
+        raise SettingError("fidelity parameters", names, "one, the last parameter of the search space")
+    name, target = digest.feature_names[last], digest.target_values.get(last)
+    lower, upper = map(round, digest.bounds[last])
+    if lower != 0:
+        raise SettingError(f"{name}.lower", lower, "0, the cheapest fidelity")
+    if target != upper:
+        raise SettingError(f"{name}.target_value", target, f"{upper}, the last fidelity")
+    return upper + 1
 
 
 def _designs(digest: SearchSpaceDigest) -> SearchSpaceDigest:

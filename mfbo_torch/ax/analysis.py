@@ -20,7 +20,8 @@ class ValueAgainstCost(Analysis):
 
     ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its number, fidelity,
     cost, the cost spent when it was asked, its status, value (in the objective's own sign) and the best value at
-    the target until then.
+    the target until then. Where arms are averages these are averages, and the best one is not what
+    :func:`~mfbo_torch.ax.best_point` gives.
     """
 
     def validate_applicable_state(

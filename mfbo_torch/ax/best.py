@@ -1,4 +1,4 @@
-"""The best arm at the target fidelity, and what it took to find it."""
+"""The best arm at the target fidelity, or the best input, and what it took to find it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from mfbo_torch.ax.history import goal, read
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record, values
+from mfbo_torch.history import History, Recommendation, Record, values
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
 from mfbo_torch.strategies._gp import quiet
@@ -38,25 +38,45 @@ class BestPoint(NamedTuple):
     spent: tuple[float, ...]
 
 
-def best_point(client: Client) -> BestPoint:
-    """The arm the strategy recommends: a completed one at the target fidelity.
+class BestInput(NamedTuple):
+    """An input where arms are averages over inputs; values are in the objective's own units and sign.
 
-    The model is the strategy's; where that has none of the target, a :class:`~mfbo_torch.PerFidelityGP`.
+    Attributes:
+        x: The input, one of the space's ``inputs``. It is no arm, and cannot be asked itself.
+        mean: What the model expects of the function there, not of an average around it.
+        deviation: The standard deviation of that.
+        spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
+    """
+
+    x: tuple[float, ...]
+    mean: float
+    deviation: float
+    spent: tuple[float, ...]
+
+
+def best_point(client: Client) -> BestPoint | BestInput:
+    """What the strategy recommends: a completed arm at the target fidelity, or an input.
+
+    An arm comes with what was observed and what the model expects there. The model is the strategy's; where that
+    has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are averages of what is
+    optimised recommends the input with the best posterior mean: the best average is not the optimum.
 
     Raises:
-        SettingError: The client has no strategy node, or nothing is completed at the target.
+        SettingError: The client has no strategy node, or nothing is completed (at the target).
     """
     experiment = client._experiment
     node = node_of(client._generation_strategy)
     strategy, domain = node.bound(experiment)
     history, sources = read(experiment, domain)
+    sign = goal(experiment.optimization_config).sign
     best = strategy.recommend(history)
+    if isinstance(best, Recommendation):
+        return BestInput(best.x, sign * best.mean, best.deviation, spent(history, strategy))
     if not isinstance(best, Record) or best.query.fidelity != domain.space.target or best.value is None:
         best = history.best(domain.space.target)
     if best is None or best.value is None:
         target = f"{domain.fidelity.name} = {domain.space.target}"
         raise SettingError("client", "no completed trial at the target", f"one with a value at {target}")
-    sign = goal(experiment.optimization_config).sign
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]
     parameters = dict(experiment.arms_by_name[arm_name].parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.api.utils.instantiation.from_config import parameter_from_config
@@ -13,6 +14,7 @@ from ax.core.parameter import FixedParameter, Parameter, ParameterType, RangePar
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from torch import Tensor
 
 from mfbo_torch.ax.history import goal
 from mfbo_torch.ax.node import StrategyNode
@@ -24,7 +26,7 @@ FIDELITY = "fidelity"
 
 def multi_fidelity_client(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
-    costs: Sequence[float],
+    costs: Sequence[float] | np.ndarray | Tensor,
     objective: str,
     strategy: Strategy | None = None,
     *,
@@ -42,16 +44,22 @@ def multi_fidelity_client(
         parameters: Ax's ``RangeParameterConfig`` and ``ChoiceParameterConfig`` (ordered, or of one value).
         costs: ``M`` increasing positive costs, the target last.
         objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``.
-        strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given.
+        strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are averages brings its
+            :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
         name: Of the experiment, needed to store it in a database.
-        storage_config: Where Ax keeps it; the tables are made if they are missing.
+        storage_config: Where Ax keeps it; the tables are made if they are missing. Other databases than SQLite keep to
+            the 4,096 characters that Ax gives ``generation_strategy.nodes``: a space with tables needs a wider column.
 
     Raises:
         SettingError: Something of this cannot work; nothing has been stored then.
     """
     node = StrategyNode(MFGPUCB() if strategy is None else strategy, costs)
-    search_space = _search_space(parameters, costs, parameter_constraints)
+    if not isinstance(objective, str):
+        raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
+    if storage_config is not None and name is None:
+        raise SettingError("name", name, "given, to store the experiment in a database")
+    search_space = _search_space(parameters, node.costs, parameter_constraints)
     experiment = Experiment(search_space=search_space, name=name)
     node.bound(experiment)
     goal(optimization_config_from_string(objective_str=objective))
@@ -70,6 +78,10 @@ def _search_space(
     constraints: Sequence[str],
 ) -> SearchSpace:
     """The parameters and the fidelity, which comes last."""
+    for config in parameters:
+        if not isinstance(config, (RangeParameterConfig, ChoiceParameterConfig)):
+            allowed = "each a RangeParameterConfig or ChoiceParameterConfig of ax.api.configs"
+            raise SettingError("parameters", config, allowed)
     made: list[Parameter] = [parameter_from_config(config) for config in parameters]
     if FIDELITY in [parameter.name for parameter in made]:
         raise SettingError("parameters", FIDELITY, "other names: this one is the fidelity's, made from the costs")

@@ -36,6 +36,7 @@ class Domain:
     def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None) -> None:
         if search_space.is_hierarchical:
             raise SettingError("search_space", "hierarchical", "flat: no parameter depends on another's value")
+        self.search_space = search_space
         parameters = list(search_space.parameters.values())
         self.fidelity = _fidelity(parameters, costs)
         rest = [p for p in parameters if p is not self.fidelity]
@@ -46,20 +47,15 @@ class Domain:
         self.space = Space(bounds, tuple(costs or ()), constraints=constraints)
 
     def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
-        """The query of an arm, ``None`` where it lies outside the search space."""
+        """The query of an arm, ``None`` where it lies outside the search space or breaks a constraint."""
+        if not self.search_space.check_membership(parameters):
+            return None
         x = []
         for parameter, bounds in zip(self.searched, self.space.parameters, strict=True):
-            value = parameters.get(parameter.name)
+            value = parameters[parameter.name]
             if isinstance(parameter, ChoiceParameter):
-                if value not in parameter.values:
-                    return None
                 value = parameter.values.index(value)
-            if not isinstance(value, (int, float)) or not bounds.lower <= value <= bounds.upper:
-                return None
-            x.append(float(value))
-        fidelity = parameters.get(self.fidelity.name)
-        if fidelity not in range(self.space.num_fidelities):
-            return None
+            x.append(float(min(max(value, bounds.lower), bounds.upper)))  # Ax allows a little more
         return Query(tuple(x), int(parameters[self.fidelity.name]), dict(meta))
 
     def parameters(self, query: Query) -> dict[str, Any]:
@@ -69,6 +65,17 @@ class Domain:
             chosen = parameter.values[round(value)] if isinstance(parameter, ChoiceParameter) else value
             values[parameter.name] = parameter.cast(chosen)
         return {**values, self.fidelity.name: query.fidelity}
+
+    def check(self, own: Space) -> None:
+        """Check that a strategy's own space is this one in all that Ax knows; it may know more.
+
+        Raises:
+            SettingError: Other parameters (names, bounds, log, integer), costs or constraints, or measured costs.
+        """
+        given = _known(own)
+        for name, wanted in _known(self.space).items():
+            if given.get(name) != wanted:
+                raise SettingError(f"strategy.space.{name}", given.get(name), f"{wanted!r}, as in the Ax experiment")
 
     def _constraint(self, constraint: ParameterConstraint) -> tuple[tuple[float, ...], float]:
         """A parameter constraint as weights of the space's parameters and a bound."""
@@ -86,6 +93,14 @@ class Domain:
                 bound, weight = bound - weight * first, weight * step
             weights.append(weight)
         return tuple(weights), bound
+
+
+def _known(space: Space) -> dict[str, Any]:
+    """What Ax knows of a space, by name: first which parameters there are."""
+    known: dict[str, Any] = {"parameters": [p.name for p in space.parameters]}
+    for p in space.parameters:
+        known |= {f"{p.name}.{part}": getattr(p, part) for part in ("lower", "upper", "log", "integer")}
+    return {**known, "costs": space.costs, "measured": space.measured, "constraints": space.constraints}
 
 
 def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) -> AxParameter:
@@ -113,7 +128,9 @@ def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) 
 
 def _parameter(parameter: AxParameter) -> Parameter:
     """What a strategy searches for an Ax parameter."""
-    if isinstance(parameter, RangeParameter) and not parameter.logit_scale:
+    if isinstance(parameter, RangeParameter):
+        if parameter.logit_scale:
+            raise SettingError(f"{parameter.name}.logit_scale", True, "False: scales are linear or logarithmic")
         integer = parameter.parameter_type is ParameterType.INT
         return Parameter(parameter.name, parameter.lower, parameter.upper, parameter.log_scale, integer)
     if isinstance(parameter, ChoiceParameter) and parameter.is_ordered and not parameter.is_task:

@@ -40,7 +40,7 @@ def goal(config: OptimizationConfig | None) -> Goal:
     """
     if config is None:
         raise SettingError("objective", None, "configured: client.configure_optimization(objective=...)")
-    if not config.objective.is_single_objective:
+    if len(config.objective.metric_names) != 1:
         raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
     if config.all_constraints:
         raise SettingError("outcome_constraints", list(map(str, config.all_constraints)), "none")
@@ -51,8 +51,8 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
     """Everything an experiment asked so far, in the order of its trials, values to be maximised.
 
     Completed trials with a value of the objective are done; those without one, failed, abandoned and
-    early stopped ones have failed and keep their cost; a stale trial never ran and costs nothing; all
-    others are pending. Arms outside the search space are left out.
+    early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale trial never ran and
+    costs nothing; all others are pending. Arms outside the search space are left out.
 
     Values are what Ax's storage keeps of them, ten decimals, so that an experiment reads the same
     before and after it is stored.
@@ -75,7 +75,10 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
             if query is None:
                 continue
             value = values.get((index, arm.name))
-            history = History((*history, _record(len(history), query, domain, trial, value, sign)))
+            record = _record(len(history), query, domain, trial, value, sign)
+            if not trial.status.is_abandoned and arm in trial.abandoned_arms:
+                record = record.failed("abandoned")
+            history = History((*history, record))
             sources.append((index, arm.name))
     return AxHistory(history, sources)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.experiment import Experiment
@@ -15,6 +16,7 @@ from ax.core.types import TParameterization
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.transition_criterion import TransitionCriterion
 from ax.storage.json_store.decoder import object_from_json
+from torch import Tensor
 
 from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.history import META, read
@@ -31,11 +33,13 @@ class StrategyNode(ExternalGenerationNode):
     The experiment is the only state: it becomes a history (see :func:`mfbo_torch.ax.history.read`), and
     the strategy's next queries become arms whose candidate metadata carry what later decisions need.
     So the decisions are those of :class:`~mfbo_torch.Optimizer` on the same history, also after the
-    experiment was stored and loaded elsewhere.
+    experiment was stored and loaded elsewhere. What Ax computes from a model of its own (predictions, most of its
+    analyses) is not there: Ax asks no model of a node like this one.
 
     Args:
-        strategy: Decides the trials. The space is the experiment's.
-        costs: ``M`` increasing positive costs, one for each value of the fidelity parameter.
+        strategy: Decides the trials. The space is the experiment's; one of its own, such as an
+            :class:`~mfbo_torch.IndirectSpace`, must have the same parameters, costs and constraints, and is stored.
+        costs: ``M`` increasing positive costs, one for each value of the fidelity parameter; or an array of them.
         name: Of the node.
         suggested_experiment_status: As in Ax.
         transition_criteria: When to go on to another node, as in Ax.
@@ -48,7 +52,7 @@ class StrategyNode(ExternalGenerationNode):
     def __init__(
         self,
         strategy: Strategy,
-        costs: Sequence[float],
+        costs: Sequence[float] | np.ndarray | Tensor,
         name: str = "mfbo_torch",
         suggested_experiment_status: ExperimentStatus | None = None,
         transition_criteria: Sequence[TransitionCriterion] | None = None,
@@ -57,6 +61,7 @@ class StrategyNode(ExternalGenerationNode):
         if not isinstance(strategy, Strategy):
             raise SettingError("strategy", strategy, "a strategy, such as mfbo_torch.MFGPUCB()")
         encode(strategy)
+        costs = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) == 0:
             raise SettingError("costs", costs, "one positive number a fidelity, the target last")
         super().__init__(
@@ -86,13 +91,12 @@ class StrategyNode(ExternalGenerationNode):
         """The strategy, bound to the space of an experiment, and what the space means in Ax.
 
         Raises:
-            SettingError: The search space does not suit, or the strategy has a space of its own that differs.
+            SettingError: The search space does not suit, or the strategy's own space differs in what Ax knows.
         """
         domain = Domain(experiment.search_space, self.costs)
         if self._domain is None or self._domain.space != domain.space:
             self._bound = self.strategy.bind(domain.space)
-            if self._bound.space != domain.space:
-                raise SettingError("strategy.space", self._bound.space, "not given, or that of the Ax experiment")
+            domain.check(self._bound.space)
         self._domain = domain
         return self._bound, domain
 

@@ -79,6 +79,11 @@ class Strategy(ABC):
             raise SettingError("space", None, f"given, as in {type(self).__name__}(space=problem.space)")
         return self._space
 
+    @property
+    def own_space(self) -> Space | None:
+        """The space it was made with or bound to, ``None`` where it has none yet."""
+        return self._space
+
     def bind(self, space: Space, capital: float | None = None) -> Self:
         """A copy of this strategy for a space and a capital, where it has none of its own."""
         bound = copy.copy(self)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Recommendation, Record, values
+from mfbo_torch.history import History, Query, Recommendation, Record, values
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.models.conditionals import Conditional, EmpiricalConditional
 from mfbo_torch.models.conditionals.empirical import LEAST_SAMPLES
@@ -157,6 +158,14 @@ class Indirect(ModelBased):
         best = int(mean.argmax())
         x = tuple(self.space.inputs[best].tolist())
         return Recommendation(x, shift + scale * mean[best].item(), scale * math.sqrt(variance[best].item()))
+
+    def query(self, u: Tensor, fidelity: int, **meta: object) -> Query:
+        """The query at a point of the unit cube; where there are choices the nearest, to its last digit."""
+        query, choices = super().query(u, fidelity, **meta), self.space.choices
+        if choices is None:
+            return query
+        distances = (self.space.to_unit(choices) - u.detach().to("cpu", torch.double).reshape(-1)).square().sum(-1)
+        return replace(query, x=tuple(choices[distances.argmin()].tolist()))
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int

@@ -58,10 +58,17 @@ class Run:
         client: Decides through Ax.
         optimizer: Decides by ask and tell.
         reload: Stores the client and loads it again.
+        loss: Of parameters, to be minimised.
     """
 
-    def __init__(self, client: Client, optimizer: Optimizer, reload: Callable[[Client], Client]) -> None:
-        self.client, self.optimizer, self.reload = client, optimizer, reload
+    def __init__(
+        self,
+        client: Client,
+        optimizer: Optimizer,
+        reload: Callable[[Client], Client],
+        loss: Callable[[dict], float] = loss,
+    ) -> None:
+        self.client, self.optimizer, self.reload, self.loss = client, optimizer, reload, loss
         self.flying: dict[int, dict] = {}
         self.order = random.Random(0)
 
@@ -82,7 +89,7 @@ class Run:
         index = self.order.choice(sorted(self.flying))
         parameters = self.flying.pop(index)
         if how == "done":
-            value = loss(parameters)
+            value = self.loss(parameters)
             self.client.complete_trial(index, {"loss": value})
             self.optimizer.tell(index, -round(value, 10))
         elif how == "failed":

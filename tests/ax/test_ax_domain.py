@@ -5,21 +5,22 @@ from __future__ import annotations
 import importlib
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
-from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig, StorageConfig
+from ax.core.parameter import ChoiceParameter, DerivedParameter, FixedParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 import mfbo_torch.ax
-from mfbo_torch import MFGPUCB, SettingError
-from mfbo_torch.ax import StrategyNode, multi_fidelity_client
+from mfbo_torch import MFGPUCB, Parameter, SettingError
+from mfbo_torch.ax import StrategyNode, best, multi_fidelity_client
 from mfbo_torch.ax.domain import Domain
 from mfbo_torch.history import Query
 from mfbo_torch.strategies import RandomSearch
@@ -79,11 +80,19 @@ def test_every_kind_of_parameter_there_and_back():
     assert domain.query(parameters, {"a": 1}) == query
 
 
-@pytest.mark.parametrize("wrong", [{"x": 2.5}, {"x": None}, {"x": "a"}, {"m": 3}, {"m": None}, {"size": 17}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
+)
 def test_arms_outside_the_search_space_are_no_queries(wrong):
     size = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True)
-    domain = Domain(SearchSpace([X, size, FIDELITY]), COSTS)
-    assert domain.query({"x": 1.0, "size": 16, "m": 2, **wrong}, {}) is None
+    data = FixedParameter("data", ParameterType.STRING, "digits")
+    low = ParameterConstraint(inequality="x <= 1.25")
+    domain = Domain(SearchSpace([X, size, data, FIDELITY], [low]), COSTS)
+    inside = {"x": 1.0, "size": 16, "data": "digits", "m": 2}
+    assert domain.query(inside, {}) == Query((1.0, 0.0), 2)
+    assert domain.query({**inside, **wrong}, {}) is None
+    assert domain.query({**inside, "x": -1e-9}, {}) == Query((0.0, 0.0), 2)
 
 
 def test_constraints():
@@ -137,7 +146,23 @@ def test_constrained_client_keeps_to_its_constraints():
         (
             [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
             COSTS,
-            "a range",
+            "x.logit_scale = True: must be False",
+        ),
+        (
+            [X, DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x"), FIDELITY],
+            COSTS,
+            "y = 'DerivedParameter': must be a range, an ordered choice or fixed",
+        ),
+        (
+            [
+                ChoiceParameter(
+                    "c", ParameterType.INT, [0, 1], is_ordered=True, dependents={1: ["x"], 0: []}, sort_values=True
+                ),
+                X,
+                FIDELITY,
+            ],
+            COSTS,
+            "search_space = 'hierarchical': must be flat",
         ),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
@@ -198,12 +223,22 @@ def test_no_objective():
             "y",
         ),
         ({"strategy": MFGPUCB(space=Domain(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
+        ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be each a RangeParameterConfig or Choice"),
+        ({"objective": None}, "objective = None: must be the name of a metric"),
+        ({"objective": "0*loss"}, "objective = '0.loss': must be one metric"),
+        ({"storage_config": StorageConfig(url="sqlite://")}, "name = None: must be given, to store"),
     ],
 )
 def test_clients_that_cannot_be(changes, message):
     settings = {"parameters": [RangeParameterConfig("x", (0, 1), "float")], "costs": [1.0, 4.0], "objective": "loss"}
     with pytest.raises(SettingError, match=message):
         multi_fidelity_client(**{**settings, **changes})
+
+
+@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4])])
+def test_costs_as_an_array(costs):
+    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], costs, "loss", RandomSearch())
+    assert best.node_of(client._generation_strategy).costs == [1.0, 4.0]
 
 
 def test_one_fidelity():

@@ -16,6 +16,7 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
+from ax.core.arm import Arm
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -95,6 +96,21 @@ def test_arms_outside_the_search_space_are_left_out():
     history, sources = history_of(client)
     assert sources == [(1, "1_0")]
     assert history.records[0].id == 0
+
+
+def test_arms_of_a_batch_trial():
+    client = client_of(RandomSearch())
+    trial = client._experiment.new_batch_trial()
+    trial.add_arms_and_weights([Arm(arm(0.1 * i, i)) for i in range(3)])
+    trial.mark_running(no_runner_required=True)
+    trial.mark_arm_abandoned("0_1")
+    history, sources = history_of(client)
+    assert sources == [(0, "0_0"), (0, "0_1"), (0, "0_2")]
+    assert [r.status for r in history] == [Status.PENDING, Status.FAILED, Status.PENDING]
+    assert history.records[1].reason == "abandoned"
+    (run,) = client._generation_strategy.gen(experiment=client._experiment, n=3)[0]
+    client._experiment.new_batch_trial(generator_runs=[run])
+    assert [r.query.fidelity for r in history_of(client).history][3:] == [a.parameters["fidelity"] for a in run.arms]
 
 
 class Recording(RandomSearch):

@@ -31,7 +31,7 @@ import mfbo_torch.acquisition
 from mfbo_torch import MultiFidelityUpperConfidenceBound, PerFidelityGP, SettingError
 from mfbo_torch.acquisition.input_constructors import construct_inputs_multi_fidelity_ucb
 from mfbo_torch.ax import MultiFidelityAcquisition, modular_node, multi_fidelity_client
-from mfbo_torch.ax.acquisition import _inputs
+from mfbo_torch.ax.acquisition import _inputs, num_fidelities
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.design import sobol
 
@@ -247,6 +247,26 @@ def test_input_constructor():
 def test_input_constructor_refuses(wrong):
     with pytest.raises((SettingError, UnsupportedError), match=next(iter(wrong))):
         construct_inputs_multi_fidelity_ucb(model(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "features", "targets", "message"),
+    [
+        ([(0.0, 2.0), (0.0, 1.0)], [0], {0: 2.0}, r"fidelity parameters = \['m'\]: must be one, the last parameter"),
+        ([(0.0, 1.0), (0.0, 2.0)], [], {}, r"fidelity parameters = \[\]: must be one"),
+        ([(0.0, 1.0), (1.0, 2.0)], [1], {1: 2.0}, r"n\.lower = 1: must be 0"),
+        ([(0.0, 1.0), (0.0, 2.0)], [1], {1: 1.0}, r"n\.target_value = 1\.0: must be 2, the last fidelity"),
+    ],
+)
+def test_search_spaces_whose_last_parameter_is_no_fidelity(bounds, features, targets, message):
+    digest = SearchSpaceDigest(["m", "n"], bounds, fidelity_features=features, target_values=targets)
+    with pytest.raises(SettingError, match=message):
+        num_fidelities(digest)
+
+
+def test_costs_that_decrease():
+    with pytest.raises(SettingError, match=r"costs = .*increasing"):
+        modular_node([4.0, 1.0])
 
 
 def test_input_transforms():

@@ -90,12 +90,15 @@ def test_batches_of_eight(tmp_path):
     assert best_point(run.client).parameters["fidelity"] == 2
 
 
-@pytest.mark.parametrize("row", strategy_table.PLAIN_ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", strategy_table.ROWS, ids=lambda row: row.label)
 def test_every_strategy(row, tmp_path):
     """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
-    space, value = strategy_table.SPACE, strategy_table.toy(strategy_table.SPACE)
+    space = row.adapt(row.space)
+    value = strategy_table.toy(space)
     configs = [
-        RangeParameterConfig(p.name, (p.lower, p.upper), "float", scaling="log" if p.log else None)
+        RangeParameterConfig(
+            p.name, (p.lower, p.upper), "int" if p.integer else "float", scaling="log" if p.log else None
+        )
         for p in space.parameters
     ]
     client = multi_fidelity_client(configs, space.costs, "y", row.make(0).bind(space, row.capital))

@@ -14,7 +14,7 @@ from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from strategy_table import PLAIN_ROWS, SPACE
+from strategy_table import ROWS
 
 from mfbo_torch import MFGPUCB, Parameter, SettingError
 from mfbo_torch.ax import StrategyNode
@@ -34,12 +34,12 @@ def stored(node: StrategyNode) -> StrategyNode:
     return object_from_json(json.loads(json.dumps(object_to_json(node))))
 
 
-@pytest.mark.parametrize("row", PLAIN_ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
 def test_every_strategy_there_and_back(row):
-    strategy = row.make(3).bind(SPACE, 7.0)
+    strategy = row.make(3).bind(row.adapt(row.space), 7.0)
     again = stored(StrategyNode(strategy, [1.0, 4.0])).strategy
     assert type(again) is type(strategy)
-    assert (again.seed, again.capital) == (3, 7.0)
+    assert (again.seed, again.capital, again.own_space) == (3, 7.0, strategy.own_space)
     kept = {k: v for k, v in strategy.settings.items() if k not in ("space", "capital") and v is not None}
     assert {k: v for k, v in again.settings.items() if k in kept} == kept
 

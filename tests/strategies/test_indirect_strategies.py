@@ -190,6 +190,15 @@ def test_cmes_looks_for_a_resolution():
         assert CMES(space=space).ask(history(space))[0].fidelity == 1
 
 
+def test_choices_are_asked_to_the_last_digit():
+    parameters = (Parameter("a", -5.0, 10.0), Parameter("b", 0.01, 100.0, log=True))
+    choices = 0.02 + 9 * torch.rand(50, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    space = IndirectSpace(parameters, (1.0,), inputs=choices, feedback=Window([1.0]), choices=choices)
+    assert not torch.equal(space.from_unit(space.to_unit(choices)), choices)
+    queries = CMES(space=space, initial=6).ask(History(), 6)
+    assert {q.x for q in queries} <= set(map(tuple, choices.tolist()))
+
+
 def test_choices_may_be_asked_again_but_not_failed_ones():
     choices = torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double)
     space = windows(choices=choices)
