@@ -26,6 +26,8 @@ EXACT = "donot_use_mm_for_euclid_dist"
 """Distances from differences, so that near-duplicates keep their digits."""
 CHUNK_BYTES = 2**24
 """Most bytes of one ``m x n`` matrix. About six are alive at a time."""
+CACHED_BYTES = 2**21
+"""The same on a processor where nothing is kept for a gradient: matrices that stay in its cache are quicker."""
 
 
 def _mean(cache: Cache, cross: Tensor) -> Tensor:
@@ -151,9 +153,9 @@ def _unfold(values: Tensor, lead: torch.Size, m: int, axis: int) -> Tensor:
     return values.reshape(*lead, *values.shape[1:])
 
 
-def _steps(cache: Cache, m: int) -> list[slice]:
-    """Slices of ``m`` of at most :data:`CHUNK_BYTES`."""
-    step = max(CHUNK_BYTES // max(cache.prepared.row, 1), 1)
+def _steps(cache: Cache, m: int, size: int) -> list[slice]:
+    """Slices of ``m`` of at most so many bytes."""
+    step = max(size // max(cache.prepared.row, 1), 1)
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 
 
@@ -168,10 +170,11 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
         folded = X.flatten(0, -2)
     m = folded.shape[-2]
     kept = None
-    if m * ready.row <= CHUNK_BYTES:
+    size = CHUNK_BYTES if X.requires_grad or X.is_cuda else min(CACHED_BYTES, CHUNK_BYTES)
+    if m * ready.row <= size:
         mean, variance, kept = _forward(cache.kernel, ready, folded, floor)
     else:
-        parts = [_forward(cache.kernel, ready, folded[..., some, :], floor)[:2] for some in _steps(cache, m)]
+        parts = [_forward(cache.kernel, ready, folded[..., some, :], floor)[:2] for some in _steps(cache, m, size)]
         mean, variance = (torch.cat(column, -1) for column in zip(*parts, strict=True))
     if batch:
         mean, variance = _unfold(mean, lead, X.shape[-2], -1), _unfold(variance, lead, X.shape[-2], -1)
@@ -183,7 +186,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
 def whitened(cache: Cache, X: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of one process at ``m x d`` points, and :math:`(L^{-1} k)^\\top`, ``m x n``, into ``out``."""
     means, variances = [], []
-    for some in _steps(cache, len(X)):
+    for some in _steps(cache, len(X), CHUNK_BYTES):
         mean, variance, kept = _forward(cache.kernel, cache.prepared, X[some])
         out[some] = torch.cat(kept.products, -1)
         means.append(mean)
@@ -227,7 +230,7 @@ def backward(
         gradient = _backward(kernel, ready, kept, means, variances, floor)
     else:
         parts = []
-        for some in _steps(cache, folded.shape[-2]):
+        for some in _steps(cache, folded.shape[-2], CHUNK_BYTES):
             *_, anew = _forward(kernel, ready, folded[..., some, :])
             parts.append(_backward(kernel, ready, anew, means[..., some], variances[..., some], floor))
         gradient = torch.cat(parts, -2)
