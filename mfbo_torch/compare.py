@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 import yaml
 from matplotlib.figure import Figure
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from mfbo_torch import executors, plots
@@ -28,9 +30,11 @@ from mfbo_torch.history import History
 from mfbo_torch.journal import Journal
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.runner import check, describe
+from mfbo_torch.strategies.indirect import recommendations
 
-TABLE, PICTURE = "regret.csv", "regret.png"
+TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
 POINTS = 201  # amounts of capital, from none to all, at which regret is told
 
 
@@ -213,7 +217,11 @@ def run_job(settings: Mapping[str, Any]) -> str:
         KeyboardInterrupt: It was interrupted.
     """
     try:
-        _, finished = execute(settings, *prepare(settings), progress=False, picture=False)
+        problem, strategy = prepare(settings)
+        history, finished = execute(settings, problem, strategy, progress=False, picture=False)
+        if finished and isinstance(problem, IndirectProblem):
+            advice = recommendations(strategy.bind(problem.space, settings["capital"]), history)
+            write(Path(settings["out"]) / ADVISED, json.dumps(problem.advised(advice).tolist()))
     except Exception as error:
         return describe(error)
     if not finished:
@@ -236,21 +244,42 @@ def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str,
         path = Path(job.settings["out"]) / JOURNAL
         if path.exists():
             with Journal(path, read_only=True) as journal:
-                found = curve(journal.history(), problems[job.problem], job.settings["capital"])
+                history = journal.history()
+            found = curve(history, problems[job.problem], job.settings["capital"], _advised(path.parent, history))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
 
 
-def curve(history: History, problem: Problem, capital: float) -> Curve:
+def _advised(folder: Path, history: History) -> Tensor | None:
+    """What the recommendations after each record are worth, where a run has noted it."""
+    path = folder / ADVISED
+    found = torch.tensor(json.loads(path.read_text()) if path.exists() else [], dtype=torch.double)
+    return found if len(found) == len(history) > 0 else None
+
+
+def optimum_of(problem: Problem) -> float | None:
+    """The best value there is: of the function itself, where queries are averages of it."""
+    return problem.latent_optimum if isinstance(problem, IndirectProblem) else problem.optimum
+
+
+def curve(history: History, problem: Problem, capital: float, advised: Tensor | None = None) -> Curve:
     """Regret of a history at evenly spaced amounts of capital.
 
     Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
     the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
     the amount. Where a query earns something else than its value (the arm of a bandit its mean), both
-    count what was earned, unused capital earns nothing, and the best value is the best one at the target.
+    count what was earned, unused capital earns nothing, and the best value is the best one at the target. Where
+    queries are averages, simple regret and best value are those of the inputs that were recommended.
+
+    Args:
+        history: Everything that was asked.
+        problem: The problem.
+        capital: The largest amount.
+        advised: ``n`` values of what was recommended so far after each record, where queries are averages.
     """
     target = problem.space.target
-    optimum, worst = (np.nan if value is None else problem.signed(value) for value in (problem.optimum, problem.worst))
+    known = optimum_of(problem), problem.worst
+    optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
     earned = problem.pseudo_rewards(history)
     amounts = np.linspace(0.0, capital, POINTS)
     spent = capital_spent(history).numpy()
@@ -262,6 +291,8 @@ def curve(history: History, problem: Problem, capital: float) -> Curve:
         at_target = torch.tensor([r.query.fidelity == target for r in history], dtype=torch.bool)
         values = torch.where(at_target, earned, -torch.inf).cummax(0).values
         instant, idle = optimum - earned, 0.0
+    if isinstance(problem, IndirectProblem):
+        values = torch.full((len(history),), torch.nan, dtype=torch.double) if advised is None else advised
     best = np.concatenate([[-np.inf], values.numpy()])[within]
     none = np.isinf(best)
     simple = optimum - np.fmax(best, worst)
@@ -297,7 +328,7 @@ def draw(comparison: Comparison) -> Figure:
     labels = {}
     for (name, strategy), runs in comparison.curves.items():
         capital = next(iter(runs.values())).capital
-        if problems[name].optimum is None:
+        if optimum_of(problems[name]) is None:
             labels[name], rows = "best value", [run.best for run in runs.values()]
         elif metric == "simple":
             labels[name], rows = "simple regret", [run.simple for run in runs.values()]
@@ -305,12 +336,12 @@ def draw(comparison: Comparison) -> Figure:
             labels[name] = "cumulative regret / capital"
             capital, rows = capital[1:], [run.cumulative[1:] / run.capital[1:] for run in runs.values()]
         panels.setdefault(name, {})[strategy] = (capital, np.array(rows))
-    return plots.regret(panels, labels, [name for name in panels if problems[name].optimum is None])
+    return plots.regret(panels, labels, [name for name in panels if optimum_of(problems[name]) is None])
 
 
 def final(run: Curve, problem: Problem, metric: str) -> float:
     """What a run ends with: regret as in :func:`draw`, or the best value."""
-    if problem.optimum is None:
+    if optimum_of(problem) is None:
         return float(run.best[-1])
     return float(run.simple[-1] if metric == "simple" else run.cumulative[-1] / run.capital[-1])
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from test_cli import contents, history, refused
 from test_runner import timeless
@@ -13,7 +14,11 @@ from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import cli, compare, metrics
 from mfbo_torch.history import History, Query
+from mfbo_torch.journal import Journal
+from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.runner import run
+from mfbo_torch.strategies import QueryMES
+from mfbo_torch.strategies.indirect import recommendations
 
 BASE = {
     "problem": "toy.Hill",
@@ -216,3 +221,25 @@ def test_folders_have_plain_names():
     assert compare.slug("MF-GP-UCB (paper)") == "MF-GP-UCB-paper"
     assert compare.slug("../..") == "run"
     assert json.loads(json.dumps(compare.slug("été 2"))) == "été-2"
+
+
+def test_averages_are_judged_by_what_is_recommended(tmp_path):
+    """Not by the best average, which no strategy is after."""
+    problem = ShiftedPeak((0.3,), noise=0.0)
+    entry = {"class_path": "mfbo_torch.problems.ShiftedPeak", "init_args": {"widths": [0.3], "noise": 0.0}}
+    strategies = {"MES": {"class_path": "mfbo_torch.strategies.QueryMES"}}
+    path = tmp_path / "config.yaml"
+    settings = {"problem": entry, "strategies": strategies, "capital": 4, "seeds": 1, "out": str(tmp_path / "out")}
+    path.write_text(yaml.safe_dump(settings))
+    assert cli.main(["compare", str(path)]) == 0
+    (found,) = compare.load(tmp_path / "out").curves["ShiftedPeak", "MES"].values()
+    with Journal(tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "history.sqlite", read_only=True) as journal:
+        past = journal.history()
+    advice = recommendations(QueryMES(seed=0).bind(problem.space, 4), past)
+    simple, _ = problem.regrets(past, advice)
+    assert found.simple[-1] == pytest.approx(simple[-1].item())
+    assert found.best[-1] == pytest.approx(problem.latent_optimum - simple[-1].item())
+    earned = [problem.averages(torch.tensor([r.query.x], dtype=torch.double), 0).item() for r in past]
+    assert found.cumulative[-1] == pytest.approx(sum(problem.latent_optimum - value for value in earned))
+    blind = compare.curve(past, problem, 4.0)
+    assert np.isnan(blind.simple).all()

@@ -44,6 +44,11 @@ class IndirectProblem(Problem):
     def averages(self, A: Tensor, fidelity: int) -> Tensor:
         """``g``, without noise, at ``n x p`` queries."""
 
+    def pseudo_rewards(self, history: History) -> Tensor:
+        """The averages ``g(a_t)`` without noise, each at its own resolution."""
+        asked = [self.averages(torch.tensor([r.query.x], dtype=torch.double), r.query.fidelity) for r in history]
+        return torch.cat(asked).reshape(-1) if asked else torch.zeros(0, dtype=torch.double)
+
     def regrets(
         self, history: History, recommendations: Sequence[Record | Recommendation | None]
     ) -> tuple[Tensor, Tensor]:
@@ -57,15 +62,20 @@ class IndirectProblem(Problem):
             recommendations: What was recommended after each record, see
                 :func:`mfbo_torch.strategies.indirect.recommendations`.
         """
-        f, g = torch.full((2, len(history)), -torch.inf, dtype=torch.double)
-        for t, (record, advised) in enumerate(zip(history, recommendations, strict=True)):
-            if isinstance(advised, Recommendation):
-                f[t] = self.latent(torch.tensor([advised.x], dtype=torch.double))
-            if record.value is not None:
-                g[t] = self.averages(torch.tensor([record.query.x], dtype=torch.double), record.query.fidelity)
+        f = self.advised(recommendations)
+        known = torch.tensor([record.value is not None for record in history], dtype=torch.bool)
+        g = torch.where(known, self.pseudo_rewards(history), -torch.inf)
         if not len(f):
             return f, g
-        return self.latent_optimum - f.cummax(0).values, self.latent_optimum - g.cummax(0).values
+        return self.latent_optimum - f, self.latent_optimum - g.cummax(0).values
+
+    def advised(self, recommendations: Sequence[Record | Recommendation | None]) -> Tensor:
+        """The largest ``f`` of the inputs recommended so far, after each of ``n`` recommendations; ``-inf`` before."""
+        f = torch.full((len(recommendations),), -torch.inf, dtype=torch.double)
+        for t, advice in enumerate(recommendations):
+            if isinstance(advice, Recommendation):
+                f[t] = self.latent(torch.tensor([advice.x], dtype=torch.double))
+        return f.cummax(0).values if len(f) else f
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         """A noisy average.
