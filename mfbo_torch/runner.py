@@ -35,6 +35,8 @@ HOPELESS = 10
 """So many evaluations that fail, and none that does not, end a run."""
 DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
 """Seconds between attempts to keep a value while the disk is full: ten minutes in all."""
+PATIENCE = 30
+"""Looks around for a worker after which the user is told that there is none."""
 FRAMES = 3
 """Lines of a traceback that a failure keeps."""
 
@@ -236,7 +238,7 @@ class _Loop:
         waiting = self.optimizer.history.pending
         decider = ThreadPoolExecutor(1, "mfbo-decide")
         deciding: Future[Decision] | None = None
-        refused = False
+        refused, looks = False, 0
 
         def submit(record: Record) -> None:
             future = executor.submit(evaluate, self.problem, record.query.x, record.query.fidelity, record.id)
@@ -252,7 +254,11 @@ class _Loop:
                 if not flying and deciding is None and (self.brake.is_set() or (refused and not waiting)):
                     return
                 self.bar.show(self.optimizer.history)
-                if not flying and deciding is None:  # no worker at present
+                looks = looks + 1 if not flying and deciding is None else 0
+                if looks:  # no worker at present
+                    if looks == PATIENCE:
+                        LOG.warning("no worker for %g seconds; waiting for one", PATIENCE * LOOK_AROUND)
+                        print("\nno worker to evaluate on; waiting for one to join", file=sys.stderr, flush=True)
                     time.sleep(LOOK_AROUND)
                 ends: list[Future[Any]] = [*flying, deciding] if deciding else [*flying]
                 wait(ends, LOOK_AROUND, FIRST_COMPLETED)

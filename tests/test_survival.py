@@ -240,8 +240,9 @@ def test_workers_that_join_are_used():
     assert Counting.most == 2
 
 
-def test_no_worker_at_first(monkeypatch):
+def test_no_worker_at_first(monkeypatch, capsys):
     monkeypatch.setattr(runner, "LOOK_AROUND", 0.01)
+    monkeypatch.setattr(runner, "PATIENCE", 2)
 
     class Late(ThreadPoolExecutor):
         looks = 0
@@ -255,6 +256,7 @@ def test_no_worker_at_first(monkeypatch):
         assert timeless(quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)) == timeless(
             quiet(Hill(), Walk(), 30.0)
         )
+    assert "no worker to evaluate on; waiting for one to join" in capsys.readouterr().err
 
 
 def test_earlier_observations_are_given_once_and_cost_nothing(tmp_path):
