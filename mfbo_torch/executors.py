@@ -150,8 +150,8 @@ class DaskWorkers(Workers):
             self._given_up &= set(self._threads)
             for future, (address, sent) in [*self._placed.items()]:
                 if address not in self._threads:
-                    sent.cancel()
                     self._end(future, WorkerLost("the worker died"))
+                    sent.cancel()
             self._place()
 
     def _place(self) -> None:
@@ -180,10 +180,14 @@ class DaskWorkers(Workers):
 
     def _landed(self, future: Future[Any], address: str, sent: Future[Any]) -> None:
         """Pass on what came of an evaluation."""
-        error = CancelledError() if sent.cancelled() else sent.exception()
+        error: BaseException | None
+        if sent.cancelled():  # with the scheduler, or by someone who restarts the workers
+            error = WorkerLost("the worker died") if self._client.status == "running" else CancelledError()
+        else:
+            error = sent.exception()
         if isinstance(error, TimeoutError) and self.timeout is not None:
             self._given_up.add(address)
-        self._end(future, error, None if error else sent.result())
+        self._end(future, error, sent.result() if error is None else None)
         self._wake.set()
 
     def _end(self, future: Future[Any], error: BaseException | None, value: Any = None) -> None:

@@ -129,7 +129,6 @@ class Cluster:
 
     def submit(self, within, timeout, fn, *args, workers, allow_other_workers):
         future = Future()
-        future.set_running_or_notify_cancel()
         self.sent[args] = workers[0], future
         assert not allow_other_workers
         return future
@@ -176,8 +175,14 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     del cluster.threads[cluster.sent[1,][0]]
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
+    cluster.until(cluster.sent[1,][1].cancelled)
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
+    third = workers.submit(double, 3)
+    cluster.until(lambda: len(cluster.sent) == 3)
+    cluster.sent[3,][1].cancel()  # as someone does who restarts the workers
+    with pytest.raises(WorkerLost, match="the worker died"):
+        third.result(20)
     workers.shutdown()
 
 
