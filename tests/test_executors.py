@@ -10,9 +10,8 @@ import pytest
 from test_runner import quiet, timeless
 from toy import Hill, Walk
 
-from mfbo_torch import executors
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import DaskWorkers, WorkerLost, start
+from mfbo_torch.executors import DaskWorkers, WorkerLost, dask_workers, start, workers
 from mfbo_torch.history import Status
 from mfbo_torch.journal import Journal
 
@@ -147,7 +146,7 @@ class Cluster:
 @pytest.fixture
 def brisk(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(executors, "LOOK_AROUND", 0.02)
+    monkeypatch.setattr(dask_workers, "LOOK_AROUND", 0.02)
 
 
 def test_dask_workers_get_one_evaluation_a_thread(brisk):
@@ -219,8 +218,8 @@ def test_a_scheduler_that_goes_away_breaks_the_executor(brisk):
 
 def test_settling_leaves_this_process_alone(monkeypatch):
     """Outside a worker there is no parent to end with."""
-    monkeypatch.setattr(executors.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(executors.torch, "set_num_threads", lambda _: None)
-    before = executors.threading.active_count()
-    executors._settle()
-    assert executors.threading.active_count() == before
+    monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(workers.torch, "set_num_threads", lambda _: None)
+    before = workers.threading.active_count()
+    workers.settle()
+    assert workers.threading.active_count() == before

@@ -30,3 +30,29 @@ def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tu
             raise InputDataError(f"{name}: must be finite, found NaN or infinity")
     if Yvar is not None and (Yvar < 0).any():
         raise InputDataError(f"{names[1]} = {Yvar.min().item():g}: must not be negative")
+
+
+def check_points(X: Tensor, width: int, num_fidelities: int, name: str) -> None:
+    """See whether points are finite and their last column is a fidelity.
+
+    Args:
+        X: Points.
+        width: How many numbers a point has, ``d + 1``.
+        num_fidelities: ``M``.
+        name: What the model calls them.
+
+    Raises:
+        BotorchTensorDimensionError: Not ``... x n x (d + 1)``.
+        InputDataError: NaN, infinity, or a last column that is no whole number in ``0..M-1``.
+    """
+    if X.dim() < 2 or X.shape[-1] != width:
+        raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: the last axis must be d + 1 = {width}")
+    if not X.isfinite().all():
+        raise InputDataError(f"{name}: must be finite, found NaN or infinity")
+    fidelity = X[..., -1]
+    wrong = (fidelity != fidelity.round()) | (fidelity < 0) | (fidelity >= num_fidelities)
+    if wrong.any():
+        raise InputDataError(
+            f"{name}: fidelity {fidelity[wrong][0].item():g} in the last column must be a whole number in "
+            f"0..{num_fidelities - 1}"
+        )

@@ -34,10 +34,10 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models.checks import check_observations
+from mfbo_torch.models.checks import check_observations, check_points
 from mfbo_torch.models.level import Level
 from mfbo_torch.models.normal import Normal
-from mfbo_torch.ops.cache import Cache, extend, factorize, grow, stack
+from mfbo_torch.ops.cache import Cache, extend, factorize, grouped, grow
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 
@@ -260,7 +260,7 @@ class PerFidelityGP(Model, FantasizeMixin):
                 caches = self._singles or []
                 for m in range(len(caches), self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
-                self._caches, self._singles, self._former = _grouped(caches), caches, None
+                self._caches, self._singles, self._former = grouped(caches), caches, None
                 if self._pending is not None:
                     self._caches = self._extended(self._caches, self._pending.to(self.train_X))
         return self._caches
@@ -288,7 +288,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             return self
         if X_pending.dim() != 2:
             raise BotorchTensorDimensionError(f"X_pending of shape {tuple(X_pending.shape)}: must be p x (d + 1)")
-        _check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
+        check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
         self.eval()
         clone = copy.copy(self)
         X_pending = X_pending.to(self.train_X)
@@ -371,7 +371,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             posterior_transform: Applied to the posterior.
         """
         self.eval()
-        _check_points(X, self.dim + 1, self.num_fidelities, "X")
+        check_points(X, self.dim + 1, self.num_fidelities, "X")
         U = self.transform_inputs(X)[..., :-1]
         fidelity = X[..., -1].round().long()
         weights, offsets = self._weights()
@@ -408,7 +408,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             noise: Known noise variances like ``Y``; needed where ``train_Yvar`` was given, and by
                 default its mean.
         """
-        _check_points(X, self.dim + 1, self.num_fidelities, "X")
+        check_points(X, self.dim + 1, self.num_fidelities, "X")
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
         clone = copy.copy(self)
         clone._buffers = dict(self._buffers)
@@ -481,32 +481,10 @@ def _varies(values: Tensor) -> bool:
     return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())
 
 
-def _grouped(caches: list[Cache]) -> tuple[Cache, ...]:
-    """One batch of all processes, or each for itself where padding would be most of the work."""
-    sizes = [cache.num_points for cache in caches]
-    if len(caches) * max(sizes) ** 2 > 4 * sum(n**2 for n in sizes) + 128**2:
-        return tuple(stack([cache]) for cache in caches)
-    return (stack(caches),)
-
-
-def _check_points(X: Tensor, width: int, num_fidelities: int, name: str) -> None:
-    if X.dim() < 2 or X.shape[-1] != width:
-        raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: the last axis must be d + 1 = {width}")
-    if not X.isfinite().all():
-        raise InputDataError(f"{name}: must be finite, found NaN or infinity")
-    fidelity = X[..., -1]
-    wrong = (fidelity != fidelity.round()) | (fidelity < 0) | (fidelity >= num_fidelities)
-    if wrong.any():
-        raise InputDataError(
-            f"{name}: fidelity {fidelity[wrong][0].item():g} in the last column must be a whole number in "
-            f"0..{num_fidelities - 1}"
-        )
-
-
 def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
     if X.dim() != 2 or X.shape[-1] < 2:
         raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
     check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
     if len(X) == 0:
         raise InputDataError("train_X: must have at least one row, found none")
-    _check_points(X, X.shape[-1], num_fidelities, "train_X")
+    check_points(X, X.shape[-1], num_fidelities, "train_X")

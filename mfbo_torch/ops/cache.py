@@ -236,6 +236,14 @@ def stack(caches: list[Cache]) -> Cache:
     )
 
 
+def grouped(caches: list[Cache]) -> tuple[Cache, ...]:
+    """One batch of all processes, or each for itself where padding would be most of the work."""
+    sizes = [cache.num_points for cache in caches]
+    if len(caches) * max(sizes) ** 2 > 4 * sum(n**2 for n in sizes) + 128**2:
+        return tuple(stack([cache]) for cache in caches)
+    return (stack(caches),)
+
+
 def truncate(cache: Cache, n: int) -> Cache:
     """Take back what :func:`extend` added: the factor of the first ``n`` points, bit for bit.
 

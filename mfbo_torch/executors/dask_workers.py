@@ -1,108 +1,23 @@
-"""Where evaluations run: processes of this machine, or the workers of a Dask cluster.
-
-Both are executors of :mod:`concurrent.futures`. What they add to the standard library's own: a worker
-that dies takes its own evaluation with it and no other, and is replaced; an evaluation that outlives a
-timeout is ended; workers that come or go later are counted.
-"""
+"""The workers of a Dask cluster."""
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
-import signal
 import threading
-from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-import torch
-from pebble import ProcessExpired, ProcessPool
-
 from mfbo_torch.errors import SettingError
+from mfbo_torch.executors.workers import LOOK_AROUND, WorkerLost, Workers, settle
 
 if TYPE_CHECKING:
     from distributed import Client
-
-KINDS = ("processes", "dask")
-LOOK_AROUND = 1.0
-"""Seconds after which workers that have joined or left are noticed."""
-
-
-class WorkerLost(RuntimeError):
-    """The worker that was evaluating has died."""
-
-
-class Workers(Executor):
-    """An executor whose futures end with a value, with :class:`TimeoutError` or with :class:`WorkerLost`.
-
-    Args:
-        timeout: Seconds that an evaluation may take, ``None`` for as long as it likes.
-    """
-
-    def __init__(self, timeout: float | None) -> None:
-        self.timeout = timeout
-
-    @property
-    @abstractmethod
-    def capacity(self) -> int:
-        """How many evaluations run at once at present."""
-
-    @abstractmethod
-    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
-
-    @abstractmethod
-    def _translated(self, error: BaseException) -> BaseException: ...
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:  # type: ignore[override]
-        """Evaluate ``fn(*args)`` on a worker."""
-        outer: Future[Any] = Future()
-        inner = self._send(fn, args)
-        outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
-        inner.add_done_callback(partial(self._pass_on, outer))
-        return outer
-
-    def _pass_on(self, outer: Future[Any], inner: Future[Any]) -> None:
-        if not outer.set_running_or_notify_cancel():
-            return
-        try:
-            outer.set_result(inner.result())
-        except TimeoutError:
-            outer.set_exception(TimeoutError(f"no value within {self.timeout:g} seconds"))
-        except BaseException as error:
-            outer.set_exception(self._translated(error))
-
-
-class Processes(Workers):
-    """Fresh processes of this machine with one thread each, ended with this one however it ends."""
-
-    def __init__(self, workers: int, timeout: float | None = None) -> None:
-        super().__init__(timeout)
-        self._workers = workers
-        self._pool = ProcessPool(workers, initializer=_settle, context=multiprocessing.get_context("spawn"))
-
-    @property
-    def capacity(self) -> int:
-        return self._workers
-
-    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        return self._pool.schedule(fn, args, timeout=self.timeout)
-
-    def _translated(self, error: BaseException) -> BaseException:
-        if isinstance(error, ProcessExpired):
-            return WorkerLost(f"the process died, exit code {error.exitcode}")
-        return error
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, after what they are doing if ``wait``."""
-        self._pool.close() if wait and not cancel_futures else self._pool.stop()
-        self._pool.join()
 
 
 class DaskWorkers(Workers):
@@ -258,53 +173,8 @@ async def _retire(worker: Any) -> None:
     os._exit(1)
 
 
-def _settle() -> None:
-    """Make a worker leave Ctrl-C to its parent, end with it, and keep to one thread."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    if parent := multiprocessing.parent_process():
-        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
-
-
-def start(
-    kind: str = "processes", workers: int | None = None, scheduler: str | None = None, timeout: float | None = None
-) -> AbstractContextManager[Workers]:
-    """Workers, for as long as the context lasts.
-
-    Args:
-        kind: ``"processes"`` or ``"dask"``.
-        workers: How many; one a core if not given. Left out where a scheduler has its own.
-        scheduler: Address of a Dask scheduler; a cluster on this machine is made if not given.
-        timeout: Seconds that an evaluation may take.
-
-    Raises:
-        SettingError: An unknown kind, no worker, a timeout that is not positive, no scheduler at the
-            address, or Dask is not installed.
-    """
-    if kind not in KINDS:
-        raise SettingError("executor", kind, " or ".join(map(repr, KINDS)))
-    if scheduler is not None and kind != "dask":
-        raise SettingError("scheduler", scheduler, "left out, or given with executor dask")
-    if timeout is not None and not timeout > 0:
-        raise SettingError("timeout", timeout, "a number of seconds above 0")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise SettingError("workers", workers, "a whole number from 1 on")
-    if kind == "dask":
-        return _dask(workers, scheduler, timeout)
-    return _processes(workers or os.cpu_count() or 1, timeout)
-
-
 @contextmanager
-def _processes(workers: int, timeout: float | None) -> Iterator[Workers]:
-    pool = Processes(workers, timeout)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _dask(workers: int | None, scheduler: str | None, timeout: float | None) -> Iterator[Workers]:
+def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -> Iterator[Workers]:
     try:
         import dask
         from distributed import Client, LocalCluster, WorkerPlugin
@@ -313,7 +183,7 @@ def _dask(workers: int | None, scheduler: str | None, timeout: float | None) -> 
 
     class Settled(WorkerPlugin):
         def setup(self, worker: Any) -> None:
-            _settle()
+            settle()
 
     quiet = {
         "distributed.scheduler.allowed-failures": 0,

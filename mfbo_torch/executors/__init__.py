@@ -1,0 +1,48 @@
+"""Where evaluations run: processes of this machine, or the workers of a Dask cluster.
+
+Both are executors of :mod:`concurrent.futures`. What they add to the standard library's own: a worker
+that dies takes its own evaluation with it and no other, and is replaced; an evaluation that outlives a
+timeout is ended; workers that come or go later are counted.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.executors.dask_workers import DaskWorkers, on_dask
+from mfbo_torch.executors.processes import Processes, in_processes
+from mfbo_torch.executors.workers import LOOK_AROUND, WorkerLost, Workers
+
+__all__ = ["KINDS", "LOOK_AROUND", "DaskWorkers", "Processes", "WorkerLost", "Workers", "start"]
+
+KINDS = ("processes", "dask")
+
+
+def start(
+    kind: str = "processes", workers: int | None = None, scheduler: str | None = None, timeout: float | None = None
+) -> AbstractContextManager[Workers]:
+    """Workers, for as long as the context lasts.
+
+    Args:
+        kind: ``"processes"`` or ``"dask"``.
+        workers: How many; one a core if not given. Left out where a scheduler has its own.
+        scheduler: Address of a Dask scheduler; a cluster on this machine is made if not given.
+        timeout: Seconds that an evaluation may take.
+
+    Raises:
+        SettingError: An unknown kind, no worker, a timeout that is not positive, no scheduler at the
+            address, or Dask is not installed.
+    """
+    if kind not in KINDS:
+        raise SettingError("executor", kind, " or ".join(map(repr, KINDS)))
+    if scheduler is not None and kind != "dask":
+        raise SettingError("scheduler", scheduler, "left out, or given with executor dask")
+    if timeout is not None and not timeout > 0:
+        raise SettingError("timeout", timeout, "a number of seconds above 0")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise SettingError("workers", workers, "a whole number from 1 on")
+    if kind == "dask":
+        return on_dask(workers, scheduler, timeout)
+    return in_processes(workers or os.cpu_count() or 1, timeout)
