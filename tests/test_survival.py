@@ -132,11 +132,14 @@ def test_the_first_interrupt_finishes_what_is_in_flight_the_second_does_not(tmp_
 
 
 def test_an_interrupt_lets_workers_finish(tmp_path):
+    """What was asked in the moment of the interrupt, and was not sent, is pending still."""
+    problem = Interrupting(1)
     with Journal(tmp_path / "a.sqlite") as journal, ThreadPoolExecutor(2) as executor:
-        history, finished = drive(Interrupting(1), Walk(), 60.0, executor, 2, journal, False)
+        history, finished = drive(problem, Walk(), 60.0, executor, 2, journal, False)
         assert not finished
-        assert history.pending == []
+        assert problem.count == len(history.done)
         assert 3 <= len(history.done) <= 5
+        assert len(history.pending) <= 1
 
 
 def test_a_handler_of_someone_else_is_left_alone():
