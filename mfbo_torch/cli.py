@@ -182,13 +182,13 @@ def _comparison(comparison: compare.Comparison) -> str:
     lines = [f"{done} of {total} runs begun or finished"]
     for name, problem in problems.items():
         regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
-        lines += ["", f"{name}: median {'best value' if problem.optimum is None else regret} at the end"]
+        lines += ["", f"{name}: median {'best value' if compare.optimum_of(problem) is None else regret} at the end"]
         ends: list[tuple[float, str, int]] = []
         for (of, label), runs in curves.items():
             if of == name:
                 values = [compare.final(run, problem, metric) for run in runs.values()]
                 ends.append((statistics.median(values), label, len(values)))
-        lower = problem.optimum is not None or not problem.maximize
+        lower = compare.optimum_of(problem) is not None or not problem.maximize
         for median, label, count in sorted(ends, reverse=not lower):
             lines.append(f"  {label:<24} {median:<12.5g} {count} {'seed' if count == 1 else 'seeds'}")
     return "\n".join(lines)

@@ -223,7 +223,7 @@ def test_folders_have_plain_names():
     assert json.loads(json.dumps(compare.slug("été 2"))) == "été-2"
 
 
-def test_averages_are_judged_by_what_is_recommended(tmp_path):
+def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     """Not by the best average, which no strategy is after."""
     problem = ShiftedPeak((0.3,), noise=0.0)
     entry = {"class_path": "mfbo_torch.problems.ShiftedPeak", "init_args": {"widths": [0.3], "noise": 0.0}}
@@ -232,6 +232,7 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path):
     settings = {"problem": entry, "strategies": strategies, "capital": 4, "seeds": 1, "out": str(tmp_path / "out")}
     path.write_text(yaml.safe_dump(settings))
     assert cli.main(["compare", str(path)]) == 0
+    assert "ShiftedPeak: median simple regret at the end" in capsys.readouterr().out
     (found,) = compare.load(tmp_path / "out").curves["ShiftedPeak", "MES"].values()
     with Journal(tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "history.sqlite", read_only=True) as journal:
         past = journal.history()
