@@ -1,4 +1,4 @@
-from . import acquisition, models, ops, problems, strategies
+from . import acquisition, confidence, models, ops, problems, strategies
 from .acquisition import (
     ConditionalMaxValueEntropy,
     HallucinatedUpperConfidenceBound,
@@ -58,6 +58,7 @@ __all__ = [
     "UniformConditional",
     "UserProblem",
     "acquisition",
+    "confidence",
     "cost_thresholds",
     "greedy_hallucinated_ucb",
     "models",
