@@ -1,11 +1,12 @@
 """A long run: 10,000 observations, what deciding costs as they come, and what memory and disk are used.
 
-    python -m benchmarks.soak [--observations 10000] [--most 10000] [--results FILE]
+    python -m benchmarks.soak [--parts run decisions] [--observations 10000] [--most 10000] [--results FILE]
 
 First a whole run of Hartmann-3D with random search, journal included: resident memory, bytes of the journal and
 seconds an evaluation, taken after every tenth part. Then MFGPUCB on histories of growing size, nine of ten
-observations at the cheapest fidelity: seconds of a decision between two fits (with the factor extended by an
-observation) and of one that fits, median of three each, and the fitted exponents. One thread.
+observations at the cheapest fidelity: seconds of a decision between two fits, of the extension of the factor by an
+observation that is part of it, and of a decision that fits, median of three each (of one from 8,000 on), and the
+fitted exponents. One thread.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from statistics import median
 
 import torch
 
+from benchmarks.decision_time import timed
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import Hartmann3
@@ -82,26 +84,21 @@ def observed(past: History, query: Query, problem: Hartmann3) -> History:
 
 def decisions(size: int, past: History) -> dict[str, float]:
     """Seconds of deciding with ``size`` observations."""
-    problem, fits, between = Hartmann3(), [], []
-    for _ in range(REPEATS):
+    problem, fits, extensions, between = Hartmann3(), [], [], []
+    for _ in range(REPEATS if size < 8000 else 1):
         strategy, grown = MFGPUCB(space=problem.space), past
-        first = timed_ask(strategy, grown)
+        fits.append(timed(lambda strategy=strategy, grown=grown: strategy.ask(grown)))
         for _ in range(2):
             grown = observed(grown, Query(tuple(torch.rand(3).tolist()), 0, {"stage": "model"}), problem)
-            last = timed_ask(strategy, grown)
-        fits.append(first)
-        between.append(last)
-    fit, warm = median(fits), median(between)
-    row = {"observations": size, "with_fit": fit, "between": warm, "mean": warm + (fit - warm) / refit_step(size, 25)}
+            extension = timed(lambda strategy=strategy, grown=grown: strategy.model(grown).caches)
+            rest = timed(lambda strategy=strategy, grown=grown: strategy.ask(grown))
+        extensions.append(extension)
+        between.append(extension + rest)
+    fit, extension, warm = median(fits), median(extensions), median(between)
+    mean = warm + (fit - warm) / refit_step(size, 25)
+    row = {"observations": size, "with_fit": fit, "extension": extension, "between": warm, "mean": mean}
     print({key: round(value, 4) for key, value in row.items()}, f"{resident():.0f} MB", flush=True)
     return row | {"peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
-
-
-def timed_ask(strategy: MFGPUCB, past: History) -> float:
-    """Seconds of one decision."""
-    started = time.perf_counter()
-    strategy.ask(past)
-    return time.perf_counter() - started
 
 
 def exponent(rows: list[dict[str, float]], key: str) -> float:
@@ -115,6 +112,7 @@ def exponent(rows: list[dict[str, float]], key: str) -> float:
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=("run", "decisions"), default=["run", "decisions"])
     parser.add_argument("--observations", type=int, default=10_000)
     parser.add_argument("--most", type=int, default=10_000)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "soak.json")
@@ -122,13 +120,17 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    report = {"run": long_run(options.observations)}
-    sizes = [size for size in SIZES if size <= options.most]
-    whole = history(sizes[-1])
-    rows = [decisions(size, History(whole.records[:size])) for size in sizes]
-    exponents = {key: round(exponent(rows, key), 2) for key in ("between", "with_fit", "mean")}
-    print("exponents from 1,000 on", exponents)
-    report |= {"decisions": rows, "exponents": exponents, "torch": torch.__version__, "machine": platform.machine()}
+    report = json.loads(options.results.read_text()) if options.results.exists() else {}
+    report |= {"torch": torch.__version__, "machine": platform.machine()}
+    if "run" in options.parts:
+        report["run"] = long_run(options.observations)
+    if "decisions" in options.parts:
+        sizes = [size for size in SIZES if size <= options.most]
+        whole = history(sizes[-1])
+        rows = [decisions(size, History(whole.records[:size])) for size in sizes]
+        keys = ("extension", "between", "with_fit", "mean")
+        report |= {"decisions": rows, "exponents": {key: round(exponent(rows, key), 2) for key in keys}}
+        print("exponents from 1,000 on", report["exponents"])
     options.results.write_text(json.dumps(report, indent=2) + "\n")
 
 
