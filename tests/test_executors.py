@@ -185,6 +185,35 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     workers.shutdown()
 
 
+def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
+    """Its evaluation ends, and so does the worker, after the scheduler has named it."""
+    from distributed import KilledWorker
+
+    cluster = Cluster(a=1)
+    workers = DaskWorkers(cluster)
+    first = workers.submit(double, 1)
+    cluster.until(lambda: len(cluster.sent) == 1)
+    seen = cluster.nthreads
+
+    def late():
+        found = seen()
+        if found and not cluster.sent[1,][1].done():
+            cluster.sent[1,][1].set_exception(KilledWorker("key", None, 0))
+            cluster.threads.clear()
+        return found
+
+    cluster.nthreads = late
+    second = workers.submit(double, 2)
+    with pytest.raises(WorkerLost, match="the worker died"):
+        first.result(20)
+    cluster.threads["b"] = 1
+    cluster.until(lambda: len(cluster.sent) == 2)
+    assert cluster.sent[2,][0] == "b"
+    cluster.sent[2,][1].set_result(4)
+    assert second.result(20) == 4
+    workers.shutdown()
+
+
 def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster, timeout=1.0)

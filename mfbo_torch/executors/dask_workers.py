@@ -55,6 +55,8 @@ class DaskWorkers(Workers):
         while not self._over:
             self._wake.wait(LOOK_AROUND)
             self._wake.clear()
+            # counted first: a worker that ends and dies in between must not seem alive and free
+            load = Counter(address for address, _ in [*self._placed.values()])
             try:
                 self._threads = self._client.nthreads()
             except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
@@ -67,10 +69,9 @@ class DaskWorkers(Workers):
                 if address not in self._threads:
                     self._end(future, WorkerLost("the worker died"))
                     sent.cancel()
-            self._place()
+            self._place(load)
 
-    def _place(self) -> None:
-        load = Counter(address for address, _ in [*self._placed.values()])
+    def _place(self, load: Counter[str]) -> None:
         spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
         free = [address for address, count in spare.items() for _ in range(count)]
         while self._waiting and free and not self._over:
