@@ -87,6 +87,17 @@ def test_gradient_is_that_of_the_formula(make, shape, kind, chunk, monkeypatch):
         assert_same(list(mean_variance(cache, X)), list(reference.mean_variance(cache, X)))
 
 
+@pytest.mark.parametrize(
+    ("n", "noise", "dense"), [(60, 1e-2, True), (60, 1e-6, False), (400, 1e-3, True), (600, 1e-1, False)]
+)
+def test_the_inverse_itself_serves_where_it_has_digits_to_spare(n, noise, dense):
+    """Few points and a good condition; the results are those of the factor."""
+    cache, X = factor(draw(n, 2), noise=noise), draw(9, 2, seed=3)
+    assert (cache.precision is not None) == dense
+    assert_same(outcomes(mean_variance, cache, X), outcomes(reference.mean_variance, cache, X))
+    assert cache.to(torch.float32).precision is None
+
+
 @pytest.mark.parametrize("kind", CORRELATIONS)
 @pytest.mark.parametrize("make", [alone, pending, padded])
 def test_gradcheck(kind, make):
