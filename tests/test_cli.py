@@ -1,5 +1,6 @@
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -400,3 +401,11 @@ def test_a_run_is_followed_until_it_ends(config, tmp_path, capsys, monkeypatch):
     assert shown.count("Problem       Hill") == 2
     assert "Pending       1" in shown
     refused(capsys, ["show", "--follow"], "must be one folder")
+
+
+def test_python_runs_the_package(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["mfbo", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("mfbo_torch", run_name="__main__")
+    assert ended.value.code == 0
+    assert "usage: mfbo COMMAND" in capsys.readouterr().out

@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from strategy_table import box, loop, step
 
 from mfbo_torch.cli import main
-from mfbo_torch.config import build, resolve, run_parser
+from mfbo_torch.compare import plan
+from mfbo_torch.config import build, compare_parser, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.indirect import IndirectSpace, Policy, Samples, Window
@@ -361,7 +362,9 @@ def test_costs_steer_cmets():
     assert {r.query.fidelity for r in found} != {problem.space.target}
 
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "indirect").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "configs" / "indirect"
+COMPARISON = FOLDER / "compare.yaml"
+CONFIGS = sorted(set(FOLDER.glob("*.yaml")) - {COMPARISON})
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -371,6 +374,14 @@ def test_the_configurations_that_come_with_it(path):
     query = strategy.bind(problem.space, settings["capital"]).ask(History())[0]
     assert settings["out"] == f"runs/{path.stem}"
     assert isinstance(problem.reward(query.x, query.fidelity), float)
+
+
+def test_the_comparison_that_comes_with_it():
+    jobs = plan(resolve(compare_parser(), [str(COMPARISON)]))
+    assert {(job.problem, job.strategy) for job in jobs} == {
+        (problem, label) for problem in ("IndirectBranin", "IndirectBranin 2") for label in ("CMES", "MES", "UCB", "EI")
+    }
+    assert all(isinstance(build(job.settings)[0], IndirectBranin) for job in jobs[:1])
 
 
 def test_the_command_line_recommends_an_input(tmp_path, capsys):
