@@ -58,7 +58,7 @@ def busy(label: str, capital: float) -> dict[str, float]:
         lines = problem.notes.read_text().splitlines()
     spans = sorted((float(start), float(end)) for start, end in map(str.split, lines))
     first, last = spans[WORKERS - 1][0], spans[4 * len(spans) // 5][0]
-    worked = sum(min(end, last) - max(start, first) for start, end in spans if end > first)
+    worked = sum(max(min(end, last) - max(start, first), 0.0) for start, end in spans)
     decided = [record.decision_seconds for record in history]
     return {
         "evaluations": len(spans),
