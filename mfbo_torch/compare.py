@@ -157,7 +157,7 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
         write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
-    left = [job for job in jobs if not _finished(job)]
+    left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
         alone = kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
@@ -165,7 +165,7 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
             if reason:
                 errors.append(f"{job.settings['out']}: {reason}")
             bar.update()
-    curves = collect(problems, [job for job in jobs if _finished(job)])
+    curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
     comparison = Comparison(settings, problems, curves, len(jobs), tuple(errors))
     _write_table(out / TABLE, curves)
     if curves:
@@ -229,9 +229,10 @@ def run_job(settings: Mapping[str, Any]) -> str:
     return ""
 
 
-def _finished(job: Job) -> bool:
+def _finished(job: Job, problem: Problem) -> bool:
     path = Path(job.settings["out"]) / SUMMARY
-    if not path.exists():
+    advised = not isinstance(problem, IndirectProblem) or (path.parent / ADVISED).exists()
+    if not path.exists() or not advised:
         return False
     summary = read_mapping(path, "summary")
     return bool(summary.get("finished")) and summary.get("capital") == job.settings["capital"]

@@ -242,5 +242,10 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     assert found.best[-1] == pytest.approx(problem.latent_optimum - simple[-1].item())
     earned = [problem.averages(torch.tensor([r.query.x], dtype=torch.double), 0).item() for r in past]
     assert found.cumulative[-1] == pytest.approx(sum(problem.latent_optimum - value for value in earned))
+    advised = tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "advised.json"
+    noted = advised.read_text()
+    advised.unlink()  # as if killed before it was written
+    assert cli.main(["compare", str(path)]) == 0
+    assert advised.read_text() == noted
     blind = compare.curve(past, problem, 4.0)
     assert np.isnan(blind.simple).all()

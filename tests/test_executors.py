@@ -1,10 +1,12 @@
 """Workers of both kinds: values, time limits, deaths, and the same answers everywhere."""
 
+import asyncio
 import builtins
 import os
 import signal
 import time
 from concurrent.futures import BrokenExecutor, Future
+from types import SimpleNamespace
 
 import pytest
 from test_runner import quiet, timeless
@@ -252,3 +254,25 @@ def test_settling_leaves_this_process_alone(monkeypatch):
     before = workers.threading.active_count()
     workers.settle()
     assert workers.threading.active_count() == before
+
+
+@pytest.mark.parametrize("nanny", [None, "tcp://a:1"])
+def test_a_dask_worker_that_hung_ends_its_process_only_if_it_is_its_own(nanny, monkeypatch):
+    pytest.importorskip("distributed")
+    ends, counts = [], iter([1, 0])
+
+    class State:
+        @property
+        def executing_count(self):
+            return next(counts)
+
+    async def close(reason):
+        ends.append(reason)
+
+    async def soon(seconds):
+        pass
+
+    monkeypatch.setattr(dask_workers.asyncio, "sleep", soon)
+    monkeypatch.setattr(dask_workers.os, "_exit", ends.append)
+    asyncio.run(dask_workers._retire(SimpleNamespace(nanny=nanny, state=State(), close=close, status=None)))
+    assert ends == ([1] if nanny else ["an evaluation outlived its timeout"])

@@ -25,8 +25,8 @@ class DaskWorkers(Workers):
 
     Every evaluation is sent to one worker that is free, and to no other: Dask would queue some behind others,
     to die with them, and move those of a dead worker elsewhere. An evaluation that outlives the timeout is left
-    behind in a thread of its worker, which ends as soon as it has nothing else to do, and which its nanny starts
-    anew. Workers with one thread each are best: all that a worker was doing dies with it.
+    behind in a thread of its worker, which ends as soon as it has nothing else to do; its nanny, if it has one,
+    starts it anew. Workers with one thread each are best: all that a worker was doing dies with it.
     """
 
     def __init__(self, client: Client, timeout: float | None = None) -> None:
@@ -169,13 +169,15 @@ async def _retire(worker: Any) -> None:
     await asyncio.sleep(1.0)
     while worker.state.executing_count:
         await asyncio.sleep(0.1)
-    if worker.nanny is None:
+    if worker.nanny is None:  # nobody would start it again, and the process may be that of others too
         await worker.close(reason="an evaluation outlived its timeout")
-    os._exit(1)
+    else:
+        os._exit(1)
 
 
 @contextmanager
 def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -> Iterator[Workers]:
+    """The workers of a scheduler, or of a cluster on this machine that lasts as long as the context."""
     try:
         import dask
         from distributed import Client, LocalCluster, WorkerPlugin

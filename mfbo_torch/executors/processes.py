@@ -41,6 +41,7 @@ class Processes(Workers):
 
 @contextmanager
 def in_processes(workers: int, timeout: float | None) -> Iterator[Workers]:
+    """Processes for as long as the context lasts."""
     pool = Processes(workers, timeout)
     try:
         yield pool

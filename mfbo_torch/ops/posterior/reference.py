@@ -113,15 +113,18 @@ def _backward(
     r"""Gradient in ``B x m x d`` points: with :math:`V = L^{-1} k`,
     :math:`\partial k = -2 (\bar\sigma^2 L^{-\top} V - \bar\mu \alpha / 2)`; the -2 is in ``chain``."""
     outer = torch.ops.aten.threshold_backward(grad_variance, kept.variance, floor).unsqueeze(-1)
-    *products, last = kept.products
-    *blocks, last_back = ready.blocks_back if not kept.dense else (last,)
-    weights = last * outer if kept.dense else torch.matmul(last * outer, last_back)
-    for block, product in zip(blocks, products, strict=True):
-        reached = weights.narrow(-1, 0, block.shape[-1])
-        if ready.batch_shape:
-            reached += torch.matmul(product * outer, block)
-        else:
-            reached.addmm_(product * outer, block)
+    if kept.dense:
+        weights = kept.products[0] * outer
+    else:
+        *products, last = kept.products
+        *blocks, last_back = ready.blocks_back
+        weights = torch.matmul(last * outer, last_back)
+        for block, product in zip(blocks, products, strict=True):
+            reached = weights.narrow(-1, 0, block.shape[-1])
+            if ready.batch_shape:
+                reached += torch.matmul(product * outer, block)
+            else:
+                reached.addmm_(product * outer, block)
     known = ready.alpha.shape[-1]
     of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
     of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha_back)
