@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -16,6 +17,7 @@ from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Recommendation, Status
 from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.problems.user import first_on_path
 from mfbo_torch.runner import Hopeless
 
 USAGE = """usage: mfbo COMMAND ...
@@ -43,8 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted. What went wrong is told in one line on the standard error.
     """
     command, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # for class paths in the current folder
+    first_on_path(os.getcwd())  # for class paths in the current folder
     commands: dict[str, Callable[[list[str]], int]] = {
         "run": _run,
         "compare": _compare,
@@ -61,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DiskFull, BrokenExecutor) as error:
         return _complain(error, BROKEN)
     except Hopeless as error:
-        return _complain(f"{error}; the same command continues once that is repaired", BROKEN)
+        advice = "raise --capital or take a new --out" if error.spent else "the same command continues"
+        return _complain(f"{error}; {advice} once that is repaired", BROKEN)
     except SettingError as error:
         return _complain(error, WRONG_SETTING)
     except KeyboardInterrupt:
@@ -150,7 +152,10 @@ def _report(run: experiment.Experiment) -> str:
     summary, space = experiment.summarise(run), run.problem.space
     rows = [("Problem", summary["problem"])]
     rows.append(("Strategy", f"{summary['strategy']}, seed {summary['seed']}"))
-    rows.append(("Best value", _number(summary["best_value"])))
+    paid = space.measured or run.history.spent + space.costs[-1] <= summary["capital"]
+    none = "none at the target yet" if paid else f"none: the target costs {space.costs[-1]:g} a query, no longer paid"
+    best = summary["best_value"]
+    rows.append(("Best value", none if best is None else f"{best:.8g}"))
     rows.append(("at", _point(summary["best_parameters"])))
     advised = run.strategy.recommend(run.history)
     if isinstance(advised, Recommendation):
@@ -183,19 +188,17 @@ def _comparison(comparison: compare.Comparison) -> str:
     for name, problem in problems.items():
         regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
         lines += ["", f"{name}: median {'best value' if compare.optimum_of(problem) is None else regret} at the end"]
-        ends: list[tuple[float, str, int]] = []
+        ends: list[tuple[float, str, int, int]] = []
         for (of, label), runs in curves.items():
             if of == name:
                 values = [compare.final(run, problem, metric) for run in runs.values()]
-                ends.append((statistics.median(values), label, len(values)))
-        lower = compare.optimum_of(problem) is not None or not problem.maximize
-        for median, label, count in sorted(ends, reverse=not lower):
-            lines.append(f"  {label:<24} {median:<12.5g} {count} {'seed' if count == 1 else 'seeds'}")
+                known = [value for value in values if not math.isnan(value)]
+                ends.append((statistics.median(known or [math.nan]), label, len(known), len(values)))
+        sign = 1 if compare.optimum_of(problem) is not None or not problem.maximize else -1
+        for median, label, found, count in sorted(ends, key=lambda end: (end[2] == 0, sign * end[0], end[1])):
+            part = "" if found == count else f"{found} of "
+            lines.append(f"  {label:<24} {median:<12.5g} {part}{count} {'seed' if count == 1 else 'seeds'}")
     return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    return "none at the target yet" if value is None else f"{value:.8g}"
 
 
 def _point(parameters: dict[str, Any] | None) -> str:

@@ -20,6 +20,7 @@ from jsonargparse import ArgumentParser, Namespace
 from mfbo_torch import problems, strategies
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.user import unavailable
 from mfbo_torch.runner import describe
 from mfbo_torch.strategies.base import Strategy
 
@@ -116,8 +117,14 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     if flags and not flags[0].startswith("-"):
         config = flags.pop(0)
     from_file = {} if config is None else read_mapping(config, "config")
+    known = names(parser)
+    for setting, other in (("strategies", "mfbo compare"), ("strategy", "mfbo run")):
+        if setting in from_file and setting not in known:
+            raise SettingError("config", config, f"one of {parser.prog}; this one has {setting} and is one of {other}")
     given = ["--config", config, *flags] if config is not None else flags
     settings = _attempt(parser, lambda: parser.parse_args(given), from_file)
+    if settings["out"] == "":
+        raise SettingError("out", "", "the name of a folder")
     if settings["out"] is None:
         if config is None:
             raise SettingError("out", None, "the output folder, as in --out runs/mine")
@@ -142,8 +149,13 @@ def resolve_run(settings: Mapping[str, Any]) -> dict[str, Any]:
     return _attempt(parser, lambda: parser.parse_object(dict(settings)), settings)
 
 
-def build(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
+def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Problem, Strategy]:
     """The problem and the strategy that resolved settings describe.
+
+    Args:
+        settings: Resolved settings.
+        to_evaluate: Whether the problem is going to be evaluated; if not, the user's objective is not imported, which
+            may be somewhere else by now.
 
     Raises:
         SettingError: They cannot be made with these settings.
@@ -154,6 +166,8 @@ def build(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
         reason = str(error).partition("\n")[0]
         raise SettingError("device", settings["device"], f"a device of this machine: {reason}") from error
     problem, strategy = json.loads(json.dumps([settings["problem"], settings["strategy"]]))
+    if not to_evaluate and "objective" in accepted(problem["class_path"]):
+        problem.setdefault("init_args", {})["objective"] = f"{unavailable.__module__}:{unavailable.__name__}"
     if "trial" in accepted(problem["class_path"]):  # a stream of rewards is the run's, unless it is set
         options = problem.setdefault("init_args", {})
         options["trial"] = settings["seed"] if options.get("trial") is None else options["trial"]
@@ -228,7 +242,8 @@ def names(parser: ArgumentParser) -> list[str]:
 def explain(message: str, parser: ArgumentParser, given: Mapping[str, Any]) -> SettingError:
     """One line for what jsonargparse says in several: the setting, its value, what is allowed."""
     if required := re.search(r"arguments are required: ([\w.]+)", message):
-        name = required[1]
+        outer = re.match(r'Parser key "([^"]+)"', message)
+        name = f"{outer[1]}.{required[1]}" if outer else required[1]
         return SettingError(name, given.get(name), f"given, in CONFIG or as --{name}")
     if unknown := re.search(r"unrecognized arguments: (\S+) ?(\S*)", message):
         if not unknown[1].startswith("-"):
@@ -296,7 +311,8 @@ def concrete(base: type) -> set[type]:
     children: list[type] = base.__subclasses__()
     for child in children:
         below |= {child} | concrete(child)
-    return {cls for cls in below if not inspect.isabstract(cls) and cls.__module__.startswith(OFFERED)}
+    offered = {cls for cls in below if cls.__module__.startswith(OFFERED) and not cls.__name__.startswith("_")}
+    return {cls for cls in offered if not inspect.isabstract(cls)}
 
 
 def _kind(kind: str) -> str:

@@ -69,9 +69,20 @@ def workers_of(settings: Mapping[str, Any]) -> AbstractContextManager[Workers | 
     return nullcontext() if alone else found
 
 
+def begun(settings: Mapping[str, Any]) -> History:
+    """What the journal of a run holds already."""
+    path = Path(settings["out"]) / JOURNAL
+    if not path.exists() or not path.stat().st_size:
+        return History()
+    with Journal(path, read_only=True) as journal:
+        return journal.history()
+
+
 def given(settings: Mapping[str, Any], problem: Problem) -> list[Record]:
-    """The observations a run begins with."""
-    return [] if settings["warm_start"] is None else table.read(Path(settings["warm_start"]), problem)
+    """The observations a run begins with; none where it has begun."""
+    if settings["warm_start"] is None or len(begun(settings)):
+        return []
+    return table.read(Path(settings["warm_start"]), problem)
 
 
 def check_folder(settings: Mapping[str, Any]) -> None:
@@ -83,19 +94,16 @@ def check_folder(settings: Mapping[str, Any]) -> None:
     out = Path(settings["out"])
     if out.exists() and not out.is_dir():
         raise SettingError("out", str(out), "a folder")
+    history = begun(settings)
     if not (out / CONFIG).exists():
         for name in (JOURNAL, SUMMARY, PICTURE):
-            if (out / name).exists():
+            if (out / name).exists() and (len(history) or name != JOURNAL):
                 raise SettingError("out", str(out), f"a new folder or one of this run; it has {name} but no {CONFIG}")
         return
     stored = read_mapping(out / CONFIG, "out")
     if "strategies" in stored:
         raise SettingError("out", str(out), "a new folder or one of this run; it holds a comparison")
-    spent = 0.0
-    if (out / JOURNAL).exists() and (out / JOURNAL).stat().st_size:
-        with Journal(out / JOURNAL, read_only=True) as journal:
-            history = journal.history()
-        spent = history.spent
+    spent = history.spent
     if not spent:
         return
     if any(stored.get(setting) != settings[setting] for setting in settings):
@@ -136,17 +144,16 @@ def execute(
         The history, and whether the run came to its end (it was not interrupted).
     """
     out = Path(settings["out"])
-    try:
+    with _writable(out):
         out.mkdir(parents=True, exist_ok=True)
-        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-    except OSError as error:
-        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
     torch.manual_seed(settings["seed"])  # for the noise of problems that have any
-    begun = given(settings, problem)
+    earlier = given(settings, problem)
     try:
         with Journal(out / JOURNAL) as journal, logged(out / LOG), workers_of(settings) as workers:
+            with _writable(out):  # by the one process that has the journal
+                write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
             pending = settings["max_pending"] or (1 if workers is None else None)
-            how = (settings["retries"], settings["charge_retries"], begun)
+            how = (settings["retries"], settings["charge_retries"], earlier)
             history, finished = drive(problem, strategy, settings["capital"], workers, pending, journal, progress, *how)
     except Hopeless:
         with Journal(out / JOURNAL, read_only=True) as journal:
@@ -154,6 +161,14 @@ def execute(
         raise
     _conclude(Experiment(settings, problem, strategy, history), finished, picture)
     return history, finished
+
+
+@contextmanager
+def _writable(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
 
 
 def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
@@ -191,16 +206,22 @@ def load(out: str | Path) -> Experiment:
     Raises:
         SettingError: There is none.
     """
-    settings = resolve_run(read_mapping(Path(out) / CONFIG, "folder"))
+    stored = read_mapping(Path(out) / CONFIG, "folder")
+    if "strategies" in stored:
+        raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
+    settings = resolve_run(stored)
     with Journal(Path(out) / JOURNAL, read_only=True) as journal:
         history = journal.history()
-    problem, strategy = build(settings)
+    problem, strategy = build(settings, to_evaluate=False)
     return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
 
 
 def finished(out: Path) -> bool:
-    """Whether the run of a folder has come to its end."""
-    return (out / SUMMARY).exists() and bool(read_mapping(out / SUMMARY, "summary").get("finished"))
+    """Whether the run of a folder has come to its end, and that of the capital it has now."""
+    if not (out / SUMMARY).exists():
+        return False
+    summary = read_mapping(out / SUMMARY, "summary")
+    return bool(summary.get("finished")) and summary.get("capital") == read_mapping(out / CONFIG, "folder")["capital"]
 
 
 def summarise(experiment: Experiment) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
@@ -66,6 +67,11 @@ DROP TABLE former;
 PRAGMA user_version = 2;
 COMMIT;
 """
+
+
+_IN_USE = "open, and used in the thread that opened it"
+_WRITTEN_HERE: WeakValueDictionary[Path, Journal] = WeakValueDictionary()
+"""The journals that this process has open to write, by their files."""
 
 
 class JournalError(SettingError):
@@ -143,10 +149,14 @@ class Journal:
             raise
 
     def _claim(self) -> None:
+        place = self.path.resolve()
         try:
             self._lock.acquire()
+            _WRITTEN_HERE[place] = self
         except Timeout:
-            raise JournalError(self.path, "written by one process; another one is writing it now") from None
+            here = "close the one that is open in this process first, as in optimizer.journal.close()"
+            who = here if place in _WRITTEN_HERE else "another one is writing it now"
+            raise JournalError(self.path, f"written by one process; {who}") from None
         except OSError as error:
             raise JournalError(self.path, f"in a folder that can be written: {error.strerror}") from error
 
@@ -237,6 +247,8 @@ class Journal:
         except BaseException as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.ProgrammingError):
+                raise JournalError(self.path, f"{_IN_USE}: {error}") from error
             if isinstance(error, sqlite3.IntegrityError):
                 raise JournalError(self.path, f"written by one process, each query once: {error}") from error
             if isinstance(error, sqlite3.Error):
@@ -266,6 +278,8 @@ class Journal:
                     changed = _changed(history.records[id_], kind, cost, status, value, reason, evaluated)
                     history = history.updated(changed)
                 sequence = event[0]
+        except sqlite3.ProgrammingError as error:
+            raise JournalError(self.path, f"{_IN_USE}: {error}") from error
         except (sqlite3.Error, ValueError, TypeError, IndexError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
         yield _State(sequence, history)
@@ -289,6 +303,8 @@ class Journal:
         """Close the file. Nothing is lost without it."""
         self._connection.close()
         self._lock.release()
+        if _WRITTEN_HERE.get(self.path.resolve()) is self:
+            del _WRITTEN_HERE[self.path.resolve()]
 
     def __enter__(self) -> Self:
         return self

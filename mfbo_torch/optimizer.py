@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mfbo_torch.errors import SettingError
@@ -55,6 +56,8 @@ class Optimizer:
     def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
         self.strategy = strategy if problem is None else strategy.bind(problem.space)
         self.space = self.strategy.space
+        if journal is not None and not isinstance(journal, Journal):
+            raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal = journal
         self._history = History() if journal is None else journal.history()
         for record in self._history:
@@ -63,6 +66,10 @@ class Optimizer:
                 given = f"{dim} parameters, fidelity {fidelity}"
                 wanted = f"{self.space.dim} parameters, fidelities 0 to {self.space.target}"
                 raise SettingError("journal", given, f"a history of this problem: {wanted}")
+            if not self.space.contains(record.query.x):
+                bounds = ", ".join(f"{p.name} between {p.lower:g} and {p.upper:g}" for p in self.space.parameters)
+                given = f"query {record.id} at {list(record.query.x)}"
+                raise SettingError("journal", given, f"a history of this problem: {bounds}, whole where they are")
 
     @property
     def history(self) -> History:
@@ -186,6 +193,8 @@ class Optimizer:
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:
+        if isinstance(id, Integral):
+            id = int(id)
         if not isinstance(id, int) or not 0 <= id < len(self._history):
             asked = f"0 to {len(self._history) - 1}" if len(self._history) else "none so far"
             raise SettingError("id", id, f"the number of a query that was asked ({asked})")

@@ -42,7 +42,15 @@ FRAMES = 3
 
 
 class Hopeless(RuntimeError):
-    """Every evaluation of a run has failed."""
+    """Every evaluation of a run has failed.
+
+    Attributes:
+        spent: Whether there is no capital left to try again.
+    """
+
+    def __init__(self, message: str, spent: bool = False) -> None:
+        super().__init__(message)
+        self.spent = spent
 
 
 class Outcome(NamedTuple):
@@ -100,7 +108,7 @@ def run(
         The history.
 
     Raises:
-        SettingError: A setting cannot work, such as a capital below the cost of one query at the target.
+        SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
         Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were.
         BrokenExecutor: The executor lost its workers (one was killed, say) and cannot tell which
             evaluation it was. The queries in flight are recorded as failed, since the one to blame
@@ -137,7 +145,7 @@ def drive(
         except KeyboardInterrupt:
             return optimizer.history, False
         if not brake.is_set():
-            loop.expect_a_value(1)
+            loop.expect_any_value()
     return optimizer.history, not brake.is_set()
 
 
@@ -229,7 +237,7 @@ class _Loop:
                 while again is not None and not self.brake.is_set():
                     outcome = evaluate(self.problem, record.query.x, record.query.fidelity, record.id)
                     again = self.end(again, outcome)
-                self.expect_a_value(HOPELESS)
+                self.expect_a_value()
                 self.bar.show(self.optimizer.history)
 
     def through(self, executor: Executor, max_pending: int | None) -> None:
@@ -246,7 +254,7 @@ class _Loop:
 
         try:
             while True:
-                limit = max_pending if max_pending is not None else int(getattr(executor, "capacity", 1))
+                limit = _workers(executor) if max_pending is None else max_pending
                 while waiting and len(flying) < limit and not self.brake.is_set():
                     submit(waiting.pop(0))
                 if deciding is None and len(flying) < limit and not refused and not self.brake.is_set():
@@ -269,7 +277,7 @@ class _Loop:
                     refused = False
                     if again is not None:
                         waiting.insert(0, again)
-                self.expect_a_value(HOPELESS)
+                self.expect_a_value()
                 if deciding is not None and deciding.done():
                     decision, deciding = deciding.result(), None
                     if not self.brake.is_set():
@@ -320,11 +328,24 @@ class _Loop:
         self.failures += 1
         return None
 
-    def expect_a_value(self, patience: int) -> None:
-        """Give up if nothing but failures came of this run and of ``patience`` evaluations now."""
-        if self.failures >= patience and not self.optimizer.history.done:
-            last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
-            raise Hopeless(f"all {self.failures} evaluations failed, the last with {last}")
+    def expect_a_value(self) -> None:
+        """Give up if nothing but failures came of this run, and :data:`HOPELESS` of them now."""
+        if self.failures >= HOPELESS and not self._values():
+            raise self._hopeless(self.failures, spent=False)
+
+    def expect_any_value(self) -> None:
+        """Complain if nothing but failures came of the whole capital."""
+        failures = len(self.optimizer.history.select(Status.FAILED))
+        if failures and not self._values():
+            raise self._hopeless(failures, spent=True)
+
+    def _values(self) -> bool:
+        """Whether anything was evaluated, what the run began with not counted."""
+        return any(record.query.meta.get("stage") != "given" for record in self.optimizer.history.done)
+
+    def _hopeless(self, failures: int, spent: bool) -> Hopeless:
+        last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
+        return Hopeless(f"all {failures} evaluations failed, the last with {last}", spent)
 
     def _land(self, flying: dict[Future[Outcome], tuple[Record, float]]) -> list[Record]:
         """Keep what has finished already, give up the rest and return it."""
@@ -338,6 +359,15 @@ class _Loop:
             else:
                 lost.append(record)
         return lost
+
+
+def _workers(executor: Executor) -> int:
+    """How many evaluations an executor can have in flight."""
+    for name in ("capacity", "_max_workers"):  # ours change it while they run; the standard library keeps it for itself
+        if (found := getattr(executor, name, None)) is not None:
+            return int(found)
+    kind = type(executor).__name__
+    raise SettingError("max_pending", None, f"a number here: {kind} does not tell how many workers it has")
 
 
 def _outcome(future: Future[Outcome], seconds: float) -> Outcome:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import torch
@@ -40,8 +41,9 @@ class Parameter:
     def __post_init__(self) -> None:
         for bound in ("lower", "upper"):
             value = getattr(self, bound)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if not _finite(value):
                 raise SettingError(f"{self.name}.{bound}", value, "a finite number")
+            object.__setattr__(self, bound, _plain(value))
         if self.lower >= self.upper:
             raise SettingError(f"{self.name}.lower", self.lower, f"below {self.name}.upper = {self.upper!r}")
         if self.log and self.lower <= 0:
@@ -96,20 +98,20 @@ class Space:
                 raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
         if self.zeta is not None:
             object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
-        for candidate in self.candidates:
-            if not self._allowed(candidate):
+        rows = self.candidates.tolist() if hasattr(self.candidates, "tolist") else self.candidates
+        for candidate in rows:
+            if not self.contains(candidate):
                 wanted = f"{len(names)} numbers each, between the bounds, whole where the parameter is"
                 raise SettingError("candidates", candidate, wanted)
-        object.__setattr__(self, "candidates", tuple(map(tuple, self.candidates)))
+        object.__setattr__(self, "candidates", tuple(tuple(map(_plain, row)) for row in rows))
 
-    def _allowed(self, x: Any) -> bool:
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` are ``d`` numbers in the user's units, between the bounds and whole where they have to be."""
         return (
             isinstance(x, (tuple, list))
             and len(x) == len(self.parameters)
             and all(
-                isinstance(value, (int, float))
-                and p.lower <= value <= p.upper
-                and not (p.integer and value != round(value))
+                _finite(value) and p.lower <= value <= p.upper and not (p.integer and value != round(value))
                 for value, p in zip(x, self.parameters, strict=True)
             )
         )
@@ -243,13 +245,22 @@ def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
     Raises:
         SettingError: They are not.
     """
-    given = tuple(costs)
-    numbers = all(isinstance(cost, (int, float)) and not isinstance(cost, bool) for cost in given)
-    if not given or not numbers or not all(0 < cost < math.inf for cost in given):
-        raise SettingError("costs", list(given), "one positive number a fidelity")
+    given = list(costs) if isinstance(costs, Iterable) else costs
+    if not isinstance(given, list) or not given or not all(_finite(cost) and cost > 0 for cost in given):
+        raise SettingError("costs", given, "one positive number a fidelity")
     if any(low >= high for low, high in pairwise(given)):
-        raise SettingError("costs", list(given), "increasing, the target fidelity last")
-    return given
+        raise SettingError("costs", given, "increasing, the target fidelity last")
+    return tuple(map(_plain, given))
+
+
+def _finite(value: Any) -> bool:
+    """Whether this is a finite number, also one of NumPy's."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:

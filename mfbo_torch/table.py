@@ -14,6 +14,8 @@ from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.problems.base import Problem
 
 SUFFIXES = (".csv", ".parquet")
+COLUMNS = ("id", "fidelity", "value", "status", "cost", "retries", "reason", "decision_seconds", "evaluation_seconds")
+"""What there is of every record. A parameter of such a name is written as ``parameter.NAME``."""
 GIVEN = {"stage": "given"}
 """What a query carries that was observed before the run began; it costs the run nothing."""
 
@@ -27,7 +29,7 @@ def write(history: History, problem: Problem, path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise SettingError("file", str(path), f"a name that ends with {' or '.join(SUFFIXES)}")
     rows = [_row(record, problem) for record in history]
-    columns = [*_row(Record(0, Query(tuple(p.lower for p in problem.space.parameters), 0), 0.0), problem)]
+    columns = [COLUMNS[0], *map(_column, (p.name for p in problem.space.parameters)), *COLUMNS[1:]]
     try:
         if path.suffix == ".csv":
             text = io.StringIO()
@@ -50,7 +52,7 @@ def write(history: History, problem: Problem, path: Path) -> None:
 def _row(record: Record, problem: Problem) -> dict[str, Any]:
     return {
         "id": record.id,
-        **problem.space.named(record.query.x),
+        **{_column(name): value for name, value in problem.space.named(record.query.x).items()},
         "fidelity": record.query.fidelity,
         "value": None if record.value is None else problem.signed(record.value),
         "status": str(record.status),
@@ -62,8 +64,14 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
     }
 
 
+def _column(parameter: str) -> str:
+    return f"parameter.{parameter}" if parameter in COLUMNS else parameter
+
+
 def read(path: Path, problem: Problem) -> list[Record]:
     """Observations of a CSV file: a column for each parameter, ``value`` and ``fidelity``, in the user's units.
+
+    Columns are named as :func:`write` names them.
 
     Without a ``fidelity`` they are the target's. Other columns do not matter; rows without a value are passed over.
 
@@ -72,13 +80,13 @@ def read(path: Path, problem: Problem) -> list[Record]:
     """
     space = problem.space
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             rows = list(reader)
             columns = list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SettingError("warm_start", str(path), f"a readable CSV file: {error}") from error
-    wanted = [*(p.name for p in space.parameters), "value"]
+    wanted = [*(_column(p.name) for p in space.parameters), "value"]
     if missing := [name for name in wanted if name not in columns]:
         raise SettingError("warm_start", str(path), f"a table with a column {', '.join(missing)}")
     records: list[Record] = []
@@ -100,11 +108,13 @@ def _record(id: int, row: Mapping[str, str], problem: Problem, place: str) -> Re
             raise SettingError("warm_start", f"{name} = {text}", f"a finite number ({place})")
         return value
 
-    x = tuple(number(p.name, row[p.name]) for p in space.parameters)
+    x = tuple(number(p.name, row[_column(p.name)]) for p in space.parameters)
     for parameter, value in zip(space.parameters, x, strict=True):
         if not parameter.lower <= value <= parameter.upper:
             allowed = f"between {parameter.lower:g} and {parameter.upper:g} ({place})"
             raise SettingError("warm_start", f"{parameter.name} = {value:g}", allowed)
+        if parameter.integer and value != round(value):
+            raise SettingError("warm_start", f"{parameter.name} = {value:g}", f"a whole number ({place})")
     fidelity = number("fidelity", row["fidelity"]) if row.get("fidelity") else space.target
     if fidelity not in range(space.num_fidelities):
         raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"0 to {space.target} ({place})")

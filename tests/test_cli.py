@@ -234,7 +234,7 @@ def test_show_before_the_target_was_asked(config, tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["show", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
-    assert "Best value    none at the target yet" in shown
+    assert "Best value    none: the target costs 10 a query, no longer paid" in shown
     assert "Recommended" not in shown
     assert "1 for 1 query\n" in shown
 
@@ -409,3 +409,65 @@ def test_python_runs_the_package(monkeypatch, capsys):
         runpy.run_module("mfbo_torch", run_name="__main__")
     assert ended.value.code == 0
     assert "usage: mfbo COMMAND" in capsys.readouterr().out
+
+
+def test_failures_that_took_the_capital_say_so_until_there_is_more(config, tmp_path, capsys):
+    said = "all 3 evaluations failed, the last with ValueError: never; raise --capital or take a new --out"
+    for problem in ("toy.Hopeless", "toy.Hopeless"):
+        assert cli.main(["run", config(problem={"class_path": problem}, capital=12)]) == 1
+        assert said in capsys.readouterr().err
+        assert not experiment.finished(tmp_path / "out")
+
+
+def test_the_current_folder_comes_first(config, tmp_path, monkeypatch):
+    for name, value in (("here", 1.5), ("elsewhere", -1.5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "twice_there.py").write_text(f"def f(parameters, fidelity):\n    return {value}\n")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "elsewhere"), *sys.path, str(tmp_path / "here")])
+    parameters = {"a": {"lower": 0.0, "upper": 1.0}}
+    problem = {"objective": "twice_there:f", "parameters": parameters, "costs": [1.0, 10.0]}
+    assert cli.main(["run", config(problem={"class_path": "UserProblem", "init_args": problem})]) == 0
+    out = tmp_path / "out"
+    assert json.loads((out / "summary.json").read_text())["best_value"] == 1.5
+    (tmp_path / "here" / "twice_there.py").unlink()
+    (tmp_path / "elsewhere" / "twice_there.py").unlink()
+    monkeypatch.delitem(sys.modules, "twice_there")
+    assert cli.main(["show", str(out)]) == 0  # what was found needs no objective
+    assert cli.main(["export", str(out)]) == 0
+    assert cli.main(["run", str(out / "config.yaml"), "--out", str(tmp_path / "other")]) == 2
+
+
+def test_a_running_run_keeps_its_config(config, tmp_path, capsys):
+    path, out = config(), tmp_path / "out"
+    assert cli.main(["run", path]) == 0
+    before = (out / "config.yaml").read_bytes()
+    with Journal(out / "history.sqlite"):
+        refused(capsys, ["run", path, "--capital", "90"], "must be written by one process")
+    assert (out / "config.yaml").read_bytes() == before
+    summary = json.loads((out / "summary.json").read_text())
+    assert experiment.finished(out)
+    (out / "summary.json").write_text(json.dumps({**summary, "capital": 30.0}))
+    assert not experiment.finished(out)
+
+
+def test_a_run_killed_before_its_config_was_written_begins_again(config, tmp_path):
+    (tmp_path / "out").mkdir()
+    Journal(tmp_path / "out" / "history.sqlite").close()
+    assert cli.main(["run", config()]) == 0
+    assert len(history(tmp_path / "out")) > 3
+
+
+def test_the_wrong_kind_of_config_or_folder(config, tmp_path, capsys):
+    path = config()
+    refused(capsys, ["compare", path], "must be one of mfbo compare; this one has strategy and is one of mfbo run")
+    several = tmp_path / "several.yaml"
+    several.write_text(yaml.safe_dump({"problem": "toy.Hill", "strategies": {"walk": "toy.Walk"}, "capital": 12}))
+    said = "must be one of mfbo run; this one has strategies and is one of mfbo compare"
+    refused(capsys, ["run", str(several)], said)
+    assert cli.main(["compare", str(several), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "c")]) == 0
+    refused(capsys, ["export", str(tmp_path / "c")], "must be that of a single run; this one holds a comparison")
+    refused(capsys, ["run", path, "--out", ""], "out = '': must be the name of a folder")
+    lost = {"class_path": "UserProblem", "init_args": {"parameters": {}, "costs": [1]}}
+    said = "problem.objective = None: must be given, in CONFIG or as --problem.objective"
+    refused(capsys, ["run", config(problem=lost)], said)

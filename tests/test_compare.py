@@ -249,3 +249,13 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     assert advised.read_text() == noted
     blind = compare.curve(past, problem, 4.0)
     assert np.isnan(blind.simple).all()
+
+
+def test_runs_without_a_value_are_left_out_of_the_median(config, tmp_path, monkeypatch, capsys):
+    ends = iter([0.7, 0.9, float("nan"), float("nan"), float("nan"), float("nan")])
+    monkeypatch.setattr(compare, "final", lambda *_: next(ends))
+    path = config(strategies={"mixed": "toy.Walk", "none": "toy.Walk"}, seeds=3)
+    assert cli.main(["compare", path, "--workers", "1"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["mixed", "0.8", "2", "of", "3", "seeds"] in shown
+    assert ["none", "nan", "0", "of", "3", "seeds"] in shown

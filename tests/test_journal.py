@@ -1,6 +1,7 @@
 import os
 import sqlite3
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -117,12 +118,18 @@ def test_nothing_ends_twice(tmp_path):
         assert journal.history().records[0].value == 1.0
 
 
-def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, monkeypatch):
     path = tmp_path / "a.sqlite"
     with Journal(path) as first:
         written = fill(first)
-        with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
+        with pytest.raises(JournalError, match=r"written by one process; close the one that is open in this process"):
             Journal(path)
+        lock = path.with_name(".a.sqlite.lock")
+        with monkeypatch.context() as patch:
+            patch.setattr("mfbo_torch.journal._WRITTEN_HERE", {})  # as another process sees it
+            assert lock.exists()
+            with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
+                Journal(path)
         with Journal(path, read_only=True) as one, Journal(path, read_only=True) as two:
             assert one.history() == two.history() == written
     with Journal(path) as second:
@@ -342,3 +349,17 @@ def test_path_with_awkward_characters(tmp_path):
     with Journal(path) as journal:
         fill(journal)
     assert path.is_file()
+
+
+def test_a_journal_knows_its_thread_and_its_end(tmp_path):
+    journal = Journal(tmp_path / "a.sqlite")
+    record = Record(0, Query((0.0,), 0), 1.0)
+    with ThreadPoolExecutor(1) as other:
+        for use in (lambda: journal.asked([record]), journal.history):
+            with pytest.raises(JournalError, match=r"open, and used in the thread that opened it: .*thread"):
+                other.submit(use).result()
+    journal.asked([record])
+    assert len(journal.history()) == 1
+    journal.close()
+    with pytest.raises(JournalError, match=r"open, and used in the thread .*: Cannot operate on a closed database"):
+        journal.history()

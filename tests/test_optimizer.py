@@ -6,10 +6,10 @@ import torch
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.optimizer import Optimizer
-from mfbo_torch.space import Space
+from mfbo_torch.space import Parameter, Space
 
 
 def optimizer(**settings):
@@ -177,3 +177,36 @@ def test_metadata_that_json_cannot_hold_is_refused():
 
     with pytest.raises(SettingError, match=r"^meta = "):
         Optimizer(Careless(space=Space.box([[0.0], [1.0]], (1.0,)))).ask()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given"),
+    [
+        ([Parameter("width", 1, 500, integer=True), Parameter("rate", 0.0, 1.0)], "query 0 at [0.5, 300.0]"),
+        ([Parameter("rate", 0.0, 0.4), Parameter("width", 1, 500, integer=True)], "query 0 at [0.5, 300.0]"),
+    ],
+)
+def test_a_journal_of_other_parameters_is_refused(tmp_path, parameters, given):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        journal.asked([Record(0, Query((0.5, 300.0), 0), 1.0)])
+        with pytest.raises(SettingError) as error:
+            Optimizer(Walk(space=Space(parameters, (1.0, 10.0))), journal)
+    assert str(error.value).startswith(f"journal = {given!r}: must be a history of this problem: ")
+
+
+def test_a_journal_is_not_a_path():
+    with pytest.raises(SettingError, match=r"^journal = 'a.sqlite': must be a Journal, as in Journal"):
+        Optimizer(Walk(), "a.sqlite", problem=Hill())
+
+
+def test_numbers_of_numpy():
+    space = Space(
+        [Parameter("a", np.float32(0.5), np.int64(3))], np.array([1, 10]), candidates=np.array([[1.5], [2.0]])
+    )
+    assert space == Space([Parameter("a", 0.5, 3)], (1, 10), candidates=((1.5,), (2.0,)))
+    assert {type(number) for number in (*space.costs, space.parameters[0].upper)} == {int}
+    opt = optimizer()
+    opt.ask(np.int64(2))
+    assert opt.tell(np.int64(1), 2.5).value == 2.5
+    with pytest.raises(SettingError, match=r"^n = '2': must be a whole number from 1 on$"):
+        opt.ask("2")

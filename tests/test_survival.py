@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -12,10 +12,11 @@ from toy import Hill, Walk
 
 from mfbo_torch import runner
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.runner import Hopeless, drive
+from mfbo_torch.table import GIVEN
 
 
 class Flaky(Hill):
@@ -289,3 +290,28 @@ def test_other_errors_of_an_executor_rise():
 
     with pytest.raises(MemoryError):
         quiet(Hill(), Walk(), 30.0, executor=Odd(1))
+
+
+def test_failures_count_whatever_a_run_began_with():
+    given = [Record(0, Query((1.0,), 1, GIVEN), 0.0, 0.5, Status.DONE)]
+    with pytest.raises(Hopeless, match=r"^all 10 evaluations failed"):
+        drive(Flaky(10**9), Walk(), 1000.0, None, 1, None, False, given=given)
+
+
+def test_failures_that_took_the_capital_are_told_again(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        for problem in (Flaky(10**9), Hill()):
+            with pytest.raises(Hopeless, match=r"^all 3 evaluations failed") as error:
+                quiet(problem, Walk(every=2), 12.0, journal=journal)
+            assert error.value.spent
+
+
+def test_an_executor_says_how_many_workers_it_has():
+    class Silent(Executor):
+        pass
+
+    with ThreadPoolExecutor(3) as executor:
+        history = quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)
+    assert max(r.query.meta["pending"] for r in history) == 2
+    with pytest.raises(SettingError, match=r"^max_pending = None: must be a number here: Silent does not tell"):
+        quiet(Hill(), Walk(), 30.0, executor=Silent(), max_pending=None)

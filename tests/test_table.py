@@ -104,3 +104,18 @@ def test_named_parameters_are_columns(tmp_path):
     assert problem.space.parameters == (Parameter("width", 1, 8),)
     table.write(run(problem, Walk(), 6.0, progress=False), problem, tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text().startswith("id,width,fidelity,value,status,cost,retries,reason,")
+
+
+def test_parameters_named_like_columns_are_kept(tmp_path):
+    parameters = {name: {"lower": 0.0, "upper": 9.0, "integer": True} for name in ("value", "id", "cost", "a")}
+    problem = UserProblem(lambda p, fidelity: p["value"] - p["cost"] + p["a"], parameters, [1.0, 10.0])
+    written = history(problem)
+    table.write(written, problem, tmp_path / "a.csv")
+    text = (tmp_path / "a.csv").read_text()
+    assert text.startswith("id,parameter.value,parameter.id,parameter.cost,a,fidelity,value,status,cost,")
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8-sig")  # as spreadsheets do
+    read = table.read(tmp_path / "a.csv", problem)
+    assert [(r.query.x, r.value) for r in read] == [(r.query.x, r.value) for r in written]
+    (tmp_path / "a.csv").write_text("a,parameter.id,parameter.cost,parameter.value,value\n3.5,1,1,1,2\n")
+    with pytest.raises(SettingError, match=r"a = 3.5': must be a whole number \(.*, line 2\)"):
+        table.read(tmp_path / "a.csv", problem)

@@ -92,8 +92,7 @@ def import_function(path: str, folder: str) -> Callable[..., float]:
     module_name, _, attribute = path.partition(":")
     if not module_name.replace(".", "_").isidentifier() or not attribute.isidentifier():
         raise SettingError("objective", path, 'like "package.module:function"')
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    first_on_path(folder)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
@@ -102,8 +101,20 @@ def import_function(path: str, folder: str) -> Callable[..., float]:
     function = getattr(module, attribute, None)
     if not callable(function):
         found = "not there" if function is None else f"of type {type(function).__name__}"
-        raise SettingError("objective", path, f"the name of a function in {module_name} ({attribute} is {found})")
+        place = getattr(module, "__file__", None) or module_name
+        raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found})")
     return function
+
+
+def first_on_path(folder: str) -> None:
+    """Let modules of a folder be found before all others of their name."""
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+
+
+def unavailable(parameters: Mapping[str, Any], fidelity: int) -> float:
+    """Stands in for an objective where results are only read."""
+    raise RuntimeError("the objective was not imported")
 
 
 def _parameter(name: str, settings: dict[str, Any]) -> Parameter:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from numbers import Integral
 from typing import Any, Self
 
 import torch
@@ -102,7 +103,7 @@ class Strategy(ABC):
             SettingError: ``n`` below 1, no space is known, or the space has constraints that this
                 strategy does not keep to.
         """
-        if n < 1:
+        if not isinstance(n, Integral) or n < 1:
             raise SettingError("n", n, "a whole number from 1 on")
         queries: list[Query] = []
         while len(queries) < n:

@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -74,7 +75,7 @@ def multi_fidelity_counts(
     equally by the higher fidelities. The paper puts no limit on the cheap queries; here no fidelity
     below the target gets more than ``10 (d + 1)``, as a model fitted to more learns little and costs
     time. Every fidelity gets at least one query and fidelity 0 at least two, even where half of the
-    capital does not pay for them.
+    capital does not pay for them, as long as all of it does: see :func:`with_the_target`.
 
     Args:
         costs: ``M`` increasing costs.
@@ -91,7 +92,19 @@ def multi_fidelity_counts(
     share = budget / 2 / (len(costs) - 1)
     lowest = max(2, min(most, _affordable(budget / 2, costs[0])))
     between = [max(1, min(most, _affordable(share, cost))) for cost in costs[1:-1]]
-    return [lowest, *between, max(1, _affordable(share, costs[-1]))]
+    return with_the_target([lowest, *between, max(1, _affordable(share, costs[-1]))], costs, capital)
+
+
+def with_the_target(counts: Sequence[int], costs: Sequence[float], capital: float | None) -> list[int]:
+    """So many queries at each fidelity, the cheapest left out where the capital would not pay for the target's too."""
+    found = list(counts)
+    if capital is None or counts[-1] * costs[-1] > capital * (1 + 1e-12):
+        return found
+    for m, cost in enumerate(costs[:-1]):
+        over = sum(count * each for count, each in zip(found, costs, strict=True)) - capital
+        if over > 1e-9 * cost:
+            found[m] = max(0, found[m] - math.ceil(over / cost - 1e-9))
+    return found
 
 
 def _affordable(budget: float, cost: float) -> int:

@@ -31,7 +31,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.strategies._gp import LARGE, quiet, refit_step
-from mfbo_torch.strategies.design import allowed, sobol
+from mfbo_torch.strategies.design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.thresholds import adaptive_thresholds, impatience
 
@@ -100,7 +100,8 @@ class MFGPUCB(MultiFidelityModelBased):
         share = budget / (len(costs) + 1)
         top = max(1, int(2 * share / costs[-1] + 1e-9))
         most = 10 * self.space.dim
-        return [*(max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]), top]
+        below = [max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]]
+        return with_the_target([*below, top], costs, self.capital)
 
     def initial_point(self, index: int, rank: int) -> Tensor:
         if self.link == "independent":

@@ -107,7 +107,7 @@ def test_yaml_makes_one(package, tmp_path, costs):
         (":evaluate", 'like "package.module:function"'),
         ("made_up_package.gone:evaluate", "importable from .*ModuleNotFoundError: No module named"),
         ("made_up_package.broken:evaluate", "importable from .*ZeroDivisionError"),
-        ("made_up_package.train:gone", "the name of a function in made_up_package.train .gone is not there."),
+        ("made_up_package.train:gone", r"the name of a function in \S*train.py .gone is not there."),
         ("made_up_package.train:constant", "constant is of type int"),
         (3, 'a function or "package.module:function"'),
     ],

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from toy import Hill
 
 from mfbo_torch.history import History, Query
+from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import RandomSearch
-from mfbo_torch.strategies.design import multi_fidelity_counts, single_fidelity_count, sobol, uniform
+from mfbo_torch.strategies import MFGPUCB, RandomSearch
+from mfbo_torch.strategies.design import (
+    multi_fidelity_counts,
+    single_fidelity_count,
+    sobol,
+    uniform,
+    with_the_target,
+)
 from mfbo_torch.strategies.repeats import BUSY_RADIUS, clear, distinct
 
 
@@ -102,3 +110,25 @@ def test_other_fidelities_do_not_matter():
     u = torch.tensor([0.5], dtype=torch.double)
     assert torch.equal(clear(strategy, u, 1, history, generator()), u)
     assert (clear(strategy, u, 0, history, generator()) - u).abs() > BUSY_RADIUS
+
+
+@pytest.mark.parametrize(
+    ("counts", "capital", "expected"),
+    [
+        ([15, 1, 1], None, [15, 1, 1]),
+        ([15, 1, 1], 125.0, [15, 1, 1]),
+        ([15, 1, 1], 120.0, [10, 1, 1]),
+        ([15, 1, 1], 105.0, [0, 0, 1]),
+        ([15, 1, 1], 99.0, [15, 1, 1]),
+    ],
+)
+def test_the_first_designs_leave_room_for_the_target(counts, capital, expected):
+    assert with_the_target(counts, (1.0, 10.0, 100.0), capital) == expected
+
+
+@pytest.mark.parametrize("link", ["recursive", "independent"])
+def test_a_capital_of_little_more_than_one_target_query_asks_it(link):
+    problem = Hill()
+    for capital in (10.0, 11.0, 13.0):
+        history = run(problem, MFGPUCB(link=link), capital, progress=False)
+        assert history.best(1) is not None
