@@ -63,7 +63,7 @@ def greedy_hallucinated_ucb(
         UnsupportedError: Several outputs, a model that is not an exact GP, or a backend that cannot run.
     """
     acquisition = HallucinatedUpperConfidenceBound(model, beta, X_pending)
-    checked_points("choices", choices, acquisition.model.train_inputs[0].shape[-1])
+    checked_points("choices", choices, acquisition.model.dim)
     if len(choices) == 0:
         raise SettingError("choices", "an empty set", "at least one point")
     if not isinstance(q, int) or not 1 <= q <= len(choices):

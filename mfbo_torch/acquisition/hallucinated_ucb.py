@@ -88,8 +88,7 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
             X_pending: ``p x d``, or ``None`` for no point.
         """
         if X_pending is not None:
-            dim = self.model.train_inputs[0].shape[-1]
-            X_pending = checked_points("X_pending", X_pending, dim).detach().clone()
+            X_pending = checked_points("X_pending", X_pending, self.model.dim).detach().clone()
         self._pending: Tensor | None = X_pending
 
     @property
@@ -112,9 +111,9 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
     @t_batch_mode_transform()
     def forward(self, X: Tensor) -> Tensor:
         """The bound at ``b x q x d`` points, shape ``b``."""
-        dim = self.model.train_inputs[0].shape[-1]
-        if X.shape[-1] != dim:
-            raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {dim}")
+        if X.shape[-1] != self.model.dim:
+            wanted = f"the last axis must be d = {self.model.dim}"
+            raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")
         cache = self.cache
         if cache is None:
             mean, variance = self._from_model(X)

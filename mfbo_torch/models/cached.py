@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from threading import RLock
+from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.input import InputTransform, Normalize
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
@@ -25,6 +27,43 @@ from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_variance
 
 CACHED = "q = 1 posteriors come from the cache"
+_RENEWING = RLock()
+"""Held while a factor is renewed: the wrapped model forgets what it knows for a moment."""
+
+
+class _State(NamedTuple):
+    """What a model was when its factor was made.
+
+    Attributes:
+        cache: The factor; ``None`` where the wrapped model answers.
+        reason: Why it does.
+        transforms: Whether points need the model's input transform.
+        strategy: GPyTorch's own factor, which it drops when it is out of date.
+        targets: The data.
+        parameters: The hyper-parameters.
+        versions: How often these have been written to.
+    """
+
+    cache: Cache | None
+    reason: str
+    transforms: bool
+    strategy: Any
+    targets: Tensor
+    parameters: tuple[Tensor, ...]
+    versions: int
+
+    def holds(self, model: Model) -> bool:
+        """Whether nothing has changed since."""
+        return (
+            self.strategy is not None
+            and model.prediction_strategy is self.strategy
+            and model.train_targets is self.targets
+            and _versions(self.parameters) == self.versions
+        )
+
+
+def _versions(parameters: tuple[Tensor, ...]) -> int:
+    return sum([parameter._version for parameter in parameters])
 
 
 class CachedPosterior(GPyTorchPosterior):
@@ -72,7 +111,8 @@ class CachedGP(Model):
     They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in
     ``X`` alone. Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior
     transform, observation noise, ``botorch.settings.propagate_grads``, and everything where its kernel,
-    mean, likelihood or transforms are not among those supported. :meth:`explain` says which it is.
+    mean, likelihood or transforms are not among those supported, or it has a ``forward`` or ``posterior`` of
+    its own. :meth:`explain` says which it is.
 
     Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred
     and known noise; any input transform of one point to one point; ``Standardize`` or no outcome
@@ -99,13 +139,7 @@ class CachedGP(Model):
         self._forget()
 
     def _forget(self) -> None:
-        self._cache: Cache | None = None
-        self._reason = ""
-        self._transforms = False
-        self._strategy: Any = None
-        self._targets: Tensor | None = None
-        self._parameters_seen: tuple[Tensor, ...] = ()
-        self._versions = 0
+        self._state: _State | None = None
 
     @property
     def num_outputs(self) -> int:
@@ -128,20 +162,50 @@ class CachedGP(Model):
         return self._wrapped.likelihood
 
     @property
+    def input_transform(self) -> InputTransform:
+        if "input_transform" not in self._wrapped._modules:
+            raise AttributeError("input_transform")
+        return self._wrapped.input_transform
+
+    @property
+    def outcome_transform(self) -> OutcomeTransform:
+        if "outcome_transform" not in self._wrapped._modules:
+            raise AttributeError("outcome_transform")
+        return self._wrapped.outcome_transform
+
+    @property
+    def _has_transformed_inputs(self) -> bool:  # BoTorch asks for these two, where it wants the user's inputs back
+        return self._wrapped._has_transformed_inputs
+
+    @property
+    def _original_train_inputs(self) -> Tensor | None:
+        return self._wrapped._original_train_inputs
+
+    @property
     def cache(self) -> Cache | None:
         """The factor, in the units of inputs and outcomes; ``None`` where the wrapped model answers."""
-        return self._current()
+        return self._current().cache
+
+    @property
+    def dim(self) -> int:
+        """Number of inputs of a point in the user's units."""
+        original = self._original_train_inputs if self._has_transformed_inputs else None
+        return (self.train_inputs[0] if original is None else original).shape[-1]
 
     def cache_points(self, X: Tensor) -> Tensor:
         """``... x d`` points in the user's units as :attr:`cache` takes them."""
-        self._current()
-        return self._wrapped.transform_inputs(X) if self._transforms else X
+        return self._wrapped.transform_inputs(X) if self._current().transforms else X
 
     def explain(self) -> str:
         """Which path posteriors at single points take, and why."""
-        if self._current() is not None:
+        state = self._current()
+        if state.cache is not None:
             return f"{CACHED}; q > 1, posterior transforms and observation noise go through {self._name}"
-        return f"everything goes through {self._name}: {self._reason}"
+        return f"everything goes through {self._name}: {state.reason}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The wrapped model's."""
+        return self._wrapped(*args, **kwargs)
 
     @property
     def _name(self) -> str:
@@ -169,45 +233,40 @@ class CachedGP(Model):
             and X.dim() > 1
             and X.shape[-2] == 1
         ):
-            cache = self._current()
-            if cache is not None and not propagate_grads.on():
-                points = self._wrapped.transform_inputs(X) if self._transforms else X
+            state = self._current()
+            if state.cache is not None and not propagate_grads.on():
+                points = self._wrapped.transform_inputs(X) if state.transforms else X
                 floor = settings.min_variance.value(points.dtype)
-                mean, variance = mean_variance(cache, points, floor=floor, keepdim=True)
+                mean, variance = mean_variance(state.cache, points, floor=floor, keepdim=True)
                 return CachedPosterior(mean, variance, self._wrapped, X)
         wishes = {} if output_indices is None else {"output_indices": output_indices}
         return self._wrapped.posterior(
             X, observation_noise=observation_noise, posterior_transform=posterior_transform, **wishes
         )
 
-    def _current(self) -> Cache | None:
+    def _current(self) -> _State:
         """The factor, renewed if anything it came from has changed."""
-        model = self._wrapped
-        if (
-            self._strategy is None
-            or model.prediction_strategy is not self._strategy  # GPyTorch drops its own when it is out of date
-            or model.train_targets is not self._targets
-            or self._version_sum() != self._versions
-        ):
-            self._renew()
-        return self._cache
+        state = self._state
+        return state if state is not None and state.holds(self._wrapped) else self._renewed()
 
-    def _version_sum(self) -> int:
-        return sum([parameter._version for parameter in self._parameters_seen])
-
-    def _renew(self) -> None:
-        self._forget()
+    def _renewed(self) -> _State:
         model = self._wrapped
-        model.eval()
-        model._clear_cache()
-        model.posterior((model._original_train_inputs if model._has_transformed_inputs else model.train_inputs[0])[:1])
-        try:
-            self._cache, self._transforms = _factor(model)
-        except UnsupportedError as error:
-            self._reason = str(error)
-        self._strategy, self._targets = model.prediction_strategy, model.train_targets
-        self._parameters_seen = tuple(model.parameters())
-        self._versions = self._version_sum()
+        with _RENEWING:
+            if self._state is not None and self._state.holds(model):  # another thread was quicker
+                return self._state
+            model.eval()
+            model._clear_cache()
+            X = model._original_train_inputs if model._has_transformed_inputs else model.train_inputs[0]
+            model.posterior(X[:1])
+            cache, transforms, reason = None, False, ""
+            try:
+                cache, transforms = _factor(model)
+            except UnsupportedError as error:
+                reason = str(error)
+            parameters = tuple(model.parameters())
+            made = (model.prediction_strategy, model.train_targets, parameters, _versions(parameters))
+            self._state = _State(cache, reason, transforms, *made)
+            return self._state
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> CachedGP:
         """The wrapped model's, wrapped again; arguments as there."""
@@ -234,15 +293,15 @@ class CachedGP(Model):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         # BoTorch's acquisition functions move their model at every call, nearly always to where it is
-        if self._targets is not None and fn(self._targets) is self._targets and not self._targets.is_shared():
-            return self
+        if self._state is not None:
+            targets = self._state.targets
+            if fn(targets) is targets and not targets.is_shared():
+                return self
         self._forget()
         return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
-        clone = self.__dict__.copy()
-        clone.update(_strategy=None, _targets=None, _cache=None, _parameters_seen=())
-        return clone
+        return {**self.__dict__, "_state": None}
 
 
 def _factor(model: ExactGP) -> tuple[Cache, bool]:
@@ -251,6 +310,9 @@ def _factor(model: ExactGP) -> tuple[Cache, bool]:
     Raises:
         UnsupportedError: Whatever of the model is not supported, by name.
     """
+    for name in ("forward", "posterior"):
+        if getattr(type(model), name) is not getattr(SingleTaskGP, name):
+            raise UnsupportedError(f"{name} of {type(model).__name__}: must be that of SingleTaskGP")
     if model.batch_shape:
         raise UnsupportedError(f"batch_shape = {tuple(model.batch_shape)}: must be empty")
     X, Y = model.train_inputs[0], model.train_targets

@@ -37,6 +37,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.models.checks import check_observations, check_points
 from mfbo_torch.models.level import Level
 from mfbo_torch.models.normal import Normal
+from mfbo_torch.models.units import units
 from mfbo_torch.ops.cache import Cache, extend, factorize, grouped, grow
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
@@ -106,23 +107,26 @@ class PerFidelityGP(Model, FantasizeMixin):
         if covar_modules is not None and len(covar_modules) != num_fidelities:
             raise SettingError("covar_modules", f"{len(covar_modules)} kernels", f"one a fidelity ({num_fidelities})")
         _check_data(train_X, train_Y, train_Yvar, num_fidelities)
+        if input_transform is not None and input_transform.is_one_to_many:
+            raise UnsupportedError(f"input_transform = {type(input_transform).__name__}: must make one point of one")
         self.num_fidelities, self.link = num_fidelities, link
         self.register_buffer("train_X", train_X)
-        self.register_buffer("train_Y", train_Y)
-        self.register_buffer("train_Yvar", train_Yvar)
+        self.register_buffer("train_Y", train_Y.to(train_X))
+        self.register_buffer("train_Yvar", None if train_Yvar is None else train_Yvar.to(train_X))
         if input_transform is not None:
             self.input_transform = input_transform.to(train_X)
         kernels = covar_modules or [None] * num_fidelities
-        counts = self._counts()
-        self.linked = [link == "recursive" and m > 0 and min(counts[m - 1 : m + 1]) > 0 for m in range(num_fidelities)]
+        self.linked = self._links_of_data()
         self.levels = torch.nn.ModuleList(
             Level(self.dim, linked, train_Yvar is None, kernel)
             for linked, kernel in zip(self.linked, kernels, strict=True)
-        )
-        shift, scale = self._standardization()
+        ).to(train_X)
+        shift, scale = self._units()
         self.register_buffer("shift", shift)
         self.register_buffer("scale", scale)
-        self.to(train_X)
+        self._prepared_for = train_X.shape[-2]  # observations that links and units were made for
+        self._own_kernels = covar_modules is not None
+        self._shared = False  # whether another model has the same levels
         self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
         self._caches: tuple[Cache, ...] | None = None
         self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
@@ -165,26 +169,14 @@ class PerFidelityGP(Model, FantasizeMixin):
         fidelities = self.train_X[..., -1].reshape(-1, self.train_X.shape[-2])
         return [int((fidelities == m).sum(-1).max()) for m in range(self.num_fidelities)]
 
-    def _standardization(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the targets per fidelity.
+    def _links_of_data(self) -> list[bool]:
+        """Whether each fidelity follows the one below: both need data."""
+        counts = self._counts()
+        chained = self.link == "recursive"
+        return [chained and m > 0 and min(counts[m - 1 : m + 1]) > 0 for m in range(self.num_fidelities)]
 
-        A fidelity with fewer than two values borrows the nearest one's. Without a link, one with fewer
-        than ``2 (d + 1)`` takes those of all fidelities together: from a few values of its own it
-        would be too sure of what it has not seen.
-        """
-        shifts, scales = [], []
-        fidelity, Y = self.train_X[..., -1], self.train_Y.squeeze(-1)
-        groups = [Y[fidelity == m] for m in range(self.num_fidelities)]
-        for m, own in enumerate(groups):
-            rich = [k for k, group in enumerate(groups) if _varies(group)]
-            near = groups[min(rich, key=lambda k: (abs(k - m), k))] if rich else Y.new_ones(0)
-            if self.link == "independent" and len(own) < 2 * (self.dim + 1) and _varies(Y):
-                shifts.append(Y.mean())
-                scales.append(Y.std())
-                continue
-            scales.append(near.std() if len(near) else Y.new_ones(()))
-            shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.mean())
-        return torch.stack(shifts), torch.stack(scales)
+    def _units(self) -> tuple[Tensor, Tensor]:
+        return units(self.train_X, self.train_Y, self.linked, self.link)
 
     def _level_data(self, m: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Designs, standardised targets, standardised noise and mask of fidelity ``m``, padded to
@@ -205,14 +197,16 @@ class PerFidelityGP(Model, FantasizeMixin):
     def fit(self, **kwargs: Any) -> Self:
         """Fit the hyper-parameters of each fidelity in turn by marginal likelihood, the cheapest first.
 
-        A fidelity with more than :data:`FIT_POINTS` observations is fitted to that many of them,
-        evenly spaced in the order of the data.
+        Links and units follow the data, also those that came by conditioning. A fidelity with more than
+        :data:`FIT_POINTS` observations is fitted to that many of them, evenly spaced in the order of the data.
 
         Args:
             kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
         """
         if self.batch_shape:
             raise UnsupportedError(f"batch_shape = {tuple(self.batch_shape)}: must be empty to fit")
+        self._forget()
+        self._renew_levels()
         caches: list[Cache] = []
         for m, level in enumerate(self._levels):
             U, Y, noise, _ = self._level_data(m)
@@ -224,6 +218,21 @@ class PerFidelityGP(Model, FantasizeMixin):
         self.eval()._forget()
         self._singles = caches
         return self
+
+    def _renew_levels(self) -> None:
+        """Levels of this model's own, for the data it has now."""
+        if self._shared:
+            self.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
+            self.levels, self._shared = copy.deepcopy(self.levels), False
+        if self._prepared_for == self.train_X.shape[-2]:
+            return
+        self._prepared_for = self.train_X.shape[-2]
+        former, self.linked = self.linked, self._links_of_data()
+        self.shift, self.scale = self._units()
+        for m, linked in enumerate(self.linked):
+            if linked != former[m]:
+                kernel = self._levels[m].covar_module if self._own_kernels else None
+                self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel).to(self.train_X)
 
     def _mean_below(self, U: Tensor, m: int, caches: list[Cache]) -> Tensor:
         """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked."""
@@ -290,7 +299,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             raise BotorchTensorDimensionError(f"X_pending of shape {tuple(X_pending.shape)}: must be p x (d + 1)")
         check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
         self.eval()
-        clone = copy.copy(self)
+        clone = self._twin()
         X_pending = X_pending.to(self.train_X)
         clone._caches = self._extended(self.caches, X_pending)
         clone._pending = X_pending if self._pending is None else torch.cat([self._pending, X_pending])
@@ -388,6 +397,10 @@ class PerFidelityGP(Model, FantasizeMixin):
         posterior = GPyTorchPosterior(Normal(mean, to_linear_operator(covariance)))
         return posterior_transform(posterior) if posterior_transform is not None else posterior
 
+    def forward(self, X: Tensor) -> Any:
+        """The joint normal of :meth:`posterior`."""
+        return self.posterior(X).distribution
+
     @property
     def noise(self) -> Tensor:
         """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
@@ -410,8 +423,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         """
         check_points(X, self.dim + 1, self.num_fidelities, "X")
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
-        clone = copy.copy(self)
-        clone._buffers = dict(self._buffers)
+        clone = self._twin()
 
         def appended(old: Tensor, new: Tensor) -> Tensor:
             return torch.cat([old.expand(*batch, *old.shape[-2:]), new.expand(*batch, *new.shape[-2:])], -2)
@@ -426,6 +438,13 @@ class PerFidelityGP(Model, FantasizeMixin):
         clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
         return clone
 
+    def _twin(self) -> Self:
+        """Another model of the same data and levels."""
+        clone = copy.copy(self)
+        clone.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
+        self._shared = clone._shared = True
+        return clone
+
     def _forget(self) -> None:
         self._caches = self._singles = self._former = self._links = None
 
@@ -437,9 +456,12 @@ class PerFidelityGP(Model, FantasizeMixin):
     def eval(self) -> Self:
         return torch.nn.Module.train(self, False)
 
-    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
+        # BoTorch's acquisition functions move their model at every call, nearly always to where it is
+        if fn(self.train_X) is self.train_X and not self.train_X.is_shared():
+            return self
         self._forget()
-        return super()._apply(*args, **kwargs)
+        return super()._apply(fn, *args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         self._forget()
@@ -474,11 +496,6 @@ class PerFidelityGP(Model, FantasizeMixin):
 def _tracked(*tensors: Tensor) -> bool:
     """Whether any has a gradient to keep."""
     return any(tensor.requires_grad for tensor in tensors)
-
-
-def _varies(values: Tensor) -> bool:
-    """Whether values differ by more than rounding."""
-    return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())
 
 
 def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:

@@ -74,10 +74,10 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     Raises:
         UnsupportedError: The kernel is not one of :data:`CORRELATIONS`, scaled or not.
     """
-    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-    if isinstance(base, RBFKernel):
+    base = kernel.base_kernel if _is(kernel, ScaleKernel) else kernel
+    if _is(base, RBFKernel):
         kind = "rbf"
-    elif isinstance(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
+    elif _is(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
         kind = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}[base.nu]
     else:
         raise UnsupportedError(f"kernel = {type(base).__name__}: must be RBF or Matérn 1/2, 3/2, 5/2, scaled or not")
@@ -87,8 +87,13 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     lengthscale = base.lengthscale.reshape(-1)
     if len(lengthscale) not in (1, dim):
         raise UnsupportedError(f"lengthscale of {type(base).__name__}: {len(lengthscale)} numbers, must be 1 or {dim}")
-    scale = kernel.outputscale.reshape(()) if isinstance(kernel, ScaleKernel) else lengthscale.new_ones(())
+    scale = lengthscale.new_ones(()) if kernel is base else kernel.outputscale.reshape(())
     return kind, lengthscale.expand(dim), scale
+
+
+def _is(kernel: Kernel, kind: type[Kernel]) -> bool:
+    """Whether a kernel computes what its class does, not something of a subclass's own."""
+    return isinstance(kernel, kind) and type(kernel).forward is kind.forward
 
 
 def gram(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:

@@ -161,7 +161,9 @@ class Surrogate:
         with torch.no_grad(), quiet():
             posterior = model.posterior(self.to(at))
             mean, deviation = posterior.mean.squeeze(-1).to(Y), posterior.variance.sqrt().squeeze(-1).to(Y)
-        scale = Y.std() if len(Y) > 1 and Y.std() > 0 else Y.new_ones(())
+        varies = bool(standardized(Y).any()) and len(Y) > 1
+        scale = Y.std() if varies else Y.abs().max()  # of constants the size says most
+        scale = scale if scale > 0 else Y.new_ones(())
         return Y.mean() + scale * mean, scale * deviation
 
     def _state(self, build: Build, X: Tensor, Y: Tensor) -> dict[str, Tensor]:

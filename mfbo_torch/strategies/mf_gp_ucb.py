@@ -127,6 +127,7 @@ class MFGPUCB(MultiFidelityModelBased):
         pending = self._surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
         u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
+        u = self._surrogate.to(self.space.snap(u.to("cpu", torch.double)))
         if zeta is None:
             growth = impatience(history, costs)
             width = beta or 1.0  # it cancels, and 0 would hide every fidelity
@@ -135,6 +136,7 @@ class MFGPUCB(MultiFidelityModelBased):
             )
         else:
             fidelity = select_fidelity(model, u, beta, gamma, pending)
+        u, fidelity = self.placed(u, fidelity, history, generator)
         return u, fidelity, {**noted, "beta": beta, **self._beliefs(model, u, fidelity)}
 
     def _beliefs(self, model: PerFidelityGP, u: Tensor, fidelity: int) -> dict[str, Any]:

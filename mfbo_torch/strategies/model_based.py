@@ -16,7 +16,7 @@ from mfbo_torch.history import History, Query, Record, values
 from mfbo_torch.strategies._gp import Build, Surrogate, quiet
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
-from mfbo_torch.strategies.repeats import clear
+from mfbo_torch.strategies.repeats import clear, used_up
 
 
 class ModelBased(Strategy):
@@ -102,9 +102,14 @@ class ModelBased(Strategy):
         else:
             u, fidelity, noted = self.propose(history, generator)
             meta = {"stage": "model", **noted}
-            if self.repeats:
+            if self.repeats or "check" in noted:
                 return self.query(u, fidelity, **meta)
-        return self.query(clear(self, u, fidelity, history, generator), fidelity, **meta)
+        u, fidelity = self.placed(u, fidelity, history, generator)
+        return self.query(u, fidelity, **meta)
+
+    def placed(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> tuple[Tensor, int]:
+        """A design near ``u`` that may be asked, and where."""
+        return clear(self, u, fidelity, history, generator), fidelity
 
     def data(self, records: list[Record]) -> tuple[Tensor, Tensor]:
         """``n x (d + 1)`` points of the unit cube with fidelities, and ``n x 1`` values, double, on the CPU."""
@@ -189,6 +194,12 @@ class MultiFidelityModelBased(ModelBased):
 
     def modelled(self, history: History) -> list[Record]:
         return history.done
+
+    def placed(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> tuple[Tensor, int]:
+        """As at one fidelity, or above, where a finite space is used up there."""
+        levels = range(fidelity, self.space.num_fidelities)
+        fidelity = next((m for m in levels if not used_up(self.space, history, m)), fidelity)
+        return super().placed(u, fidelity, history, generator)
 
     def predict_jointly(
         self, build: Build, inputs: Callable[[Tensor], Tensor], history: History, X: Tensor

@@ -117,6 +117,15 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     return found.reshape(u.shape)
 
 
+def used_up(space: Space, history: History, fidelity: int) -> bool:
+    """Whether every design of a finite space has been asked at a fidelity."""
+    grid = _grid(space)
+    if grid is None:
+        return False
+    asked = {record.query.x for record in history if record.query.fidelity == fidelity}
+    return len(asked) >= int(space.allows(grid).sum())
+
+
 def _nearest(choices: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:
     """The choice nearest to ``wanted``, one of ``busy`` only if all are."""
     if len(busy):

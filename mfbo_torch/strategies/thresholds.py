@@ -36,9 +36,10 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
 
     Both start at ``fraction`` of the range of the initial values. After an observation ``y`` at
     ``m > 0`` with ``|y - μ^(m-1)(x)| > ζ`` (the mean of the moment of asking, which rides on the
-    query as ``mean_below``) the same design is due at ``m - 1``; when both values are known and differ
-    by more than ζ, ζ becomes twice the difference. ``(M-1)ζ, ..., ζ, 0`` go to the fidelities. When
-    nothing above ``m`` was asked for more than ``λ^(m+1) / λ^(m)`` queries, ``γ^(m)`` is doubled.
+    query as ``mean_below``) the same design is due at ``m - 1``, unless it was asked there already; when both
+    values are known and differ by more than ζ, ζ becomes twice the difference. ``(M-1)ζ, ..., ζ, 0`` go to
+    the fidelities. When nothing above ``m`` was asked for more than ``λ^(m+1) / λ^(m)`` queries,
+    ``γ^(m)`` is doubled.
 
     Args:
         history: Everything asked so far.
@@ -65,7 +66,10 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
             zeta = 2 * gap if gap > zeta else zeta
         below = record.query.meta.get("mean_below")
         if below is not None and abs(_value(record) - below) > zeta and record.id not in checks:
-            due = record
+            same = [r for r in history if r.query.fidelity == fidelity - 1 and r.query.x == record.query.x]
+            gaps = [abs(_value(record) - _value(r)) for r in same if r.status == Status.DONE]
+            zeta = 2 * max(gaps) if gaps and max(gaps) > zeta else zeta
+            due = due if same else record
     top = len(costs) - 1
     return Thresholds(tuple((top - m) * zeta for m in range(top + 1)), tuple(gamma), due)
 

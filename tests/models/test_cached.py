@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 import torch
@@ -21,10 +24,11 @@ from botorch.acquisition.analytic import (
     qAnalyticProbabilityOfImprovement,
 )
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import UnsupportedError
+from botorch.acquisition.proximal import ProximalAcquisitionFunction
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP, SingleTaskVariationalGP
-from botorch.models.transforms.input import ChainedInputTransform, InputPerturbation, Normalize, Warp
+from botorch.models.transforms.input import ChainedInputTransform, FilterFeatures, InputPerturbation, Normalize, Warp
 from botorch.models.transforms.outcome import Log, Standardize
 from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior
@@ -35,7 +39,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import LinearMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mfbo_torch import CachedGP
+from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, greedy_hallucinated_ucb
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM = 3
@@ -324,3 +328,100 @@ def test_training_data_with_a_gradient():
     X.requires_grad_()
     model = SingleTaskGP(X, Y, outcome_transform=None).eval()
     assert "training data: must not require a gradient" in CachedGP(model).explain()
+
+
+class WarpedRBF(RBFKernel):
+    def forward(self, x1, x2, **params):
+        return super().forward(x1**3, x2**3, **params)
+
+
+class Doubled(ScaleKernel):
+    def forward(self, x1, x2, **params):
+        return 2 * super().forward(x1, x2, **params)
+
+
+class Tilted(SingleTaskGP):
+    def forward(self, x):
+        prior = super().forward(x)
+        return type(prior)(prior.mean + x[..., 0], prior.lazy_covariance_matrix)
+
+
+class Widened(SingleTaskGP):
+    def posterior(self, X, *args, **kwargs):
+        return super().posterior(2 * X, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (lambda X, Y: SingleTaskGP(X, Y, covar_module=WarpedRBF()), "kernel = WarpedRBF"),
+        (lambda X, Y: SingleTaskGP(X, Y, covar_module=Doubled(RBFKernel())), "kernel = Doubled"),
+        (Tilted, "forward of Tilted: must be that of SingleTaskGP"),
+        (Widened, "posterior of Widened: must be that of SingleTaskGP"),
+    ],
+)
+def test_what_computes_something_of_its_own_is_asked_itself(made, reason):
+    model = made(*data()).double().eval()
+    cached = CachedGP(model)
+    assert reason in cached.explain()
+    X = ask(model, 3)
+    assert torch.equal(cached.posterior(X).mean, model.posterior(X).mean)
+
+
+def test_inputs_are_found_in_the_users_units():
+    model = gp(inputs="learnt")
+    cached = CachedGP(model)
+    cached.posterior(ask(model, 1))
+    assert cached.input_transform is model.input_transform
+    assert cached.outcome_transform is model.outcome_transform
+    plain = CachedGP(gp(outcomes="none"))
+    assert not hasattr(plain, "input_transform")
+    assert not hasattr(plain, "outcome_transform")
+    X = ask(model, 4)
+    weights = torch.ones(DIM, dtype=torch.double)
+    found, expected = (
+        ProximalAcquisitionFunction(UpperConfidenceBound(either, 2.0), weights)(X) for either in (cached, model)
+    )
+    assert torch.allclose(found, expected, rtol=1e-8)
+    first = ask(model, 2).squeeze(-2)
+    assert torch.allclose(cached(first).mean, model(first).mean)
+
+
+def test_transforms_that_leave_inputs_out():
+    X, Y = data()
+    model = SingleTaskGP(X, Y, input_transform=FilterFeatures(torch.tensor([0, 1]))).eval()
+    cached, choices = CachedGP(model), ask(model, 20).squeeze(-2)
+    assert_same(model, cached, ask(model, 4))
+    assert cached.dim == DIM
+    assert len(greedy_hallucinated_ucb(model, choices, 2.0, 3).indices) == 3
+    bound = HallucinatedUpperConfidenceBound(model, 2.0, X_pending=choices[:1])
+    assert bound(choices.unsqueeze(-2)).shape == (20,)
+
+
+def test_another_width_is_refused():
+    cached = CachedGP(gp())
+    with pytest.raises(BotorchTensorDimensionError, match=r"X of shape \(4, 1, 1\): the last axis must be d = 3"):
+        cached.posterior(torch.rand(4, 1, 1, dtype=torch.double))
+
+
+def test_threads_share_a_model():
+    """Whoever asks first makes the factor; the others wait for it."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for seed in range(10):
+                model = gp("matern52", "learnt", n=30)
+                X = ask(model, 3)
+                expected = copy.deepcopy(model).eval().posterior(X).mean
+                cached = CachedGP(model)
+                together = Barrier(8)
+
+                def answer(_, cached=cached, together=together, X=X):
+                    together.wait()
+                    return cached.posterior(X).mean
+
+                for found in pool.map(answer, range(8)):
+                    assert torch.allclose(found, expected, rtol=1e-8), seed
+    finally:
+        sys.setswitchinterval(interval)

@@ -167,3 +167,32 @@ def test_offset_of_the_targets():
     # beside 1e9 a double has 1e-7 left, and the fit sees it
     assert torch.allclose(shifted.mean_variance(U)[0] - 1e9, mean, rtol=0, atol=1e-2)
     assert torch.allclose(shifted.mean_variance(U)[1], variance, rtol=0.1, atol=1e-3)
+
+
+def test_conditioning_and_fitting_again_is_a_model_of_its_own():
+    X, Y = dense.data((14, 6))
+    first, rest = [*range(10), *range(14, 18)], [*range(10, 14), 18, 19]
+    base = PerFidelityGP(X[first], Y[first], 2).fit()
+    U = dense.points(1, 7)[:, :-1]
+    before = [part.clone() for part in base.mean_variance(U)]
+    grown = base.condition_on_observations(X[rest], Y[rest]).fit()
+    found = grown.mean_variance(U)
+    grown.train().eval()
+    for was, now in zip(found, grown.mean_variance(U), strict=True):
+        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    base.train().eval()
+    for was, now in zip(before, base.mean_variance(U), strict=True):
+        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    assert not torch.equal(base.levels[0].covar_module.lengthscale, grown.levels[0].covar_module.lengthscale)
+
+
+def test_a_fidelity_that_got_data_by_conditioning_is_linked_by_the_fit():
+    X, Y = dense.data((12, 5))
+    grown = PerFidelityGP(X[:12], Y[:12], 2).fit().condition_on_observations(X[12:], Y[12:])
+    assert grown.linked == [False, False]
+    grown.fit()
+    fresh = PerFidelityGP(X, Y, 2)
+    assert grown.linked == fresh.linked == [False, True]
+    assert torch.equal(grown.scale, fresh.scale)
+    assert torch.equal(grown.shift, fresh.shift)
+    assert grown.levels[1].rho.requires_grad

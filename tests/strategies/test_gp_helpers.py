@@ -118,3 +118,14 @@ def test_global_random_state_is_left_alone():
     before = torch.random.get_rng_state()
     surrogate().model(single_task_gp, X, Y)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("value", [0.1, 0.5, 1e9, 1e-9])
+def test_constants_are_as_uncertain_as_their_size(value):
+    """Whether or not their sum rounds."""
+    X, _ = data()
+    at = torch.tensor([[0.9, 0.1]], dtype=torch.double)
+    mean, deviation = surrogate().predict(single_task_gp, X, torch.full((9, 1), value, dtype=torch.double), at)
+    unit = surrogate().predict(single_task_gp, X, torch.ones(9, 1, dtype=torch.double), at)[1]
+    assert mean.item() == pytest.approx(value)
+    assert deviation.item() == pytest.approx(value * unit.item())

@@ -11,7 +11,8 @@ from strategy_table import SPACE, box, loop, toy
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History
-from mfbo_torch.strategies import MFGIBBON, MFSKO, MFKnowledgeGradient
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies._gp import quiet, standardized
 from mfbo_torch.strategies.fidelity_gp import FidelityCosts, multi_fidelity_gp
 from mfbo_torch.strategies.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
@@ -151,3 +152,20 @@ def test_wrong_settings(kind, settings, named):
 def test_float32():
     strategy = MFSKO(space=SPACE, initial_capital=1.0, dtype="float32")
     assert len(loop(strategy, toy(SPACE), 5, History())) == 5
+
+
+@pytest.mark.parametrize("made", [MFGPUCB, lambda **how: MFGPUCB(link="independent", **how), MFSKO])
+@pytest.mark.parametrize("finite", [False, True])
+def test_a_finite_space_is_used_up_before_anything_is_asked_again(made, finite):
+    designs = [(float(i), float(j)) for i in range(3) for j in range(2)]
+    if finite:
+        space = Space.finite(designs, (1.0, 3.0))
+    else:
+        space = Space([Parameter("a", 0, 2, integer=True), Parameter("b", 0, 1, integer=True)], (1.0, 3.0))
+    strategy, history = made(seed=1).bind(space, 40.0), History()
+    for _ in range(2 * len(designs)):
+        (query,) = strategy.ask(history)
+        history = history.asked(query, space.costs[query.fidelity])
+        value = -((query.x[0] - 0.3) ** 2) - (query.x[1] - 0.7) ** 2 + 0.1 * query.fidelity
+        history = history.updated(history.records[-1].done(value))
+    assert {(r.query.x, r.query.fidelity) for r in history} == {(x, m) for x in designs for m in (0, 1)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Record
 from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds
 
 COSTS = (1.0, 3.0, 12.0)
@@ -169,3 +169,15 @@ def test_the_initial_design_is_no_idling():
     for _ in range(20):
         history = told(history, 0, 5.0, stage="initial")
     assert fold(history).gamma == (1.0, 1.0)
+
+
+def test_what_was_asked_below_already_is_compared_and_not_asked():
+    design = Query((0.7,), 0, {})
+    history = initial().asked(design, COSTS[0])
+    pending = told(history, 1, 20.0, mean_below=0.0)
+    same = pending.records[-1]
+    history = pending.updated(Record(same.id, Query((0.7,), 1, same.query.meta), same.cost, 20.0, same.status))
+    assert fold(history) == fold(initial())  # its value is still out
+    assert fold(history.updated(history.records[4].done(18.0))).zeta == (8.0, 4.0, 0.0)
+    assert fold(history.updated(history.records[4].done(19.5))).zeta == fold(initial()).zeta
+    assert fold(history.updated(history.records[4].done(18.0))).check is None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from mfbo_torch.ops import _dispatch
@@ -20,6 +20,9 @@ from mfbo_torch.ops.posterior import reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
+
+MOST_PROCESSES = 2**16 - 1
+"""The second axis of a CUDA grid ends here; a batch of more goes through torch."""
 
 
 def mean_variance(
@@ -42,10 +45,16 @@ def mean_variance(
         Two ``... x m`` tensors, or ``... x m x 1``; the variance is never negative.
 
     Raises:
+        BotorchTensorDimensionError: ``X`` of another width than the factor's inputs.
         UnsupportedError: An unknown backend, Triton where it cannot run, or a second derivative.
         torch.OutOfMemoryError: Neither the points at once nor parts of them fit on the device.
     """
+    if X.shape[-1] != cache.inputs.shape[-1]:
+        allowed = f"the last axis must be d = {cache.inputs.shape[-1]}"
+        raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {allowed}")
     chosen = _dispatch.choose(backend, X)
+    if chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
+        chosen = "torch"
     if cache.differentiable and torch.is_grad_enabled():
         mean, variance = reference.mean_variance(cache, X)
         variance = variance.clamp_min(floor)

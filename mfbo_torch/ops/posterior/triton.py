@@ -194,7 +194,7 @@ def product_kernel(
             columns = start + tl.arange(0, COLUMNS)
             inside = columns < num_inputs
             part = tl.load(  # first, so that it arrives while the covariances are computed
-                factor + outputs[None, :] * num_inputs + columns[:, None],
+                factor + outputs.to(tl.int64)[None, :] * num_inputs + columns[:, None],
                 mask=(outputs < num_inputs)[None, :] & inside[:, None],
                 other=0.0,
             )
@@ -297,7 +297,7 @@ def gradient_kernel(
     v = V + (process * padded_points + first) * width + block * ROWS
     v += tl.arange(0, POINTS)[:, None] * width + steps[None, :]
     factor = inverse + process * num_inputs * num_inputs + steps[:, None] * num_inputs + columns[None, :]
-    factor += block * ROWS * num_inputs
+    factor += block.to(tl.int64) * ROWS * num_inputs
     for start in range(block * ROWS, last_point(mask, num_inputs, RAGGED), COLUMNS):
         inner = ((start + steps) < num_inputs)[:, None] & (columns < num_inputs)[None, :]
         w = tl.dot(tl.load(v), tl.load(factor, mask=inner, other=0.0), w, input_precision="ieee", out_dtype=dtype)
