@@ -5,6 +5,7 @@ import signal
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from test_runner import quiet, timeless
@@ -310,8 +311,20 @@ def test_an_executor_says_how_many_workers_it_has():
     class Silent(Executor):
         pass
 
+    class Together(Hill):
+        """Gives no value before three evaluations have begun."""
+
+        begun, three = count(1), threading.Event()
+
+        def evaluate(self, x, fidelity):
+            if next(self.begun) == 3:
+                self.three.set()
+            assert self.three.wait(60)
+            return super().evaluate(x, fidelity)
+
     with ThreadPoolExecutor(3) as executor:
-        history = quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)
+        history = quiet(Together(), Walk(), 30.0, executor=executor, max_pending=None)
     assert max(r.query.meta["pending"] for r in history) == 2
+    assert len(history.done) == len(history) > 3
     with pytest.raises(SettingError, match=r"^max_pending = None: must be a number here: Silent does not tell"):
         quiet(Hill(), Walk(), 30.0, executor=Silent(), max_pending=None)
