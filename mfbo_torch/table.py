@@ -71,9 +71,8 @@ def _column(parameter: str) -> str:
 def read(path: Path, problem: Problem) -> list[Record]:
     """Observations of a CSV file: a column for each parameter, ``value`` and ``fidelity``, in the user's units.
 
-    Columns are named as :func:`write` names them.
-
-    Without a ``fidelity`` they are the target's. Other columns do not matter; rows without a value are passed over.
+    Columns are named as :func:`write` names them. Without a ``fidelity`` the values are the target's. Other columns
+    do not matter; rows without a value are passed over.
 
     Raises:
         SettingError: No such file, a column that is missing, or a row that is outside the problem's space.

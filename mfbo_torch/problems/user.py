@@ -109,7 +109,7 @@ def import_function(path: str, folder: str) -> Callable[..., float]:
 def first_on_path(folder: str) -> None:
     """Let modules of a folder be found before all others of their name."""
     if sys.path[:1] != [folder]:
-        sys.path.insert(0, folder)
+        sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
 
 
 def unavailable(parameters: Mapping[str, Any], fidelity: int) -> float:
