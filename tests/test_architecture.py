@@ -17,6 +17,7 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*
 
 FLOORS = [
     {"errors"},
+    {"checks"},
     {"space", "confidence", "concentration", "history", "prior"},
     {"indirect"},
     {"metrics", "journal"},

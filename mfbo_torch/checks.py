@@ -1,0 +1,73 @@
+"""What an argument may be, or a :class:`~mfbo_torch.errors.SettingError` that names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from mfbo_torch.errors import SettingError
+
+T = TypeVar("T")
+
+
+def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
+    """A whole number from ``least`` on, up to ``most``: an ``int`` or NumPy's, no ``bool``, no ``2.0``, no ``"2"``.
+
+    Args:
+        setting: What the user calls it.
+        value: What was given.
+        least: Smallest that is allowed.
+        most: Largest that is allowed, if any.
+        wanted: What the message asks for, where that is more than the bounds.
+    """
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and least <= value and (most is None or value <= most):
+        return int(value)
+    raise SettingError(
+        setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
+    )
+
+
+def number(
+    setting: str,
+    value: Any,
+    least: float = -math.inf,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    wanted: str = "",
+) -> float:
+    """A finite number: a ``float`` or ``int``, NumPy's, or a tensor with a single element; no ``bool``, no string.
+
+    Args:
+        setting: What the user calls it.
+        value: What was given.
+        least: Smallest that is allowed.
+        above: What it must be larger than.
+        below: What it must be smaller than.
+        wanted: What the message asks for, where that is more than the bounds.
+    """
+    given = value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
+    if isinstance(given, Real) and not isinstance(given, bool):
+        found = float(given)
+        if math.isfinite(found) and found >= least and above < found < below:
+            return found
+    raise SettingError(setting, value, wanted or _bounds(least, above, below))
+
+
+def one_of(setting: str, value: T, options: Collection[T]) -> T:
+    """One of a few values, compared by type too, as ``True`` is no 1."""
+    if any(value == option and type(value) is type(option) for option in options):
+        return value
+    raise SettingError(setting, value, " or ".join(map(repr, options)))
+
+
+def _bounds(least: float, above: float, below: float) -> str:
+    if below < math.inf:
+        lower = least if above == -math.inf else above
+        return f"between {lower:g} and {below:g}"
+    if above > -math.inf:
+        return f"a number above {above:g}"
+    return f"a number from {least:g} on" if least > -math.inf else "a finite number"

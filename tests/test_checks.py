@@ -1,0 +1,68 @@
+"""What arguments may be, and what is said where they are not."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mfbo_torch.checks import number, one_of, whole
+from mfbo_torch.errors import SettingError
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(2)])
+def test_whole_numbers_pass_as_an_int(value):
+    assert whole("n", value) == int(value)
+    assert type(whole("n", value)) is int
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, 2.5, "10", None, [1], math.inf, math.nan, np.bool_(True)])
+def test_what_is_no_whole_number_is_named(value):
+    with pytest.raises(SettingError, match=r"^n = .*: must be a whole number from 1 on$"):
+        whole("n", value)
+
+
+def test_bounds_of_a_whole_number_are_its_own():
+    assert whole("n", 0, 0, 3) == 0
+    assert whole("n", 3, 0, 3) == 3
+    with pytest.raises(SettingError, match=r"^n = 4: must be a whole number from 0 to 3$"):
+        whole("n", 4, 0, 3)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, np.float32(0.5), np.int64(2), torch.tensor(0.25), np.array(1.0)])
+def test_numbers_pass_as_a_float(value):
+    assert number("beta", value, 0) == float(value)
+    assert type(number("beta", value, 0)) is float
+
+
+@pytest.mark.parametrize("value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object()])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(SettingError, match=r"(?s)^beta = .*: must be a number from 0 on$"):
+        number("beta", value, 0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wrong", "wanted"),
+    [
+        ({"above": 0}, 0, "a number above 0"),
+        ({"above": 0, "below": 1}, 1, "between 0 and 1"),
+        ({}, math.inf, "a finite number"),
+        (
+            {"least": 0, "wanted": "a number from 0 on, 'theory' or None"},
+            "practice",
+            "a number from 0 on, 'theory' or None",
+        ),
+    ],
+)
+def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
+    with pytest.raises(SettingError) as found:
+        number("delta", wrong, **bounds)
+    assert str(found.value) == f"delta = {wrong!r}: must be {wanted}"
+
+
+def test_one_of_a_few():
+    assert one_of("link", "recursive", ("recursive", "independent")) == "recursive"
+    with pytest.raises(SettingError, match=r"^link = 'none': must be 'recursive' or 'independent'$"):
+        one_of("link", "none", ("recursive", "independent"))
+    with pytest.raises(SettingError, match=r"^number = True: must be 1 or 2$"):
+        one_of("number", True, (1, 2))
