@@ -30,8 +30,8 @@ from mfbo_torch.journal import Journal
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
-from mfbo_torch.strategies._gp import refit_step
 from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.surrogate import refit_step
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 10_000)
 REPEATS = 3

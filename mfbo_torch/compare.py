@@ -32,7 +32,7 @@ from mfbo_torch.metrics import best_values, capital_spent, instant_regret
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.runner import check, describe
-from mfbo_torch.strategies.indirect import recommendations
+from mfbo_torch.strategies.over_averages import recommendations
 
 TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
 POINTS = 201  # amounts of capital, from none to all, at which regret is told

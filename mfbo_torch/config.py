@@ -22,6 +22,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user import unavailable
 from mfbo_torch.runner import describe
+from mfbo_torch.signature import settings_of
 from mfbo_torch.strategies.base import Strategy
 
 BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
@@ -191,17 +192,9 @@ def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Proble
 
 
 def accepted(class_path: str) -> list[str]:
-    """The settings of a class: the parameters of its constructor, and those it passes on."""
+    """The settings of a class by its import path."""
     module, _, name = class_path.rpartition(".")
-    names: list[str] = []
-    for cls in getattr(import_module(module), name).__mro__:
-        if "__init__" not in vars(cls):
-            continue
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        names += [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        if not any(p.kind == p.VAR_KEYWORD for p in parameters):
-            break
-    return list(dict.fromkeys(names))
+    return settings_of(getattr(import_module(module), name))
 
 
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class IndirectSpace(Space):
         inputs: ``n x d`` inputs among which the maximiser of ``f`` is looked for.
         feedback: What a query averages over: :class:`Samples`, a :class:`Window`, a :class:`Policy`, or a
             conditional of :mod:`mfbo_torch.models` in the user's units.
-        choices: ``c x p`` queries, if no other can be asked. They may be asked again.
+        choices: The candidates, as a table: ``c x p`` queries, if no other can be asked. They may be asked again.
         noise_std: The standard deviation of the noise at each fidelity, where it is known.
 
     Raises:
@@ -122,13 +122,11 @@ class IndirectSpace(Space):
     noise_std: tuple[float, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "inputs", _table("inputs", self.inputs))
         if self.choices is not None:
-            choices = _table("choices", self.choices)
-            if choices.shape[-1] != self.dim:
-                raise SettingError("choices", f"queries of {choices.shape[-1]} parameters", f"of {self.dim}")
-            object.__setattr__(self, "choices", choices)
+            object.__setattr__(self, "candidates", _table("choices", self.choices))
+        super().__post_init__()
+        object.__setattr__(self, "choices", self._allowed_designs if self.candidates else None)
+        object.__setattr__(self, "inputs", _table("inputs", self.inputs))
         if self.noise_std is not None:
             noise = tuple(float(std) for std in self.noise_std)
             if len(noise) != len(self.costs) or not all(0 <= std < math.inf for std in noise):
@@ -154,13 +152,6 @@ class IndirectSpace(Space):
     def width(self) -> int:
         """Of a query as conditionals see it: its parameters, and the fidelity where there are several."""
         return self.dim + (len(self.costs) > 1)
-
-    def snap(self, U: Tensor) -> Tensor:
-        """Move unit-cube points to the nearest queries that are allowed."""
-        if self.choices is None:
-            return super().snap(U)
-        allowed = self.to_unit(self.choices)
-        return allowed[torch.cdist(U.reshape(-1, self.dim), allowed).argmin(-1)].reshape(U.shape)
 
 
 def _table(name: str, rows: Any) -> Tensor:

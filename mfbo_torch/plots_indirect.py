@@ -24,15 +24,15 @@ from mfbo_torch.models.conditionals.weighted import Weights
 from mfbo_torch.models.conditionals.windows import UniformWindows, Windows
 from mfbo_torch.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, _figure, _tidy
 from mfbo_torch.problems.indirect import IndirectProblem
-from mfbo_torch.strategies._conditionals import reach
-from mfbo_torch.strategies._gp import quiet
 from mfbo_torch.strategies.cmets import CMETS, Node
-from mfbo_torch.strategies.indirect import Indirect
+from mfbo_torch.strategies.over_averages import OverAverages
+from mfbo_torch.strategies.surrogate import quiet
+from mfbo_torch.strategies.unit_conditionals import reach
 
 COLORMAP = "viridis"
 
 
-def posteriors(strategy: Indirect, history: History, problem: IndirectProblem | None = None) -> Figure:
+def posteriors(strategy: OverAverages, history: History, problem: IndirectProblem | None = None) -> Figure:
     r"""The posterior of ``f`` over inputs beside that of ``g`` over queries, in one or two dimensions.
 
     Each query so far is drawn over ``f`` as what it averages over: the mean and one deviation (half of a
@@ -64,14 +64,14 @@ def posteriors(strategy: Indirect, history: History, problem: IndirectProblem | 
     return figure
 
 
-def windows(strategy: Indirect, records: list[Record]) -> tuple[Tensor, Tensor]:
+def windows(strategy: OverAverages, records: list[Record]) -> tuple[Tensor, Tensor]:
     r"""Means and covariances of :math:`p(x \mid a)` for the queries of some records: ``n x d``, ``n x d x d``.
 
     Weights that samples teach may be negative. There the covariance is that of the samples' residuals from their
     own conditional means, weighted by how near their queries are.
     """
     lower, span = reach(strategy.space)
-    conditional, A = strategy.conditional(), strategy.queries(records)
+    conditional, A = strategy.conditional(), strategy.latent.queries(strategy.space, records)
     with torch.no_grad(), quiet():
         embedding = conditional.embed(A)
         if isinstance(conditional, EmpiricalConditional):
@@ -92,7 +92,7 @@ def windows(strategy: Indirect, records: list[Record]) -> tuple[Tensor, Tensor]:
     return lower + span * centre.cpu(), span.unsqueeze(-1) * covariance.cpu() * span
 
 
-def _beliefs(strategy: Indirect, history: History, A: Tensor) -> tuple[Tensor, ...]:
+def _beliefs(strategy: OverAverages, history: History, A: Tensor) -> tuple[Tensor, ...]:
     """Mean and deviation of ``f`` at the inputs and of ``g`` at queries of the unit cube, in the values' units."""
     model, shift, scale = strategy.belief(history)
     if strategy.space.num_fidelities > 1:
@@ -104,7 +104,7 @@ def _beliefs(strategy: Indirect, history: History, A: Tensor) -> tuple[Tensor, .
     return tuple(part.cpu() for part in parts)
 
 
-def _line(left: Axes, right: Axes, strategy: Indirect, history: History, problem: IndirectProblem | None) -> None:
+def _line(left: Axes, right: Axes, strategy: OverAverages, history: History, problem: IndirectProblem | None) -> None:
     space, records = strategy.space, history.done
     order = space.inputs[:, 0].argsort()
     x = space.inputs[order, 0]
@@ -148,7 +148,7 @@ def _line(left: Axes, right: Axes, strategy: Indirect, history: History, problem
 
 
 def _maps(
-    figure: Figure, left: Axes, right: Axes, strategy: Indirect, history: History, problem: IndirectProblem | None
+    figure: Figure, left: Axes, right: Axes, strategy: OverAverages, history: History, problem: IndirectProblem | None
 ) -> None:
     space, records = strategy.space, history.done
     side = torch.linspace(0, 1, 61, dtype=torch.double)
@@ -176,7 +176,7 @@ def _maps(
                 alpha=0.8,
             )
     centre, covariance = windows(strategy, records)
-    square = isinstance(strategy.conditional().embed(strategy.queries(records[:1])), UniformWindows)
+    square = isinstance(strategy.conditional().embed(strategy.latent.queries(strategy.space, records[:1])), UniformWindows)
     for middle, own in zip(centre, covariance, strict=True):
         left.add_patch(_outline(middle, own, square))
     asked = np.array([r.query.x for r in records])

@@ -18,7 +18,7 @@ from mfbo_torch.journal import Journal
 from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import QueryMES
-from mfbo_torch.strategies.indirect import recommendations
+from mfbo_torch.strategies.over_averages import recommendations
 
 BASE = {
     "problem": "toy.Hill",

@@ -18,9 +18,9 @@ from mfbo_torch import plots_indirect
 from mfbo_torch.problems import DiseaseMap, IndirectBranin, IndirectProblem, Satellite, ShiftedPeak
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import CMES, CMETS
-from mfbo_torch.strategies.indirect import Indirect
+from mfbo_torch.strategies.over_averages import OverAverages
 
-RUNS: dict[str, tuple[Callable[[], IndirectProblem], Callable[[], Indirect], float]] = {
+RUNS: dict[str, tuple[Callable[[], IndirectProblem], Callable[[], OverAverages], float]] = {
     "shifted-peak": (ShiftedPeak, CMES, 15),
     "branin": (lambda: IndirectBranin("nonlinear", grid=20, num_samples=300), CMES, 20),
     "satellite": (Satellite, CMETS, 60),

@@ -15,7 +15,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record, values
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
-from mfbo_torch.strategies._gp import quiet
+from mfbo_torch.strategies.surrogate import quiet
 
 
 class BestPoint(NamedTuple):

@@ -60,7 +60,7 @@ class IndirectProblem(Problem):
         Args:
             history: What was asked.
             recommendations: What was recommended after each record, see
-                :func:`mfbo_torch.strategies.indirect.recommendations`.
+                :func:`mfbo_torch.strategies.over_averages.recommendations`.
         """
         f = self.advised(recommendations)
         known = torch.tensor([record.value is not None for record in history], dtype=torch.bool)

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import wraps
-from inspect import signature
-from numbers import Integral
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, points
+from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.design import allowed
-
-
-def _keeping(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that also keeps its arguments, unless that of a subclass already did."""
-
-    @wraps(init)
-    def keeping(self: Strategy, *args: Any, **kwargs: Any) -> None:
-        if "_settings" not in self.__dict__:
-            _, *positional = signature(init).bind_partial(self, *args).arguments.items()
-            self._settings = dict(positional) | kwargs
-        init(self, *args, **kwargs)
-
-    return keeping
 
 
 class Strategy(ABC):
@@ -40,7 +25,8 @@ class Strategy(ABC):
     state of its own, so a run can be resumed, replayed or shared between workers.
 
     Subclasses implement :meth:`decide`, :meth:`recommend` where the best observation is not the
-    best advice, and :meth:`predict` where they have a model.
+    best advice, and :meth:`predict` where they have a model. They keep each setting as an attribute of
+    its name, as it was given, so that :attr:`settings` can tell it.
 
     Args:
         seed: Seed of every random choice.
@@ -48,26 +34,15 @@ class Strategy(ABC):
         capital: What may be spent in all, if the rule depends on it; usually set by :meth:`bind`.
     """
 
-    _settings: dict[str, Any]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep what a strategy is made with, so that :attr:`settings` can give it."""
-        super().__init_subclass__(**kwargs)
-        if "__init__" in cls.__dict__:
-            cls.__init__ = _keeping(cls.__init__)  # type: ignore[method-assign]
-
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
-        self.__dict__.setdefault("_settings", {"seed": seed, "space": space, "capital": capital})
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise SettingError("seed", seed, "a whole number from 0 on")
-        self.seed = seed
+        self.seed = whole("seed", seed, 0)
         self._space = space
         self.capital = capital
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it was made with, by name: ``type(self)(**self.settings)`` is another one like it, not bound."""
-        return dict(self._settings)
+        """What it is made with, by name: ``type(self)(**self.settings)`` is another one like it."""
+        return {name: self._space if name == "space" else getattr(self, name) for name in settings_of(type(self))}
 
     @property
     def space(self) -> Space:
@@ -103,9 +78,8 @@ class Strategy(ABC):
             SettingError: ``n`` below 1, no space is known, or the space has constraints that this
                 strategy does not keep to.
         """
-        if not isinstance(n, Integral) or n < 1:
-            raise SettingError("n", n, "a whole number from 1 on")
         queries: list[Query] = []
+        n = whole("n", n)
         while len(queries) < n:
             for query in self.decide_some(history, n - len(queries)):
                 queries.append(query)
@@ -181,7 +155,12 @@ class Strategy(ABC):
 
     def unit_points(self, records: list[Record]) -> Tensor:
         """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""
-        if not records:
-            return torch.zeros(0, self.space.dim + 1, dtype=torch.double)
-        X = points(records)
-        return torch.cat([self.space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)
+        return unit_points(self.space, records)
+
+
+def unit_points(space: Space, records: list[Record]) -> Tensor:
+    """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""
+    if not records:
+        return torch.zeros(0, space.dim + 1, dtype=torch.double)
+    X = points(records)
+    return torch.cat([space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)

@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from botorch.acquisition import FixedFeatureAcquisitionFunction
-from torch import Tensor
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History
-from mfbo_torch.strategies.indirect import Informative
+from mfbo_torch.checks import one_of
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies.over_averages import Informative
 
 RESOLUTIONS = ("target", "all")
 
@@ -25,12 +24,12 @@ RESOLUTIONS = ("target", "all")
 class CMES(Informative):
     r"""Conditional max-value entropy search, :math:`\arg\max_a I(z; f^* \mid a)` [Zhang2024indirect]_ (Eq. 13).
 
-    The queries are those of a box, or the space's choices.
+    The queries are those of a box, or the space's candidates.
 
     Args:
         resolutions: ``"target"``: every query at the finest resolution; ``"all"``: at the one that tells most
             per unit of its cost.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.Informative`.
+        **settings: Those of :class:`~mfbo_torch.strategies.over_averages.Informative`.
 
     Raises:
         SettingError: Unknown ``resolutions``.
@@ -38,11 +37,9 @@ class CMES(Informative):
 
     def __init__(self, *, resolutions: str = "target", **settings: Any) -> None:
         super().__init__(**settings)
-        if resolutions not in RESOLUTIONS:
-            raise SettingError("resolutions", resolutions, " or ".join(map(repr, RESOLUTIONS)))
-        self.resolutions = resolutions
+        self.resolutions = one_of("resolutions", resolutions, RESOLUTIONS)
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def propose(self, history: History, generator: torch.Generator) -> Query:
         information, space = self.information(history, generator), self.space
         found = []
         for m in range(space.num_fidelities) if self.resolutions == "all" else [space.target]:
@@ -52,4 +49,4 @@ class CMES(Informative):
             u, value = self.maximize(acquisition, generator, num_restarts=4, raw_samples=128)
             found.append((value, m, u))
         value, fidelity, u = max(found, key=lambda one: one[0])
-        return u, fidelity, {"log_information_per_cost": value}
+        return self.placed(u, fidelity, history, generator, log_information_per_cost=value)

@@ -21,11 +21,9 @@ from torch import Tensor
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.indirect import IndirectSpace
-from mfbo_torch.strategies._gp import quiet
 from mfbo_torch.strategies.design import sobol
-from mfbo_torch.strategies.indirect import Informative
-from mfbo_torch.strategies.model_based import draw_seed
-from mfbo_torch.strategies.repeats import clear
+from mfbo_torch.strategies.over_averages import Informative
+from mfbo_torch.strategies.surrogate import draw_seed, quiet
 
 MOST_DIMENSIONS = 8
 """A node has ``2^d`` children; beyond this many dimensions nobody could ask them all."""
@@ -117,7 +115,7 @@ class CMETS(Informative):
     the search goes on at random points of the finest resolution.
 
     Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.Informative`; ``initial`` is not used.
+        **settings: Those of :class:`~mfbo_torch.strategies.over_averages.Informative`; ``initial`` is not used.
 
     Raises:
         SettingError: A space of more than :data:`MOST_DIMENSIONS` dimensions or one with choices.
@@ -140,31 +138,35 @@ class CMETS(Informative):
             raise SettingError(
                 "space", f"{space.dim} dimensions", f"at most {MOST_DIMENSIONS}: nodes have 2^d children"
             )
-        if space.choices is not None:
-            raise SettingError("space", f"{len(space.choices)} choices", "a box, whose cells a tree can search")
+        if space.candidates:
+            raise SettingError("space", f"{len(space.candidates)} candidates", "a box, whose cells a tree can search")
         return space
 
     def decide(self, history: History) -> Query:
-        generator = self.generator(history)
-        u, fidelity, meta = self.propose(history, generator)
-        query = self.query(u, fidelity, **meta)
-        if any(r.query.x == query.x and r.query.fidelity == fidelity for r in history):
-            # whole numbers: several cells have one centre; or the tree is exhausted
-            return self.query(clear(self, u, fidelity, history, generator), fidelity, **meta)
-        return query
+        """The next query: there is no initial design."""
+        return self.propose(history, self.generator(history))
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def propose(self, history: History, generator: torch.Generator) -> Query:
         space, nodes = self.checked(), self.tree(history).active
         information = self.information(history, generator)
         if not nodes:
             draws = sobol(space.dim, 256, draw_seed(generator))
-            return draws[self._best(information, draws, [space.target] * len(draws))], space.target, {"stage": "random"}
+            best = self._best(information, draws, [space.target] * len(draws))
+            return self._unasked(draws[best], space.target, history, generator, stage="random")
         centres = torch.tensor([node.centre for node in nodes], dtype=torch.double)
         best = self._best(information, centres, [node.height for node in nodes])
-        return centres[best], nodes[best].height, {"stage": "model", "node": list(nodes[best].index)}
+        node = nodes[best]
+        return self._unasked(centres[best], node.height, history, generator, stage="model", node=list(node.index))
+
+    def _unasked(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, **meta: Any) -> Query:
+        """The query at a point itself, unless it was asked: whole numbers give several cells one centre, and an
+        exhausted tree has none left."""
+        query = self.query(u, fidelity, **meta)
+        asked = any(r.query.x == query.x and r.query.fidelity == fidelity for r in history)
+        return self.placed(u, fidelity, history, generator, **meta) if asked else query
 
     def _best(self, information: AcquisitionFunction, U: Tensor, fidelities: list[int]) -> int:
         """Which of ``n x d`` points of the unit cube, each at its fidelity, tells most for its cost."""
         A = torch.cat([U, torch.tensor(fidelities, dtype=torch.double).unsqueeze(-1)], -1)[:, : self.space.width]
         with torch.no_grad(), quiet():
-            return int(information(self._surrogate.to(A).unsqueeze(-2)).argmax())
+            return int(information(self.surrogate.to(A).unsqueeze(-2)).argmax())

@@ -15,10 +15,10 @@ from botorch.models.model import Model
 from botorch.optim import optimize_acqf_mixed
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History
-from mfbo_torch.strategies._gp import quiet
-from mfbo_torch.strategies.model_based import MultiFidelityModelBased, draw_seed
+from mfbo_torch.checks import whole
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.surrogate import draw_seed, seeded
 
 
 class FidelityCosts(DeterministicModel):
@@ -63,11 +63,8 @@ class FidelityGP(MultiFidelityModelBased):
         self, *, num_restarts: int = 5, raw_samples: int = 128, max_iterations: int = 50, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        sizes = {"num_restarts": num_restarts, "raw_samples": raw_samples, "max_iterations": max_iterations}
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SettingError(name, size, "a whole number from 1 on")
-        self.num_restarts, self.raw_samples, self.max_iterations = num_restarts, raw_samples, max_iterations
+        self.num_restarts, self.raw_samples = whole("num_restarts", num_restarts), whole("raw_samples", raw_samples)
+        self.max_iterations = whole("max_iterations", max_iterations)
 
     @property
     def options(self) -> dict[str, int]:
@@ -77,25 +74,28 @@ class FidelityGP(MultiFidelityModelBased):
     def scaled(self, points: Tensor) -> Tensor:
         """Points with the fidelity scaled to ``[0, 1]``, where the models live."""
         level = points[:, -1:] / self.space.target if self.space.target else torch.ones_like(points[:, -1:])
-        return self._surrogate.to(torch.cat([points[:, :-1], level], dim=-1))
+        return self.surrogate.to(torch.cat([points[:, :-1], level], dim=-1))
 
     def project(self, X: Tensor) -> Tensor:
         """The same designs at the target fidelity."""
         return project_to_target_fidelity(X, {self.space.dim: 1.0}, self.space.dim + 1)
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        dim, num_fidelities = self.space.dim, self.space.num_fidelities
+    def model(self, history: History) -> Model:
+        """The GP of everything observed."""
         X, Y = self.data(self.modelled(history))
-        model = self._surrogate.model(multi_fidelity_gp, self.scaled(X), Y)
+        return self.surrogate.model(multi_fidelity_gp, self.scaled(X), Y)
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        dim, num_fidelities = self.space.dim, self.space.num_fidelities
         pending = self.scaled(self.unit_points(history.pending)) if history.pending else None
-        costs = self._surrogate.to(torch.tensor(self.costs(history), dtype=torch.double))
+        costs = self.surrogate.to(torch.tensor(self.costs(history), dtype=torch.double))
         utility = InverseCostWeightedUtility(FidelityCosts(costs / costs[-1]))
         levels = self.scaled(torch.tensor([[0.0] * dim + [m] for m in range(num_fidelities)]))[:, -1].tolist()
-        bounds = self._surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, dim + 1))
+        bounds = self.surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, dim + 1))
         seed = draw_seed(generator)
-        with quiet(seed):
+        with seeded(seed):
             point, _ = optimize_acqf_mixed(
-                self.acquisition(model, utility, pending, seed),
+                self.acquisition(self.model(history), utility, pending, seed),
                 bounds,
                 1,
                 self.num_restarts,
@@ -105,11 +105,11 @@ class FidelityGP(MultiFidelityModelBased):
                 inequality_constraints=self.inequalities,
             )
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
-        return point[:, :-1], fidelity, {}
+        return self.placed(point[:, :-1], fidelity, history, generator)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP at every fidelity."""
-        return self.predict_jointly(multi_fidelity_gp, self.scaled, history, X)
+        return self.predict_jointly(self.model, self.scaled, history, X)
 
     @abstractmethod
     def acquisition(

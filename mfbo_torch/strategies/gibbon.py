@@ -17,7 +17,7 @@ from botorch.acquisition.max_value_entropy_search import qMultiFidelityLowerBoun
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import whole
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.fidelity_gp import FidelityGP
 
@@ -35,14 +35,12 @@ class MFGIBBON(FidelityGP):
 
     def __init__(self, *, num_candidates: int = 1000, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(num_candidates, bool) or not isinstance(num_candidates, int) or num_candidates < 1:
-            raise SettingError("num_candidates", num_candidates, "a whole number from 1 on")
-        self.num_candidates = num_candidates
+        self.num_candidates = whole("num_candidates", num_candidates)
 
     def acquisition(
         self, model: Model, utility: InverseCostWeightedUtility, X_pending: Tensor | None, seed: int
     ) -> AcquisitionFunction:
-        candidates = self._surrogate.to(sobol(self.space.dim + 1, self.num_candidates, seed))
+        candidates = self.surrogate.to(sobol(self.space.dim + 1, self.num_candidates, seed))
         acquisition = qMultiFidelityLowerBoundMaxValueEntropy(
             model, candidates, cost_aware_utility=utility, project=self.project
         )

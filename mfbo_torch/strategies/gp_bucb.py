@@ -10,23 +10,23 @@ References:
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
+from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import gp_bucb_beta
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.strategies.one_gp import ConfidenceWidth
+from mfbo_torch.strategies.one_fidelity import Banded, Noted
 
 
-class GPBUCB(ConfidenceWidth):
+class GPBUCB(Banded):
     r"""GP-BUCB, :math:`x_t = \arg\max_x \mu_{fb[t]}(x) + \beta_t^{1/2} \sigma_{t-1}(x)` [Desautels2012gpbucb]_ (Eq. 4).
 
     The mean uses the values that have arrived, the deviation also the queries that are still out. The
@@ -41,7 +41,7 @@ class GPBUCB(ConfidenceWidth):
             ``beta="theory"`` the squared width is ``exp(2C) α_t`` (``α_t`` by default).
         lazy: Whether to compute over candidates only the variances that may matter; the queries are the
             same without.
-        **settings: Those of :class:`~mfbo_torch.strategies.one_gp.ConfidenceWidth`.
+        **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
 
     Raises:
         SettingError: ``initialisation`` or ``gain`` below 0, or at a decision: more queries are wanted at
@@ -50,70 +50,62 @@ class GPBUCB(ConfidenceWidth):
 
     def __init__(self, *, initialisation: int = 0, gain: float = 0.0, lazy: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(initialisation, bool) or not isinstance(initialisation, int) or initialisation < 0:
-            raise SettingError("initialisation", initialisation, "a whole number from 0 on")
-        if not 0 <= gain < math.inf:
-            raise SettingError("gain", gain, "a number from 0 on")
-        self.initialisation, self.gain, self.lazy = initialisation, gain, lazy
+        self.initialisation, self.gain = whole("initialisation", initialisation, 0), number("gain", gain, 0)
+        self.lazy = lazy
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
-        size = len(self.space.candidates)
-        if size and n > size:
-            raise SettingError("n", n, f"at most {size}, the number of candidates")
+        if size := len(self.space.candidates):
+            whole("n", n, most=size, wanted=f"a whole number from 1 to {size}, the number of candidates")
         return super().ask(history, n)
 
     def decide_some(self, history: History, n: int) -> list[Query]:
         """All ``n`` from one selection over the candidates; one by one in a box."""
-        choices = self.choices(history)
-        if not len(choices) or self.due(history) is not None or not self.ready(history) or self._untouched(history):
+        candidates = self.candidates(history)
+        if not len(candidates) or self.due(history) is not None or not self.ready(history) or self.untouched(history):
             return [self.decide(history)]
-        left = self.initialisation - self._asked(history)
-        q = min(n, len(choices), left if left > 0 else n)
-        model, beta, pending = self._posterior(history)
-        points, noted = self._surrogate.to(choices), self._noted(history, beta)
+        left = self.initialisation - self._rounds(history)
+        q = min(n, len(candidates), left if left > 0 else n)
+        (model, pending), beta, noted = self.posterior(history), self._beta(history), self._noted(history)
+        points = self.surrogate.to(candidates)
         found = greedy_hallucinated_ucb(model, points, beta, q, X_pending=pending, lazy=self.lazy).indices.cpu()
-        return [self.query(u, self.level, stage="model", **noted) for u in choices[found]]
+        return [self.query(u, self.level, stage="model", **noted) for u in candidates[found]]
 
     def width(self, history: History) -> float:
         return gp_bucb_beta(super().width(history), self.gain if self.beta == "theory" else 0.0)
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        if self._untouched(history):
-            return self.anywhere(history, generator), self.level, {}
-        model, beta, pending = self._posterior(history)
-        acquisition = HallucinatedUpperConfidenceBound(model, beta, pending)
-        if len(self.space.candidates):
-            u = self.maximiser(acquisition, history, generator)
-        else:
-            best = history.best(self.level)
-            u = self.maximize_from(acquisition, self.unit_points([best] if best else [])[:, :-1], generator)
-        return u, self.level, self._noted(history, beta)
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        model, pending = self.posterior(history)
+        acquisition = HallucinatedUpperConfidenceBound(model, self._beta(history), pending)
+        return self.maximiser(acquisition, history, generator), self._noted(history)
 
-    def _untouched(self, history: History) -> bool:
-        """Whether nothing was asked that is not forgotten: all designs are equal under the known prior."""
-        return not self.modelled(history) and not len(self.pending(history))
+    def maximiser(self, acquisition: AcquisitionFunction, history: History, generator: torch.Generator) -> Tensor:
+        """As elsewhere over candidates; in a box the search starts at the best design too."""
+        if self.space.candidates:
+            return super().maximiser(acquisition, history, generator)
+        best = history.best(self.level)
+        return self.maximize_from(acquisition, self.unit_points([best] if best else [])[:, :-1], generator)
 
-    def _asked(self, history: History) -> int:
+    def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
+        model, pending = super().posterior(history)
+        if self._rounds(history) < self.initialisation:
+            model = CachedGP(_flat(model))
+        return model, pending
+
+    def _beta(self, history: History) -> float:
+        """The squared width; while no value is taken into account the mean is constant, and any will do."""
+        return 1.0 if self._rounds(history) < self.initialisation else self.width(history)
+
+    def _rounds(self, history: History) -> int:
         """How many queries the model has decided."""
         return sum(r.query.meta.get("stage") == "model" and r.query.fidelity == self.level for r in history)
 
-    def _noted(self, history: History, beta: float) -> dict[str, Any]:
-        return {"uncertainty": True} if self._asked(history) < self.initialisation else {"beta": beta}
+    def _noted(self, history: History) -> dict[str, Any]:
+        initial = self._rounds(history) < self.initialisation
+        return {"uncertainty": True} if initial else {"beta": self.width(history)}
 
-    def _posterior(self, history: History) -> tuple[CachedGP, float, Tensor | None]:
-        """Model, squared width and pending designs of the next decision."""
-        pending = self._surrogate.to(self.pending(history))
-        model = self.model(history, None if self.modelled(history) else pending[:1])
-        if not self.modelled(history):
-            pending = pending[1:]
-        beta = self.width(history)
-        if self._asked(history) < self.initialisation:  # the rule with a constant mean, which does not matter
-            model, beta = CachedGP(self._flat(model)), 1.0
-        return model, beta, pending if len(pending) else None
 
-    @staticmethod
-    def _flat(model: CachedGP) -> Model:
-        """A model whose observations are where they were, at the value of the prior mean."""
-        flat = copy.deepcopy(model.model)
-        flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
-        return flat
+def _flat(model: CachedGP) -> Model:
+    """A model whose observations are where they were, at the value of the prior mean."""
+    flat = copy.deepcopy(model.model)
+    flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
+    return flat

@@ -20,7 +20,7 @@ from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import whole
 from mfbo_torch.strategies.fidelity_gp import FidelityGP
 
 
@@ -37,9 +37,7 @@ class MFKnowledgeGradient(FidelityGP):
 
     def __init__(self, *, num_fantasies: int = 16, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(num_fantasies, bool) or not isinstance(num_fantasies, int) or num_fantasies < 1:
-            raise SettingError("num_fantasies", num_fantasies, "a whole number from 1 on")
-        self.num_fantasies = num_fantasies
+        self.num_fantasies = whole("num_fantasies", num_fantasies)
 
     @property
     def options(self) -> dict[str, int]:
@@ -52,10 +50,9 @@ class MFKnowledgeGradient(FidelityGP):
     ) -> AcquisitionFunction:
         dim = self.space.dim
         at_target = FixedFeatureAcquisitionFunction(PosteriorMean(model), dim + 1, [dim], [1.0])
-        bounds = self._surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, dim))
         _, current = optimize_acqf(
             at_target,
-            bounds,
+            self.cube,
             1,
             self.num_restarts,
             2 * self.raw_samples,

@@ -13,7 +13,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Any
 
@@ -26,13 +25,14 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
     cost_thresholds,
     select_fidelity,
 )
+from mfbo_torch.checks import number, one_of
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record
+from mfbo_torch.history import History, Query, Record
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
-from mfbo_torch.strategies._gp import LARGE, quiet, refit_step
 from mfbo_torch.strategies.design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.repeats import clear
+from mfbo_torch.strategies.surrogate import LARGE, Growing, refit_step, seeded
 from mfbo_torch.strategies.thresholds import adaptive_thresholds, impatience
 
 
@@ -54,13 +54,12 @@ class MFGPUCB(MultiFidelityModelBased):
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
             initial design.
-        initial_capital: What the initial design may cost, in units of the target's cost. By default
-            ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
             fitted after each of the first hundred observations of the target and whenever the data have grown
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From
             a thousand observations on, the growth by a tenth alone counts.
-        **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
+        **settings: Those of :class:`~mfbo_torch.strategies.model_based.MultiFidelityModelBased`; by default the
+            initial design of the recursive link costs ``M + 1``, never more than half of the capital.
 
     Raises:
         SettingError: An unknown link, or a negative ``beta``.
@@ -71,19 +70,13 @@ class MFGPUCB(MultiFidelityModelBased):
         *,
         link: str = "recursive",
         beta: float | None = None,
-        initial_capital: float | None = None,
         refit_every: int = 25,
         **settings: Any,
     ) -> None:
-        if link not in LINKS:
-            raise SettingError("link", link, " or ".join(map(repr, LINKS)))
-        if beta is not None and not 0 <= beta < math.inf:
-            raise SettingError("beta", beta, "a number from 0 on")
-        super().__init__(
-            initial_capital=10.0 if initial_capital is None else initial_capital, refit_every=refit_every, **settings
-        )
-        self.link, self.beta, self._own_initial_capital = link, beta, initial_capital
-        self._grown: tuple[int, tuple[Any, ...], PerFidelityGP] | None = None
+        super().__init__(refit_every=refit_every, **settings)
+        self.link = one_of("link", link, LINKS)
+        self.beta = None if beta is None else number("beta", beta, 0)
+        self._growing: Growing[PerFidelityGP] = Growing(refit_every)
 
     def counts(self, history: History) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -94,7 +87,7 @@ class MFGPUCB(MultiFidelityModelBased):
         if self.link == "independent":
             return super().counts(history)
         costs = self.costs(history)
-        budget = (self._own_initial_capital or len(costs) + 1) * costs[-1]
+        budget = (self.initial_capital or len(costs) + 1) * costs[-1]
         if self.capital is not None:
             budget = min(budget, self.capital / 2)
         share = budget / (len(costs) + 1)
@@ -109,7 +102,7 @@ class MFGPUCB(MultiFidelityModelBased):
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def propose(self, history: History, generator: torch.Generator) -> Query:
         costs = self.costs(history)
         model = self.model(history)
         noted: dict[str, Any] = {}
@@ -121,13 +114,14 @@ class MFGPUCB(MultiFidelityModelBased):
             noted = {"zeta": list(zeta), "gamma": gamma}
             if check is not None:
                 u, fidelity = self.unit_points([check])[:, :-1], check.query.fidelity - 1
-                return u, fidelity, {**noted, "check": check.id, **self._beliefs(model, u, fidelity)}
+                noted |= {"check": check.id, **self._beliefs(model, u, fidelity)}
+                return self.query(u, fidelity, stage="model", **noted)
         decisions = sum(r.query.meta.get("stage") != "initial" for r in history)
         beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
-        pending = self._surrogate.to(self.unit_points(history.pending)) if history.pending else None
+        pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
         u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
-        u = self._surrogate.to(self.space.snap(u.to("cpu", torch.double)))
+        u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
         if zeta is None:
             growth = impatience(history, costs)
             width = beta or 1.0  # it cancels, and 0 would hide every fidelity
@@ -136,13 +130,14 @@ class MFGPUCB(MultiFidelityModelBased):
             )
         else:
             fidelity = select_fidelity(model, u, beta, gamma, pending)
-        u, fidelity = self.placed(u, fidelity, history, generator)
-        return u, fidelity, {**noted, "beta": beta, **self._beliefs(model, u, fidelity)}
+        fidelity = self.free(fidelity, history)
+        u = clear(self, u, fidelity, history, generator)
+        return self.query(u, fidelity, stage="model", **noted, beta=beta, **self._beliefs(model, u, fidelity))
 
     def _beliefs(self, model: PerFidelityGP, u: Tensor, fidelity: int) -> dict[str, Any]:
         """What the model predicts at a query, for the log and for the check of ζ."""
         with torch.no_grad():
-            mean, variance = model.mean_variance(self._surrogate.to(u))
+            mean, variance = model.mean_variance(self.surrogate.to(u))
         noted = {"mean": mean[0, fidelity].item(), "deviation": variance[0, fidelity].sqrt().item()}
         return noted if fidelity == 0 else {**noted, "mean_below": mean[0, fidelity - 1].item()}
 
@@ -158,7 +153,7 @@ class MFGPUCB(MultiFidelityModelBased):
             return None
         model = self.model(history)
         with torch.no_grad():
-            mean, variance = model.mean_variance(self._surrogate.to(self.space.to_unit(X)))
+            mean, variance = model.mean_variance(self.surrogate.to(self.space.to_unit(X)))
         seen = {r.query.fidelity for r in records}
         unseen = [m for m in range(self.space.num_fidelities) if m not in seen]
         mean, deviation = mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double)
@@ -166,29 +161,20 @@ class MFGPUCB(MultiFidelityModelBased):
         return mean, deviation
 
     def model(self, history: History) -> PerFidelityGP:
-        """The model of everything observed, with hyper-parameters fitted to the first part of it.
-
-        What came after is added in blocks of ``refit_every``, so that the factor, to its last bit, depends on
-        the history alone and not on when it was computed.
-        """
+        """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         records = self.modelled(history)
         size = self._fit_size(records)
-        whole = size + (len(records) - size) // self.refit_every * self.refit_every
-        X, Y = map(self._surrogate.to, self.data(records))
-        key = tuple((r.query.x, r.query.fidelity, r.value) for r in records)
-        last = self._grown
-        if last is None or last[0] != size or last[1] != key[: len(last[1])] or len(last[1]) > whole:
-            with quiet():
-                fitted = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link).fit(
-                    optimizer_kwargs={"options": {"maxiter": 100}}
-                )
-            last = (size, key[:size], fitted)
-        _, done, model = last
-        for start in range(len(done), whole, self.refit_every):
-            end = start + self.refit_every
-            model = model.condition_on_observations(X[start:end], Y[start:end])
-        self._grown = (size, key[:whole], model)
-        return model.condition_on_observations(X[whole:], Y[whole:]) if whole < len(records) else model
+        X, Y = map(self.surrogate.to, self.data(records))
+
+        def fit() -> PerFidelityGP:
+            model = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link)
+            with seeded():
+                return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
+
+        def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
+            return model.condition_on_observations(X[some], Y[some])
+
+        return self._growing(self.space, records, size, fit, add)
 
     def _fit_size(self, records: list[Record]) -> int:
         """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mfbo_torch.checks import one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.strategies.repeats import clear
@@ -42,11 +43,7 @@ class MFNaive(GPUCB):
 
     def __init__(self, *, explore: str = "gp_ucb", limit: int = 500, refit_every: int = 50, **settings: Any) -> None:
         super().__init__(refit_every=refit_every, **settings)
-        if explore not in ("gp_ucb", "random"):
-            raise SettingError("explore", explore, "'gp_ucb' or 'random'")
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise SettingError("limit", limit, "a whole number from 1 on")
-        self.explore, self.limit = explore, limit
+        self.explore, self.limit = one_of("explore", explore, ("gp_ucb", "random")), whole("limit", limit)
 
     @property
     def level(self) -> int:

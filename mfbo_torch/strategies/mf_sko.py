@@ -23,9 +23,10 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mfbo_torch.history import History
-from mfbo_torch.strategies._gp import quiet
+from mfbo_torch.history import History, Query
+from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.surrogate import quiet
 
 
 class AdditiveFidelityKernel(Kernel):
@@ -118,16 +119,20 @@ class MFSKO(MultiFidelityModelBased):
         kernel = AdditiveFidelityKernel(self.space.dim, self.space.num_fidelities)
         return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=None)
 
+    def model(self, history: History) -> Model:
+        """The GP of everything observed."""
+        return self.surrogate.model(self._build, *self.data(self.modelled(history)))
+
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP at every fidelity."""
-        return self.predict_jointly(self._build, self._surrogate.to, history, X)
+        return self.predict_jointly(self.model, self.surrogate.to, history, X)
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def propose(self, history: History, generator: torch.Generator) -> Query:
         target, costs = self.space.target, self.costs(history)
-        X, Y = self.data(self.modelled(history))
-        model = self._surrogate.model(self._build, X, Y, self.unit_points(history.pending))
+        model = CachedGP(self.model(history)).hallucinate(self.surrogate.to(self.unit_points(history.pending)))
+        designs = self.surrogate.to(self.unit_points(self.modelled(history)))
         with torch.no_grad(), quiet():
-            posterior = model.posterior(at_fidelity(self._surrogate.to(X[:, :-1]), target))
+            posterior = model.posterior(at_fidelity(designs[:, :-1], target))
             best = (posterior.mean - posterior.variance.sqrt()).argmax()
             best_f = posterior.mean.view(-1)[best].item()
         found = []
@@ -135,4 +140,4 @@ class MFSKO(MultiFidelityModelBased):
             acquisition = LogAugmentedExpectedImprovement(model, best_f, m, target, costs[target] / costs[m])
             found.append(self.maximize(acquisition, generator, num_restarts=4, raw_samples=128))
         fidelity = max(range(target + 1), key=lambda m: found[m][1])
-        return found[fidelity][0], fidelity, {}
+        return self.placed(found[fidelity][0], fidelity, history, generator)

@@ -13,29 +13,26 @@ References:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.logei import qLogExpectedImprovement
-from botorch.acquisition.monte_carlo import qUpperConfidenceBound
-from botorch.models.model import Model
+from botorch.acquisition.monte_carlo import MCAcquisitionFunction, qUpperConfidenceBound
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import whole
 from mfbo_torch.history import History
-from mfbo_torch.strategies.model_based import draw_seed
-from mfbo_torch.strategies.one_gp import ConfidenceWidth, SingleFidelity
+from mfbo_torch.strategies.one_fidelity import Banded, Noted, OneFidelity
+from mfbo_torch.strategies.surrogate import draw_seed
 
 
-class MonteCarlo(SingleFidelity):
-    """A Monte-Carlo acquisition of the next design and the pending ones together.
+class QUpperConfidenceBound(Banded):
+    """BoTorch's ``qUpperConfidenceBound`` with the pending designs [Wilson2017mc]_.
 
     Args:
         samples: Number of joint posterior samples.
-        **settings: Those of :class:`~mfbo_torch.strategies.one_gp.SingleFidelity`.
+        **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
 
     Raises:
         SettingError: ``samples`` below 1.
@@ -43,47 +40,42 @@ class MonteCarlo(SingleFidelity):
 
     def __init__(self, *, samples: int = 128, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise SettingError("samples", samples, "a whole number from 1 on")
-        self.samples = samples
+        self.samples = whole("samples", samples)
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        pending = self.pending(history)
-        if not self.modelled(history):
-            if not len(pending):
-                return self.anywhere(history, generator), self.level, {}
-            model = self.model(history, pending[:1])
-        else:
-            model = self.model(history)
-        acquisition, noted = self.acquisition(model, self.best(history), history)
-        acquisition.sampler = SobolQMCNormalSampler(torch.Size([self.samples]), seed=draw_seed(generator))
-        acquisition.set_X_pending(self._surrogate.to(pending) if len(pending) else None)
-        return self.maximiser(acquisition, history, generator), self.level, noted
-
-    @abstractmethod
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        """The acquisition to maximise, given the best observation in the model's units, and what to note."""
-
-
-class QUpperConfidenceBound(MonteCarlo, ConfidenceWidth):
-    """BoTorch's ``qUpperConfidenceBound`` with the pending designs [Wilson2017mc]_.
-
-    Args:
-        **settings: Those of :class:`MonteCarlo` and
-            :class:`~mfbo_torch.strategies.one_gp.ConfidenceWidth`.
-    """
-
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
+    def design(self, history: History, generator: torch.Generator) -> Noted:
         beta = self.width(history)
-        return qUpperConfidenceBound(model, beta), {"beta": beta}
+        acquisition = qUpperConfidenceBound(self.posterior(history)[0], beta)
+        return jointly(self, acquisition, history, generator), {"beta": beta}
 
 
-class QLogExpectedImprovement(MonteCarlo):
+class QLogExpectedImprovement(OneFidelity):
     """BoTorch's ``qLogExpectedImprovement`` with the pending designs [Ament2023logei]_.
 
     Args:
-        **settings: Those of :class:`MonteCarlo`.
+        samples: Number of joint posterior samples.
+        **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.OneFidelity`.
+
+    Raises:
+        SettingError: ``samples`` below 1.
     """
 
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        return qLogExpectedImprovement(model, best), {}
+    def __init__(self, *, samples: int = 128, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.samples = whole("samples", samples)
+
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        acquisition = qLogExpectedImprovement(self.posterior(history)[0], self.best(history))
+        return jointly(self, acquisition, history, generator), {}
+
+
+def jointly(
+    strategy: QUpperConfidenceBound | QLogExpectedImprovement,
+    acquisition: MCAcquisitionFunction,
+    history: History,
+    generator: torch.Generator,
+) -> Tensor:
+    """The maximiser of an acquisition of the next design and the pending ones together."""
+    acquisition.sampler = SobolQMCNormalSampler(torch.Size([strategy.samples]), seed=draw_seed(generator))
+    pending = strategy.surrogate.to(strategy.pending(history))
+    acquisition.set_X_pending(pending if len(pending) else None)
+    return strategy.maximiser(acquisition, history, generator)

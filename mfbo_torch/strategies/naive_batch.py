@@ -9,12 +9,10 @@ References:
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Status
+from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.single_fidelity import GPUCB
 
 
@@ -45,16 +43,15 @@ class NaiveTop(GPUCB):
         **settings: Those of :class:`~mfbo_torch.strategies.single_fidelity.GPUCB`.
     """
 
-    def choices(self, history: History) -> Tensor:
-        choices, pending = super().choices(history), self.pending(history)
-        if not len(choices) or not len(pending):
-            return choices
-        free = (choices.unsqueeze(1) != pending).any(dim=-1).all(dim=-1)
-        return choices[free] if free.any() else choices
+    def candidates(self, history: History) -> Tensor:
+        candidates, pending = super().candidates(history), self.pending(history)
+        if not len(candidates) or not len(pending):
+            return candidates
+        free = (candidates.unsqueeze(1) != pending).any(dim=-1).all(dim=-1)
+        return candidates[free] if free.any() else candidates
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        known = answered(history)
-        if not self.modelled(known):
-            return self.anywhere(history, generator), self.level, {}
-        acquisition, noted = self.acquisition(self.model(known), self.best(known), known)
-        return self.maximiser(acquisition, history, generator), self.level, noted
+    def untouched(self, history: History) -> bool:
+        return not self.modelled(history)
+
+    def hallucinated(self, history: History) -> CachedGP:
+        return super().hallucinated(answered(history))

@@ -15,33 +15,89 @@ References:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
-from botorch.acquisition import AcquisitionFunction, qMaxValueEntropy
-from botorch.models.model import Model
+import torch
+from botorch.acquisition import qMaxValueEntropy
 from torch import Tensor
 
-from mfbo_torch.history import History
-from mfbo_torch.strategies._gp import quiet
+from mfbo_torch.history import History, Query, Record
+from mfbo_torch.prior import Prior
 from mfbo_torch.strategies.design import sobol
-from mfbo_torch.strategies.indirect import Indirect
-from mfbo_torch.strategies.model_based import draw_seed
-from mfbo_torch.strategies.single_fidelity import GPUCB, Analytic, ExpectedImprovement
+from mfbo_torch.strategies.one_fidelity import Noted, OneFidelity
+from mfbo_torch.strategies.over_averages import OverAverages
+from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement
+from mfbo_torch.strategies.surrogate import draw_seed, seeded
 
 CANDIDATES = 1000
 """Most queries over which MES samples the maximum of ``g``."""
 
 
-class OverQueries(Indirect, Analytic):
-    """One GP over the queries at the finest resolution."""
+class OverQueries(OverAverages):
+    """A strategy for one fidelity decides over the queries at the finest resolution; what was asked at another
+    one only counts for the recommendation.
+
+    Args:
+        prior: The process over the queries, where it is known; nothing is fitted to them then.
+        **settings: Those of :class:`~mfbo_torch.strategies.over_averages.OverAverages`.
+    """
+
+    def __init__(self, *, prior: Prior | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.prior = prior
+        self._rule = self.make_rule(
+            prior=prior, seed=self.seed, refit_every=self.refit_every, device=self.device, dtype=self.dtype
+        )
+
+    @abstractmethod
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        """What decides, with what it has in common with this strategy."""
+
+    @property
+    def rule(self) -> OneFidelity:
+        """What decides, over the same space."""
+        return self._rule.bind(self.space, self.capital)
+
+    def modelled(self, history: History) -> list[Record]:
+        return self.rule.modelled(history)
+
+    def ready(self, history: History) -> bool:
+        return self.rule.ready(history)
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        return self.rule.propose(history, generator)
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP over the queries, at the finest resolution."""
+        return self.rule.predict(history, X)
 
 
-class QueryUCB(OverQueries, GPUCB):
-    """:class:`~mfbo_torch.strategies.GPUCB` over the queries."""
+class QueryUCB(OverQueries):
+    """:class:`~mfbo_torch.strategies.GPUCB` over the queries.
+
+    Args:
+        beta: The squared width, see :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
+        delta: As there.
+        scale: As there.
+        **settings: Those of :class:`OverQueries`.
+    """
+
+    def __init__(
+        self, *, beta: float | str | None = None, delta: float = 0.1, scale: float = 1.0, **settings: Any
+    ) -> None:
+        self.beta, self.delta, self.scale = beta, delta, scale
+        super().__init__(**settings)
+
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return GPUCB(beta=self.beta, delta=self.delta, scale=self.scale, **settings)
 
 
-class QueryEI(OverQueries, ExpectedImprovement):
+class QueryEI(OverQueries):
     """:class:`~mfbo_torch.strategies.ExpectedImprovement` over the queries."""
+
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return ExpectedImprovement(**settings)
 
 
 class QueryMES(OverQueries):
@@ -50,13 +106,23 @@ class QueryMES(OverQueries):
     The maximum of ``g`` is sampled by the Gumbel approximation over at most :data:`CANDIDATES` queries.
     """
 
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        seed = draw_seed(self.generator(history))
-        with quiet(seed):
-            return qMaxValueEntropy(model, self._surrogate.to(self._candidates(seed)), num_fantasies=1), {}
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return _MaxValueEntropy(**settings)
 
-    def _candidates(self, seed: int) -> Tensor:
-        if self.space.choices is None:
+
+class _MaxValueEntropy(OneFidelity):
+    """Max-value entropy search at one fidelity."""
+
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        seed = draw_seed(self.generator(history))
+        with seeded(seed):
+            points = self.surrogate.to(self._points(seed))
+            acquisition = qMaxValueEntropy(self.hallucinated(history), points, num_fantasies=1)
+        return self.maximiser(acquisition, history, generator), {}
+
+    def _points(self, seed: int) -> Tensor:
+        """Where the maximum is sampled."""
+        if not self.space.candidates:
             return sobol(self.space.dim, CANDIDATES, seed)
-        choices = self.space.to_unit(self.space.choices)
-        return choices[:: max(1, -(-len(choices) // CANDIDATES))]
+        candidates = self.space.unit_candidates
+        return candidates[:: max(1, -(-len(candidates) // CANDIDATES))]

@@ -103,8 +103,8 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     records = [r for r in history if r.query.fidelity == fidelity]
     taken = strategy.unit_points(records)[:, :-1]
     observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
-    if isinstance(space, IndirectSpace) and space.choices is not None:
-        return _nearest(space.to_unit(space.choices), wanted, taken[~observed]).reshape(u.shape)
+    if isinstance(space, IndirectSpace) and space.candidates:
+        return _nearest(space.unit_candidates, wanted, taken[~observed]).reshape(u.shape)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
     grid = _grid(space)
     allows = space.allows if space.constraints else None
@@ -126,12 +126,12 @@ def used_up(space: Space, history: History, fidelity: int) -> bool:
     return len(asked) >= int(space.allows(grid).sum())
 
 
-def _nearest(choices: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:
-    """The choice nearest to ``wanted``, one of ``busy`` only if all are."""
+def _nearest(candidates: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:
+    """The candidate nearest to ``wanted``, one of ``busy`` only if all are."""
     if len(busy):
-        free = (choices.unsqueeze(-2) - busy).abs().amax(-1).amin(-1) > OBSERVED_RADIUS
-        choices = choices[free] if free.any() else choices
-    return choices[(choices - wanted).square().sum(-1).argmin()]
+        free = (candidates.unsqueeze(-2) - busy).abs().amax(-1).amin(-1) > OBSERVED_RADIUS
+        candidates = candidates[free] if free.any() else candidates
+    return candidates[(candidates - wanted).square().sum(-1).argmin()]
 
 
 def _grid(space: Space) -> Tensor | None:

@@ -13,13 +13,13 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History
+from mfbo_torch.history import History, Query
 from mfbo_torch.indirect import Window
-from mfbo_torch.strategies.indirect import Indirect
+from mfbo_torch.strategies.over_averages import OverAverages
 
 
 def window_variance(t: int, dim: int) -> float:
@@ -31,13 +31,11 @@ def window_variance(t: int, dim: int) -> float:
     Raises:
         SettingError: ``t`` below 1.
     """
-    if t < 1:
-        raise SettingError("t", t, "a whole number from 1 on")
-    scaled = max(t, math.e**dim)
+    scaled = max(whole("t", t), math.e**dim)
     return (scaled / math.e**dim) ** -0.5 * (math.log(scaled) / dim) ** (dim / 2)
 
 
-class ShrinkingWindow(Indirect):
+class ShrinkingWindow(OverAverages):
     r"""GP-UCB on ``f``, asked through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
 
     The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
@@ -46,7 +44,7 @@ class ShrinkingWindow(Indirect):
 
     Args:
         beta: :math:`\beta`; by default ``0.2 d log 2t``.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.Indirect`; the initial queries follow the
+        **settings: Those of :class:`~mfbo_torch.strategies.over_averages.OverAverages`; the initial queries follow the
             schedule too.
 
     Raises:
@@ -55,9 +53,7 @@ class ShrinkingWindow(Indirect):
 
     def __init__(self, *, beta: float | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        if beta is not None and not 0 <= beta < math.inf:
-            raise SettingError("beta", beta, "a number from 0 on")
-        self.beta = beta
+        self.beta = None if beta is None else number("beta", beta, 0)
 
     def widths(self) -> list[float]:
         """The largest width of each resolution, relative to the coarsest."""
@@ -78,14 +74,12 @@ class ShrinkingWindow(Indirect):
             counts[self.resolution(t)] += 1
         return counts
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def propose(self, history: History, generator: torch.Generator) -> Query:
         t, d = len(history) + 1, self.space.dim
         fidelity = self.resolution(t)
         beta = practical_beta(t, d) if self.beta is None else self.beta
         model = self.belief(history).model
-        pending = self.queries(history.pending) if history.pending else None
         with torch.no_grad():
-            mean, _ = model.latent_mean_variance(self.inputs())
-            _, variance = model.hallucinate(pending).latent_mean_variance(self.inputs())
+            mean, variance = model.hallucinate(self.pending(history)).latent_mean_variance(self.inputs())
         best = int((mean + (beta * variance).sqrt()).argmax())
-        return self.space.to_unit(self.space.inputs[best]), fidelity, {"beta": beta}
+        return self.placed(self.space.to_unit(self.space.inputs[best]), fidelity, history, generator, beta=beta)

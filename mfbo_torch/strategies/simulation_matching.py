@@ -15,16 +15,17 @@ import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Status
+from mfbo_torch.checks import one_of, whole
+from mfbo_torch.history import History, Record, Status
 from mfbo_torch.ops.posterior import mean_covariance
 from mfbo_torch.strategies.design import sobol
-from mfbo_torch.strategies.one_gp import ConfidenceWidth
+from mfbo_torch.strategies.one_fidelity import Banded, Noted
+from mfbo_torch.strategies.surrogate import Memo, draw_seed
 
 POLICIES = ("ucb", "mei")
 
 
-class SimulationMatching(ConfidenceWidth):
+class SimulationMatching(Banded):
     r"""Batches that match simulated runs of a sequential policy [Azimi2010matching]_.
 
     From what has been observed, ``num_simulations`` runs of the policy are simulated, each on its own
@@ -39,7 +40,7 @@ class SimulationMatching(ConfidenceWidth):
         num_simulations: Number of simulated runs.
         num_candidates: Policies choose from so many Sobol points, drawn anew for each batch, of a box; of a
             larger set of candidates so many are drawn.
-        **settings: Those of :class:`~mfbo_torch.strategies.one_gp.ConfidenceWidth`.
+        **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
 
     Raises:
         SettingError: An unknown policy, or a number below 1.
@@ -55,21 +56,19 @@ class SimulationMatching(ConfidenceWidth):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        if policy not in POLICIES:
-            raise SettingError("policy", policy, " or ".join(map(repr, POLICIES)))
-        sizes = {"batch_size": batch_size, "num_simulations": num_simulations, "num_candidates": num_candidates}
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SettingError(name, size, "a whole number from 1 on")
-        self.policy, self.batch_size = policy, batch_size
-        self.num_simulations, self.num_candidates = num_simulations, num_candidates
-        self._simulated: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
+        self.policy, self.batch_size = one_of("policy", policy, POLICIES), whole("batch_size", batch_size)
+        self.num_simulations = whole("num_simulations", num_simulations)
+        self.num_candidates = whole("num_candidates", num_candidates)
+        self._simulated: Memo[tuple[Tensor, Tensor, Tensor]] = Memo()
 
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
+    def untouched(self, history: History) -> bool:
+        return False  # the runs are then those of the prior
+
+    def design(self, history: History, generator: torch.Generator) -> Noted:
         (matched, counts, gaps), pending = self.simulated(history), self.pending(history)
         if len(pending):
             gaps = torch.minimum(gaps, _gaps(matched, pending).amin(dim=-1))
-        return matched[(gaps @ counts).argmin()].unsqueeze(0), self.level, {}
+        return matched[(gaps @ counts).argmin()].unsqueeze(0), {}
 
     def simulated(self, history: History) -> tuple[Tensor, Tensor, Tensor]:
         """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was asked, and their
@@ -78,23 +77,22 @@ class SimulationMatching(ConfidenceWidth):
         They depend on what has been observed, not on what is pending.
         """
         ended = [r for r in history if r.status != Status.PENDING]
-        key = [(r.query, r.value) for r in ended]
-        last = self._simulated
-        if last is None or last[0] != key:
-            generator = self.generator(History(ended))
-            candidates = self._candidates(history, generator)
-            asked, counts = self._simulate(candidates, history, generator).unique(return_counts=True)
-            matched = candidates[asked]
-            last = self._simulated = (key, (matched, counts.double(), _gaps(matched, matched)))
-        return last[1]
+        return self._simulated([(r.query, r.value) for r in ended], lambda: self._runs(history, ended))
+
+    def _runs(self, history: History, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
+        generator = self.generator(History(ended))
+        candidates = self._candidates(history, generator)
+        asked, counts = self._simulate(candidates, history, generator).unique(return_counts=True)
+        matched = candidates[asked]
+        return matched, counts.double(), _gaps(matched, matched)
 
     def _candidates(self, history: History, generator: torch.Generator) -> Tensor:
-        choices = self.choices(history)
-        if not len(choices):
-            return sobol(self.space.dim, self.num_candidates, int(torch.randint(2**31, (1,), generator=generator)))
-        if len(choices) <= self.num_candidates:
-            return choices
-        return choices[torch.randperm(len(choices), generator=generator)[: self.num_candidates].sort().values]
+        candidates = self.candidates(history)
+        if not len(candidates):
+            return sobol(self.space.dim, self.num_candidates, draw_seed(generator))
+        if len(candidates) <= self.num_candidates:
+            return candidates
+        return candidates[torch.randperm(len(candidates), generator=generator)[: self.num_candidates].sort().values]
 
     def _simulate(self, X: Tensor, history: History, generator: torch.Generator) -> Tensor:
         """Indices of the candidates that the runs ask, ``num_simulations * batch_size``."""
@@ -125,7 +123,7 @@ class SimulationMatching(ConfidenceWidth):
 
     def _joint(self, X: Tensor, history: History) -> tuple[Tensor, Tensor, float]:
         """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
-        X = self._surrogate.to(X)
+        X = self.surrogate.to(X)
         if not self.modelled(history) and self.prior is not None:
             scale = self.prior.outputscale
             return (
@@ -133,7 +131,7 @@ class SimulationMatching(ConfidenceWidth):
                 self.prior.covariance(X.double(), X.double()).to(X) / scale,
                 self.prior.noise / scale,
             )
-        model = self.model(history)
+        model = self.process.model(*self.observed(history))
         cache = model.cache
         if cache is None:
             raise UnsupportedError(model.explain())

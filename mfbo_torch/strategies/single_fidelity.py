@@ -13,72 +13,44 @@ References:
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any
-
 import torch
-from botorch.acquisition import (
-    AcquisitionFunction,
-    LogExpectedImprovement,
-    UpperConfidenceBound,
-)
+from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
 from botorch.acquisition.analytic import LogProbabilityOfImprovement
-from botorch.models.model import Model
-from torch import Tensor
 
 from mfbo_torch.history import History
-from mfbo_torch.strategies.one_gp import ConfidenceWidth, SingleFidelity
+from mfbo_torch.strategies.one_fidelity import Banded, Noted, OneFidelity
 
 
-class Analytic(SingleFidelity):
-    """One GP at one fidelity and an analytic acquisition.
-
-    Analytic acquisitions know no pending points, so the model is conditioned on its own posterior
-    mean there: the mean stays and the deviation falls.
-
-    Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.one_gp.SingleFidelity`.
-    """
-
-    def propose(self, history: History, generator: torch.Generator) -> tuple[Tensor, int, dict[str, Any]]:
-        pending = self.pending(history)
-        if not self.modelled(history) and not len(pending):
-            return self.anywhere(history, generator), self.level, {}
-        acquisition, noted = self.acquisition(self.model(history, pending), self.best(history), history)
-        return self.maximiser(acquisition, history, generator), self.level, noted
-
-    @abstractmethod
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        """The acquisition to maximise, given the best observation in the model's units, and what to note."""
-
-
-class GPUCB(ConfidenceWidth, Analytic):
+class GPUCB(Banded):
     """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6).
 
     Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.one_gp.ConfidenceWidth`.
+        **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
     """
 
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
+    def design(self, history: History, generator: torch.Generator) -> Noted:
         beta = self.width(history)
-        return UpperConfidenceBound(model, beta), {"beta": beta}
+        acquisition = UpperConfidenceBound(self.hallucinated(history), beta)
+        return self.maximiser(acquisition, history, generator), {"beta": beta}
 
 
-class ExpectedImprovement(Analytic):
+class ExpectedImprovement(OneFidelity):
     """Expected improvement ``E[max(f(x) - y*, 0)]`` over the best observation ``y*`` [Jones1998ego]_.
 
     Its logarithm is maximised.
     """
 
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        return LogExpectedImprovement(model, best), {}
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        acquisition = LogExpectedImprovement(self.hallucinated(history), self.best(history))
+        return self.maximiser(acquisition, history, generator), {}
 
 
-class ProbabilityOfImprovement(Analytic):
+class ProbabilityOfImprovement(OneFidelity):
     """Probability of improvement ``P[f(x) > y*]`` over the best observation ``y*`` [Jones1998ego]_.
 
     Its logarithm is maximised.
     """
 
-    def acquisition(self, model: Model, best: float, history: History) -> tuple[AcquisitionFunction, dict[str, Any]]:
-        return LogProbabilityOfImprovement(model, best), {}
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        acquisition = LogProbabilityOfImprovement(self.hallucinated(history), self.best(history))
+        return self.maximiser(acquisition, history, generator), {}

@@ -23,8 +23,8 @@ from mfbo_torch.strategies import (
     ProbabilityOfImprovement,
     RandomSearch,
 )
-from mfbo_torch.strategies._gp import standardized
-from mfbo_torch.strategies.one_gp import single_task_gp
+from mfbo_torch.strategies.process import single_task_gp
+from mfbo_torch.strategies.surrogate import standardized
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
 
@@ -36,7 +36,7 @@ def wavy(query: Query) -> float:
 def dense_posterior(strategy: GPUCB, history: History, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation on a 1-D grid by NumPy, with the hyper-parameters of the strategy's model."""
     X, Y = strategy.data(history.done)
-    model = strategy._surrogate.model(single_task_gp, X[:, :-1], Y)
+    model = strategy.surrogate.model(single_task_gp, X[:, :-1], Y)
     lengthscale = model.covar_module.lengthscale.item()
     noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
     x, y = X[:, 0].numpy(), standardized(Y).numpy()[:, 0]

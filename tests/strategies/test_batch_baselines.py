@@ -27,7 +27,7 @@ from mfbo_torch.strategies import (
     QUpperConfidenceBound,
     SimulationMatching,
 )
-from mfbo_torch.strategies.model_based import draw_seed
+from mfbo_torch.strategies.surrogate import draw_seed
 
 UCB = {"prior": PRIOR, "beta": 2.0, "space": FINITE}
 START = loop(GPUCB(**UCB), wavy, 6)

@@ -9,9 +9,8 @@ import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError
 
-from mfbo_torch.strategies import _gp
-from mfbo_torch.strategies._gp import Surrogate, refit_size, standardized
-from mfbo_torch.strategies.one_gp import single_task_gp
+from mfbo_torch.strategies.process import single_task_gp
+from mfbo_torch.strategies.surrogate import Surrogate, refit_size, standardized
 
 
 def surrogate(refit_every: int = 1) -> Surrogate:
@@ -54,7 +53,7 @@ def test_large_histories_are_refitted_as_they_grow_by_a_tenth():
 
 def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
     X, Y = data(40)
-    monkeypatch.setattr(_gp, "LARGE", 14)
+    monkeypatch.setattr(room, "LARGE", 14)
     found = surrogate(5).model(single_task_gp, X, Y)
     size = refit_size(40, 5)
     some = torch.linspace(0, size - 1, 14).round().long()
@@ -108,7 +107,7 @@ def test_a_failed_fit_leaves_the_priors_modes(monkeypatch):
         raise ModelFittingError("a test")
 
     X, Y = data()
-    monkeypatch.setattr(_gp, "fit_gpytorch_mll", failing)
+    monkeypatch.setattr(room, "fit_gpytorch_mll", failing)
     found = surrogate().model(single_task_gp, X, Y)
     assert torch.equal(found.covar_module.lengthscale, single_task_gp(X, Y).covar_module.lengthscale)
 

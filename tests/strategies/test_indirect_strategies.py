@@ -24,10 +24,10 @@ from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, Shift
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
-from mfbo_torch.strategies._conditionals import conditional_of
 from mfbo_torch.strategies.cmets import Node, Tree, fold
-from mfbo_torch.strategies.indirect import recommendations
+from mfbo_torch.strategies.over_averages import recommendations
 from mfbo_torch.strategies.shrinking_window import window_variance
+from mfbo_torch.strategies.unit_conditionals import conditional_of
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
 

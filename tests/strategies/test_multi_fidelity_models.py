@@ -13,9 +13,9 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
-from mfbo_torch.strategies._gp import quiet, standardized
 from mfbo_torch.strategies.fidelity_gp import FidelityCosts, multi_fidelity_gp
 from mfbo_torch.strategies.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
+from mfbo_torch.strategies.surrogate import quiet, standardized
 
 SPACE3 = box(2, 3)
 
@@ -59,7 +59,7 @@ def test_augmented_expected_improvement(fidelity):
     """``EI α1 α2 α3`` by NumPy from the joint posterior of fidelity ``l`` and the target."""
     strategy = MFSKO(space=SPACE3)
     X, Y = points(12), points(12, seed=5)[:, :1]
-    model = strategy._surrogate.model(strategy._build, X, Y)
+    model = strategy.surrogate.model(strategy._build, X, Y)
     kernel, noise = model.covar_module, model.likelihood.noise.item()
     constant = model.mean_module.constant.item()
     designs = points(6, seed=2)[:, :-1]
@@ -111,7 +111,7 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
     strategy = make()
     history = loop(strategy, toy(SPACE3), 9)
     X, Y = strategy.data(history.done)
-    model = strategy._surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
+    model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
     utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
     pending = torch.tensor([[0.9, 0.9, 1.0]], dtype=torch.double)
     with quiet():

@@ -10,7 +10,7 @@ from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch
-from mfbo_torch.strategies.one_gp import SingleFidelity
+from mfbo_torch.strategies.one_fidelity import OneFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
 
@@ -49,7 +49,7 @@ def test_observed_values_are_predicted(row):
     assert mean.dtype == deviation.dtype == torch.double
     values = torch.tensor([[toy(SPACE)(Query(tuple(x), m)) for m in (0, 1)] for x in X.tolist()])
     strategy = row.make(0).bind(SPACE, row.capital)
-    modelled = [strategy.level] if isinstance(strategy, SingleFidelity) else [0, 1]
+    modelled = [strategy.level] if isinstance(strategy, OneFidelity) else [0, 1]
     for m in (0, 1):
         if m not in modelled:
             assert mean[:, m].isnan().all()

@@ -1,4 +1,4 @@
-r"""What the strategies with one GP at one fidelity share: the model, the candidates, the width of the band.
+r"""Strategies with one Gaussian process at one fidelity: where they search, and the width of their bands.
 
 References:
 
@@ -17,32 +17,29 @@ References:
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models import SingleTaskGP
-from botorch.models.model import Model
 from torch import Tensor
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta
-from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
-from mfbo_torch.strategies._gp import quiet, standardized
 from mfbo_torch.strategies.design import single_fidelity_count
 from mfbo_torch.strategies.model_based import ModelBased
+from mfbo_torch.strategies.process import Process
+from mfbo_torch.strategies.surrogate import quiet
+
+Noted = tuple[Tensor, dict[str, Any]]
+"""A design, and what it is noted with."""
 
 
-def single_task_gp(X: Tensor, Y: Tensor) -> Model:
-    """BoTorch's default model on the unit cube, for targets that are standardized already."""
-    return SingleTaskGP(X, Y, outcome_transform=None)
-
-
-class SingleFidelity(ModelBased):
-    """One GP at one fidelity, the target unless a subclass says otherwise.
+class OneFidelity(ModelBased):
+    """One GP at one fidelity, the target unless a subclass says otherwise, and an acquisition to maximise.
 
     Where the space has candidates, the acquisition is maximised over them, exactly, and a design is asked
     again where that is best; designs that failed are left out while there are others.
@@ -59,11 +56,9 @@ class SingleFidelity(ModelBased):
 
     def __init__(self, *, initial: int | None = None, prior: Prior | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        least = 1 if prior is None else 0
-        if initial is not None and (isinstance(initial, bool) or not isinstance(initial, int) or initial < least):
-            raise SettingError("initial", initial, f"a whole number from {least} on")
-        self.initial, self.prior = initial, prior
-        self._kept: tuple[Any, CachedGP] | None = None
+        self.initial = None if initial is None else whole("initial", initial, 1 if prior is None else 0)
+        self.prior = prior
+        self.process = Process(self.surrogate, prior)
 
     @property
     def level(self) -> int:
@@ -73,10 +68,6 @@ class SingleFidelity(ModelBased):
     def budget(self) -> float | None:
         """The capital there is for this fidelity."""
         return self.capital
-
-    @property
-    def repeats(self) -> bool:
-        return bool(self.space.candidates)
 
     def counts(self, history: History) -> list[int]:
         cost = self.costs(history)[self.level]
@@ -90,87 +81,82 @@ class SingleFidelity(ModelBased):
     def ready(self, history: History) -> bool:
         return self.prior is not None or super().ready(history)
 
+    def untouched(self, history: History) -> bool:
+        """Whether nothing was asked that is not forgotten: all designs are equal under the known prior."""
+        return not self.modelled(history) and not len(self.pending(history))
+
     def pending(self, history: History) -> Tensor:
         """The designs whose values are still out, ``p x d`` in the unit cube."""
         return self.unit_points(history.select(Status.PENDING, self.level))[:, :-1]
 
-    def choices(self, history: History) -> Tensor:
+    def observed(self, history: History) -> tuple[Tensor, Tensor]:
+        """``n x d`` designs of the unit cube and their ``n x 1`` values."""
+        X, Y = self.data(self.modelled(history))
+        return X[:, :-1], Y.reshape(-1, 1)
+
+    def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
+        """The model, and the pending designs that it is not conditioned on yet."""
+        return self.process.posterior(*self.observed(history), self.pending(history))
+
+    def hallucinated(self, history: History) -> CachedGP:
+        """The model with the deviation also of the pending designs, for acquisitions that know none."""
+        model, pending = self.posterior(history)
+        return model.hallucinate(pending)
+
+    def best(self, history: History) -> float:
+        """The best observation in the units of the model, 0 where there is none."""
+        return self.process.best(self.observed(history)[1])
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP at the fidelity that it models, NaN at the others."""
+        if not self.modelled(history):
+            return None
+        mean, deviation = torch.full((2, len(X), self.space.num_fidelities), torch.nan, dtype=torch.double)
+        own = self.process.predict(*self.observed(history), self.space.to_unit(X))
+        mean[:, self.level], deviation[:, self.level] = own
+        return mean, deviation
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        if self.untouched(history):
+            return self.asked(self.anywhere(history, generator), history, generator)
+        u, noted = self.design(history, generator)
+        return self.asked(u, history, generator, **noted)
+
+    @abstractmethod
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        """The design to ask, ``1 x d`` in the unit cube, and what to note: mostly a :meth:`maximiser`."""
+
+    def asked(self, u: Tensor, history: History, generator: torch.Generator, **noted: Any) -> Query:
+        """The query at a design, or near it; a candidate is asked again where that is best."""
+        if self.space.candidates:
+            return self.query(u, self.level, stage="model", **noted)
+        return self.placed(u, self.level, history, generator, **noted)
+
+    def candidates(self, history: History) -> Tensor:
         """The candidates that may be asked, ``m x d`` in the unit cube; ``0 x d`` for a box."""
         candidates = self.space.unit_candidates
         failed = {r.query.x for r in history.select(Status.FAILED, self.level)} if len(candidates) else set()
         left = [i for i, x in enumerate(self.space.candidates) if x not in failed] if failed else []
         return candidates[left] if left else candidates
 
-    def model(self, history: History, X_believed: Tensor | None = None) -> CachedGP:
-        """The model of what was observed; the last one is kept for the other queries of a batch.
-
-        Args:
-            history: Everything asked so far; there is an observation, or a prior and a believed design.
-            X_believed: ``p x d`` designs where the posterior mean is believed.
-        """
-        believed = [] if X_believed is None else X_believed.tolist()
-        key = ([(r.query.x, r.value) for r in self.modelled(history)], believed)
-        if self._kept is None or self._kept[0] != key:
-            self._kept = (key, CachedGP(self._model(history, X_believed)))
-        return self._kept[1]
-
-    def _model(self, history: History, X_believed: Tensor | None) -> Model:
-        records = self.modelled(history)
-        if self.prior is None:
-            X, Y = self.data(records)
-            return self._surrogate.model(single_task_gp, X[:, :-1], Y, X_believed)
-        if not records and X_believed is not None:  # at the first one the mean is that of the prior
-            first = X_believed[:1]
-            Y = torch.full_like(first[:, :1], self.prior.mean)
-            return self._surrogate.known(self.prior, first, Y, X_believed[1:])
-        X, Y = self.data(records)
-        return self._surrogate.known(self.prior, X[:, :-1], Y, X_believed)
-
-    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Mean and deviation of the GP at the fidelity that it models, NaN at the others."""
-        records = self.modelled(history)
-        if not records:
-            return None
-        points, Y = self.data(records)
-        at = self.space.to_unit(X)
-        if self.prior is None:
-            own = self._surrogate.predict(single_task_gp, points[:, :-1], Y, at)
-        else:
-            with torch.no_grad(), quiet():
-                found = self.model(history).posterior(self._surrogate.to(at).unsqueeze(-2))
-            spread = math.sqrt(self.prior.outputscale)
-            own = (self.prior.mean + spread * found.mean.reshape(-1), spread * found.variance.sqrt().reshape(-1))
-        mean, deviation = torch.full((2, len(X), self.space.num_fidelities), torch.nan, dtype=torch.double)
-        mean[:, self.level], deviation[:, self.level] = (part.to(mean) for part in own)
-        return mean, deviation
-
-    def best(self, history: History) -> float:
-        """The best observation in the units of the model, 0 where there is none."""
-        if not self.modelled(history):
-            return 0.0
-        _, Y = self.data(self.modelled(history))
-        if self.prior is None:
-            return standardized(Y).max().item()
-        return (Y.max().item() - self.prior.mean) / math.sqrt(self.prior.outputscale)
-
     def anywhere(self, history: History, generator: torch.Generator) -> Tensor:
         """A random design: before anything was asked, all are equal under a known prior."""
-        choices = self.choices(history)
-        if len(choices):
-            return choices[torch.randint(len(choices), (1,), generator=generator)]
+        candidates = self.candidates(history)
+        if len(candidates):
+            return candidates[torch.randint(len(candidates), (1,), generator=generator)]
         return self.random_design(generator).unsqueeze(0)
 
     def maximiser(self, acquisition: AcquisitionFunction, history: History, generator: torch.Generator) -> Tensor:
         """The best candidate, or the best point of the box, ``1 x d``."""
-        choices = self.choices(history)
-        if not len(choices):
+        candidates = self.candidates(history)
+        if not len(candidates):
             return self.maximize(acquisition, generator, num_restarts=10, raw_samples=256)[0]
         with torch.no_grad(), quiet():
-            scores = [acquisition(some.unsqueeze(-2)) for some in self._surrogate.to(choices).split(4096)]
-        return choices[torch.cat(scores).argmax().reshape(1).cpu()]
+            scores = [acquisition(some.unsqueeze(-2)) for some in self.surrogate.to(candidates).split(4096)]
+        return candidates[torch.cat(scores).argmax().reshape(1).cpu()]
 
 
-class ConfidenceWidth(SingleFidelity):
+class Banded(OneFidelity):
     """A strategy with a confidence band ``μ ± β_t^½ σ``.
 
     Args:
@@ -180,7 +166,7 @@ class ConfidenceWidth(SingleFidelity):
             ``t`` is one more than the queries at this fidelity that have ended, so that a batch has one width.
         delta: Probability with which the bound may fail.
         scale: What ``α_t`` is multiplied by; 0.2 in the experiments of [Srinivas2010gpucb]_.
-        **settings: Those of :class:`SingleFidelity`.
+        **settings: Those of :class:`OneFidelity`.
 
     Raises:
         SettingError: ``beta`` is neither, or negative; ``delta`` is not between 0 and 1; ``scale`` is not
@@ -191,15 +177,10 @@ class ConfidenceWidth(SingleFidelity):
         self, *, beta: float | str | None = None, delta: float = 0.1, scale: float = 1.0, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if (isinstance(beta, str) and beta != "theory") or (
-            isinstance(beta, (int, float)) and not 0 <= beta < math.inf
-        ):
-            raise SettingError("beta", beta, "a number from 0 on, 'theory' or None")
-        if not 0 < delta < 1:
-            raise SettingError("delta", delta, "between 0 and 1")
-        if not 0 < scale < math.inf:
-            raise SettingError("scale", scale, "a number above 0")
-        self.beta, self.delta, self.scale = beta, delta, scale
+        if beta is not None and beta != "theory":
+            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
+        self.beta, self.delta = beta, number("delta", delta, above=0, below=1)
+        self.scale = number("scale", scale, above=0)
 
     def width(self, history: History) -> float:
         """``β_t``."""

@@ -1,0 +1,88 @@
+"""One Gaussian process of one fidelity's observations, fitted to them or known beforehand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
+from torch import Tensor
+
+from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.prior import Prior
+from mfbo_torch.scale import shift_scale
+from mfbo_torch.strategies.surrogate import Memo, Surrogate, predicted, quiet, standardized
+
+
+def single_task_gp(X: Tensor, Y: Tensor) -> Model:
+    """BoTorch's default model on the unit cube, for targets that are standardized already."""
+    return SingleTaskGP(X, Y, outcome_transform=None)
+
+
+def known_gp(prior: Prior, X: Tensor, Y: Tensor) -> Model:
+    """A GP with the covariance and noise of a prior, in units of its deviation, and mean 0."""
+    noise = prior.noise / prior.outputscale
+    constraint = GreaterThan(0.0, transform=None, initial_value=noise)
+    with quiet():
+        kernel = replace(prior, outputscale=1.0).covar_module(X.shape[-1])
+        likelihood = GaussianLikelihood(noise_constraint=constraint)
+        return SingleTaskGP(
+            X, Y, likelihood=likelihood, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+        ).to(X)
+
+
+class Process:
+    """A GP of designs in the unit cube, in units of its own.
+
+    Args:
+        surrogate: Fits it.
+        prior: Its hyper-parameters, where they are known; nothing is fitted then.
+    """
+
+    def __init__(self, surrogate: Surrogate, prior: Prior | None = None) -> None:
+        self.surrogate, self.prior = surrogate, prior
+        self._model: Memo[CachedGP] = Memo()
+
+    def model(self, X: Tensor, Y: Tensor) -> CachedGP:
+        """The model of ``n x d`` designs with ``n x 1`` values; the last one is kept for the rest of a batch."""
+        return self._model((X.tolist(), Y.tolist()), lambda: CachedGP(self._made(X, Y)))
+
+    def _made(self, X: Tensor, Y: Tensor) -> Model:
+        if self.prior is None:
+            return self.surrogate.model(single_task_gp, X, Y)
+        shift, scale = self._units(Y)
+        return known_gp(self.prior, self.surrogate.to(X), self.surrogate.to((Y - shift) / scale)).eval()
+
+    def posterior(self, X: Tensor, Y: Tensor, X_pending: Tensor) -> tuple[CachedGP, Tensor]:
+        """The model, and which of ``p x d`` pending designs it has to be conditioned on.
+
+        Where the prior alone is known, the first of these stands in for the data, at the prior's mean.
+        """
+        if len(X) or self.prior is None:
+            return self.model(X, Y), self.surrogate.to(X_pending)
+        first = X_pending[:1]
+        return self.model(first, torch.full_like(first[:, :1], self.prior.mean)), self.surrogate.to(X_pending[1:])
+
+    def best(self, Y: Tensor) -> float:
+        """The largest value in the units of the model, 0 where there is none."""
+        if not len(Y):
+            return 0.0
+        if self.prior is None:
+            return standardized(Y).max().item()
+        shift, scale = self._units(Y)
+        return (Y.max().item() - shift) / scale
+
+    def predict(self, X: Tensor, Y: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of the noise-free value at ``n x d`` designs, ``n`` each, in the units of ``Y``."""
+        return predicted(self.model(X, Y), self.surrogate.to(at), *self._units(Y))
+
+    def _units(self, Y: Tensor) -> tuple[float, float]:
+        """What the model's zero and one are in the units of the values."""
+        if self.prior is None:
+            return shift_scale(Y)  # of constants the size says most
+        return self.prior.mean, math.sqrt(self.prior.outputscale)
