@@ -176,7 +176,9 @@ def _maps(
                 alpha=0.8,
             )
     centre, covariance = windows(strategy, records)
-    square = isinstance(strategy.conditional().embed(strategy.latent.queries(strategy.space, records[:1])), UniformWindows)
+    square = isinstance(
+        strategy.conditional().embed(strategy.latent.queries(strategy.space, records[:1])), UniformWindows
+    )
     for middle, own in zip(centre, covariance, strict=True):
         left.add_patch(_outline(middle, own, square))
     asked = np.array([r.query.x for r in records])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.optimize import direct
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies.random_search import RandomSearch
 
@@ -46,9 +46,7 @@ class Direct(RandomSearch):
 
     def __init__(self, *, eps: float = 1e-4, locally_biased: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
-        if not eps >= 0:
-            raise SettingError("eps", eps, "a number from 0 on")
-        self.eps = eps
+        self.eps = number("eps", eps, 0)
         self.locally_biased = bool(locally_biased)
 
     def decide(self, history: History) -> Query:

@@ -21,6 +21,7 @@ from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import gp_bucb_beta
+from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.one_fidelity import Banded, Noted
@@ -54,8 +55,8 @@ class GPBUCB(Banded):
         self.lazy = lazy
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
-        if size := len(self.space.candidates):
-            whole("n", n, most=size, wanted=f"a whole number from 1 to {size}, the number of candidates")
+        if (size := len(self.space.candidates)) and whole("n", n) > size:
+            raise SettingError("n", n, f"at most {size}, the number of candidates")
         return super().ask(history, n)
 
     def decide_some(self, history: History, n: int) -> list[Query]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number
 from mfbo_torch.concentration import Tail, switching_thresholds
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
@@ -68,9 +69,7 @@ class UpperConfidenceBounds(ArmStrategy):
 
     def __init__(self, *, rho: float = 2.0, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(rho, bool) or not isinstance(rho, (int, float)) or not 0 < rho < math.inf:
-            raise SettingError("rho", rho, "a positive number")
-        self.rho = float(rho)
+        self.rho = number("rho", rho, above=0)
         self._rule: Rule | None = None
 
     def bind(self, space: Space, capital: float | None = None) -> Self:

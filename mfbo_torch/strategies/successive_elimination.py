@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number
 from mfbo_torch.concentration import anytime_width
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies.arms import ArmStrategy, Plays, means
 
@@ -37,9 +37,7 @@ class SuccessiveElimination(ArmStrategy):
 
     def __init__(self, *, delta: float = 0.05, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
-            raise SettingError("delta", delta, "between 0 and 1")
-        self.delta = float(delta)
+        self.delta = number("delta", delta, above=0, below=1)
         self._table = torch.zeros(0, dtype=torch.double)
 
     def decide(self, history: History) -> Query:

@@ -219,6 +219,25 @@ def test_recommends_the_best_at_the_target(design_row):
     assert best == max(at_target, key=lambda r: r.value, default=None)
 
 
+def test_cheaper_records_never_pass_for_the_targets(row):
+    """About 100 at the cheap fidelity, about 1 at the target: a model of the target alone has not seen them, one of
+    all knows which they were."""
+    arms = row.space is not SPACE
+    designs = [(-1.0,), (0.0,), (2.0,), (3.0,)] if arms else [(0.0, 1.0), (2.0, 20.0), (5.0, 0.1), (9.0, 50.0)]
+    history, fine = History(), History()
+    for x, fidelity, value in zip(designs, (0, 0, 1, 1), (100.0, 101.0, 1.0, 2.0), strict=True):
+        history = step(history, Query(x, fidelity), row.space, value)
+        fine = step(fine, Query(x, fidelity), row.space, value) if fidelity else fine
+    strategy, X = bound(row), torch.tensor(designs, dtype=torch.double)
+    predicted = strategy.predict(history, X)
+    if predicted is not None and predicted[0][:, 0].isnan().all():
+        torch.testing.assert_close(predicted, bound(row).predict(fine, X), equal_nan=True)
+    elif predicted is not None and not predicted[0].isnan().any():
+        assert (predicted[0][2:, 1] - torch.tensor([1.0, 2.0])).abs().max() < 25
+    best = strategy.recommend(history)
+    assert isinstance(best, Recommendation) or best.query.fidelity == row.space.target
+
+
 def test_measured_costs(row):
     space = replace(row.space, measured=True)
     for query in queries(loop(bound(row, space), toy(space), min(row.steps, 5))):
