@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,11 +21,11 @@ from mfbo_torch.concentration import decays_fast, tail_of
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import Kind, block, drawn
 from mfbo_torch.space import Parameter, Space, checked_zeta
 
-REWARDS = ("gaussian", "bernoulli")
-BLOCK = 1024
-"""How many plays' noise is drawn at once."""
+REWARDS: dict[str, Kind] = {"gaussian": "normal", "bernoulli": "uniform"}
+"""The kinds of rewards, and the noise that each is made of."""
 
 
 class MultiFidelityBandit(Problem):
@@ -93,13 +92,13 @@ class MultiFidelityBandit(Problem):
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """The reward of query ``number``."""
-        noise = _block(self.rewards, self.trial or 0, number // BLOCK)[number % BLOCK]
         mean = torch.tensor(self.evaluate(x, fidelity), dtype=torch.double)
-        return self.outcome(mean, torch.tensor(noise, dtype=torch.double)).item()
+        noise = torch.tensor(drawn(self.trial, number, REWARDS[self.rewards]), dtype=torch.double)
+        return self.outcome(mean, noise).item()
 
-    def noise(self, trials: Sequence[int], block: int) -> Tensor:
-        """The noise of plays ``BLOCK b ... BLOCK (b + 1) - 1`` of some trials, ``R x BLOCK``, on the CPU."""
-        return torch.from_numpy(np.stack([_draw(self.rewards, trial, block) for trial in trials]))
+    def noise(self, trials: Sequence[int], number: int) -> Tensor:
+        """The noise of plays ``BLOCK n ... BLOCK (n + 1) - 1`` of some trials, ``R x BLOCK``, on the CPU."""
+        return torch.from_numpy(np.stack([block(REWARDS[self.rewards], trial, number) for trial in trials]))
 
     def outcome(self, mean: Tensor, noise: Tensor) -> Tensor:
         """Rewards from means and noise, elementwise: normal or uniform numbers turned into what is seen."""
@@ -204,11 +203,3 @@ def _table(means: Sequence[Sequence[float]], num_fidelities: int) -> Tensor:
     if len(table) < 2:
         raise SettingError("means", table.tolist(), "those of at least two arms")
     return table
-
-
-def _draw(kind: str, trial: int, block: int) -> np.ndarray:
-    rng = np.random.Generator(np.random.Philox(key=[trial, block]))
-    return rng.standard_normal(BLOCK) if kind == "gaussian" else rng.random(BLOCK)
-
-
-_block = lru_cache(maxsize=16)(_draw)

@@ -26,16 +26,22 @@ class Problem(ABC):
         optimum: Best value at the target in the objective's own sign, if known.
         worst: A bound below which no value at the target falls (above, when minimising), the
             paper's ``-B``, if known.
+        trial: Which stream of noise; a run from settings takes its seed where there is none yet, and
+            without settings it is the first.
     """
 
     space: Space
     maximize: bool = True
     optimum: float | None = None
     worst: float | None = None
+    trial: int | None = None
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``."""
+        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
+
+        Noise that the problem adds itself is not in it, see :meth:`observe`.
+        """
 
     def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:
         """A query as ``d`` floats and an ``int``: what every :meth:`evaluate` calls first.
@@ -64,7 +70,8 @@ class Problem(ABC):
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any.
 
-        Noise must be a function of the number, so that a resumed run sees what it would have seen.
+        Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
+        resumed run, and any number of workers, see what an undisturbed run sees.
         """
         return self.reward(x, fidelity)
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.bandit import checked_trial
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import generator
 from mfbo_torch.space import Parameter, Space
 
 TRAINING, VALIDATION = 1200, 400
@@ -102,7 +101,7 @@ class ClassifierBandit(Problem):
         (arm,), level = self.checked(x, fidelity)
         if arm != round(arm) or not 0 <= arm < len(classifiers()):
             raise SettingError("arm", x[0], f"a whole number from 0 to {len(classifiers()) - 1}")
-        order = np.random.default_rng([self.trial or 0, number]).permutation(len(self.digits))
+        order = generator(self.trial, number).permutation(len(self.digits))
         test = order[:VALIDATION]
         train = order[VALIDATION:][: math.ceil(self.shares[level] * TRAINING)]
         classifier = clone(classifiers()[round(arm)])

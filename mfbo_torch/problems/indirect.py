@@ -19,6 +19,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import drawn
 
 
 class IndirectProblem(Problem):
@@ -78,14 +79,16 @@ class IndirectProblem(Problem):
         return f.cummax(0).values if len(f) else f
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """A noisy average.
+        """An average.
 
         Raises:
             SettingError: ``x`` has not ``p`` values, or there is no such fidelity.
         """
         point, level = self.checked(x, fidelity)
-        average = self.averages(torch.tensor([point], dtype=torch.double), level)
-        return average.item() + self.noise[level] * torch.randn(()).item()
+        return self.averages(torch.tensor([point], dtype=torch.double), level).item()
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        return self.reward(x, fidelity) + self.noise[fidelity] * drawn(self.trial, number)
 
 
 def checked_noise(noise: float) -> float:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import drawn
 from mfbo_torch.space import Parameter, Space
 
 
@@ -78,7 +79,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         """Values (``...``) of designs (``... x d``) at fidelities (``...``)."""
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The function at ``x`` and ``fidelity``, with noise where ``noise_std`` is set.
+        """The function at ``x`` and ``fidelity``.
 
         Raises:
             SettingError: ``x`` has not ``d`` values, or there is no such fidelity.
@@ -86,7 +87,10 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         """
         point, level = self.checked(x, fidelity)
         with torch.no_grad():
-            return float(self(self.bounds.new_tensor([[*point, level]])))
+            return float(self(self.bounds.new_tensor([[*point, level]]), noise=False))
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        return self.reward(x, fidelity) + (self.noise_std or 0.0) * drawn(self.trial, number)
 
 
 class Currin(SyntheticProblem):

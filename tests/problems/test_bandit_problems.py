@@ -13,7 +13,8 @@ from mfbo_torch.concentration import SubGaussian, anytime_width, decays_fast
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import ClassifierBandit, MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.problems.bandit import BLOCK, DESIGNS
+from mfbo_torch.problems.bandit import DESIGNS
+from mfbo_torch.problems.noise import BLOCK
 
 MEANS, ZETA, COSTS = [[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]
 
