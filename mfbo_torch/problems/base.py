@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from operator import index
 
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, several, whole
 from mfbo_torch.history import History
 from mfbo_torch.space import Space
 
@@ -26,15 +24,13 @@ class Problem(ABC):
         optimum: Best value at the target in the objective's own sign, if known.
         worst: A bound below which no value at the target falls (above, when minimising), the
             paper's ``-B``, if known.
-        trial: Which stream of noise; a run from settings takes its seed where there is none yet, and
-            without settings it is the first.
     """
 
     space: Space
     maximize: bool = True
     optimum: float | None = None
     worst: float | None = None
-    trial: int | None = None
+    _trial: int | None = None
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
@@ -49,19 +45,8 @@ class Problem(ABC):
         Raises:
             SettingError: ``x`` is not ``d`` finite numbers, or ``fidelity`` not in ``0..M-1``.
         """
-        try:
-            point = tuple(float(value) for value in x)
-        except (TypeError, ValueError):
-            point = ()
-        if len(point) != self.space.dim or not all(map(math.isfinite, point)):
-            raise SettingError("x", x, f"{self.space.dim} finite numbers")
-        try:
-            level = -1 if isinstance(fidelity, bool) else index(fidelity)
-        except TypeError:
-            level = -1
-        if not 0 <= level <= self.space.target:
-            raise SettingError("fidelity", fidelity, f"a whole number from 0 to {self.space.target}")
-        return point, level
+        point = several("x", x, number, f"{self.space.dim} finite numbers", size=self.space.dim)
+        return point, whole("fidelity", fidelity, 0, self.space.target)
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
@@ -78,6 +63,15 @@ class Problem(ABC):
     def pseudo_rewards(self, history: History) -> Tensor | None:
         """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""
         return None
+
+    @property
+    def trial(self) -> int | None:
+        """Which stream of noise; a run from settings takes its seed where there is none, others the first."""
+        return self._trial
+
+    @trial.setter
+    def trial(self, trial: int | None) -> None:
+        self._trial = None if trial is None else whole("trial", trial, 0)
 
     def signed(self, value: float) -> float:
         """Turn a value to be maximised into the objective's own sign, or back."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.noise import drawn
@@ -25,9 +26,7 @@ class FiniteProblem(Problem):
     """
 
     def __init__(self, space: Space, values: Tensor, noise_std: float) -> None:
-        if not noise_std >= 0:
-            raise SettingError("noise_std", noise_std, "a number from 0 on")
-        self.space, self.values, self.noise_std = space, values, noise_std
+        self.space, self.values, self.noise_std = space, values, number("noise_std", noise_std, 0)
         self.optimum, self.worst = values.max().item(), values.min().item()
         self._rows = {x: i for i, x in enumerate(space.candidates)}
 
