@@ -33,7 +33,7 @@ class GPSample(FiniteProblem):
         sizes: Number of evenly spaced values of each parameter, ends included.
         prior: The process it is drawn from, which a strategy may know; its mean must be 0.
         seed: Seed of the draw.
-        noisy: Whether evaluations carry the noise of the process.
+        noisy: Whether observations carry the noise of the process.
 
     Raises:
         SettingError: A size below 2 or no size, a negative seed, or a prior that does not fit.

@@ -13,6 +13,7 @@ from toy import Walk
 
 from mfbo_torch import config, problems, run
 from mfbo_torch.errors import SettingError
+from mfbo_torch.experiment import execute, prepare
 from mfbo_torch.history import Query
 from mfbo_torch.journal import Journal
 from mfbo_torch.optimizer import Optimizer
@@ -204,3 +205,38 @@ def test_the_seed_of_a_run_is_its_stream_of_noise(name, tmp_path):
     given = {"problem": own, "strategy": "RandomSearch", "capital": 100.0, "out": str(tmp_path)}
     made = [config.build(config.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)]
     assert made == [0, 7]
+
+
+def test_a_query_that_is_tried_again_keeps_its_noise():
+    class Faulty(problems.Electrodes):
+        """Every other evaluation fails."""
+
+        failed = False
+
+        def evaluate(self, x, fidelity):
+            self.failed = not self.failed
+            if self.failed:
+                raise RuntimeError("a bad contact")
+            return super().evaluate(x, fidelity)
+
+    history = run(Faulty(), Walk(), 5.0, retries=1, charge_retries=False, progress=False)
+    assert [r.retries for r in history] == [1] * 5
+    undisturbed = run(problems.Electrodes(), Walk(), 5.0, progress=False)
+    assert seen(history) == seen(undisturbed)
+
+
+def test_a_noisy_run_of_a_folder_is_continued_as_if_never_stopped(tmp_path):
+    def go(folder, capital, seed):
+        given = {"problem": "Electrodes", "strategy": {"class_path": "toy.Walk"}, "seed": seed, "capital": capital}
+        settings = config.resolve_run({**given, "out": str(tmp_path / folder)})
+        return execute(settings, *prepare(settings), progress=False, picture=False)[0]
+
+    go("resumed", 3.0, 0)
+    stirred(5)
+    assert seen(go("resumed", 8.0, 0)) == seen(go("whole", 8.0, 0))
+    assert problems.Electrodes().trial is None
+    noises = [
+        [r.value - problems.Electrodes().evaluate(r.query.x, 0) for r in go(f"seed {seed}", 8.0, seed)]
+        for seed in (0, 1)
+    ]
+    assert not np.isclose(*noises).any()
