@@ -86,7 +86,7 @@ def several(
     """
     given = values
     try:
-        given = list(values)
+        given = values if isinstance(values, str) else list(values)
         found = tuple(check(setting, value) for value in given)
     except (TypeError, SettingError):
         found = ()
