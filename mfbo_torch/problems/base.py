@@ -37,6 +37,9 @@ class Problem(ABC):
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
 
         Noise that the problem adds itself is not in it, see :meth:`observe`.
+
+        Raises:
+            SettingError: ``x`` is not ``d`` finite numbers, or there is no such fidelity.
         """
 
     def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:

@@ -81,11 +81,7 @@ class IndirectProblem(Problem):
         return f.cummax(0).values if len(f) else f
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """An average.
-
-        Raises:
-            SettingError: ``x`` has not ``p`` values, or there is no such fidelity.
-        """
+        """The average."""
         point, level = self.checked(x, fidelity)
         return self.averages(torch.tensor([point], dtype=torch.double), level).item()
 

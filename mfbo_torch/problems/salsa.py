@@ -57,11 +57,7 @@ class SALSA(Problem):
         self.space = Space(parameters, tuple((n / self.sizes[0]) ** (7 / 3) for n in self.sizes), measured)
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """Minus the mean squared validation error, in variances of the target.
-
-        Raises:
-            SettingError: ``x`` is not six numbers, or there is no such fidelity.
-        """
+        """Minus the mean squared validation error, in variances of the target."""
         (penalty, scale, *bandwidths), level = self.checked(x, fidelity)
         n = self.sizes[level]
         y = self.targets[:n]

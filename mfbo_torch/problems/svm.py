@@ -70,11 +70,7 @@ class SVM(Problem):
         self.worst = 0.0
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The mean accuracy, in ``[0, 1]``, over five folds of the points of ``fidelity``.
-
-        Raises:
-            SettingError: ``x`` is not ``(bandwidth, C)``, or there is no such fidelity.
-        """
+        """The mean accuracy, in ``[0, 1]``, over five folds of the points of ``fidelity``."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.model_selection import StratifiedKFold, cross_val_score
         from sklearn.pipeline import make_pipeline
