@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import pairwise, starmap
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -62,6 +63,36 @@ def one_of(setting: str, value: T, options: Collection[T]) -> T:
     if any(value == option and type(value) is type(option) for option in options):
         return value
     raise SettingError(setting, value, " or ".join(map(repr, options)))
+
+
+def several(
+    setting: str,
+    values: Any,
+    check: Callable[[str, Any], T],
+    wanted: str,
+    *,
+    size: int | None = None,
+    order: Callable[[T, T], bool] | None = None,
+) -> tuple[T, ...]:
+    """At least one of what a check passes; where one is wrong the message shows them all.
+
+    Args:
+        setting: What the user calls them.
+        values: What was given.
+        check: :func:`number` or :func:`whole`, with its bounds.
+        wanted: What the message asks for.
+        size: How many there must be, if that is known.
+        order: What must hold between each and the next, such as :func:`operator.lt`.
+    """
+    given = values
+    try:
+        given = values if isinstance(values, str) else list(values)
+        found = tuple(check(setting, value) for value in given)
+    except (TypeError, SettingError):
+        found = ()
+    if not found or size not in (None, len(found)) or (order and not all(starmap(order, pairwise(found)))):
+        raise SettingError(setting, given, wanted)
+    return found
 
 
 def _bounds(least: float, above: float, below: float) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.errors import SettingError
 
 KINDS = ("gaussian", "bounded")
@@ -64,9 +65,7 @@ class SubGaussian(Tail):
     """
 
     def __init__(self, scale: float = 1.0) -> None:
-        if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
-            raise SettingError("scale", scale, "a positive number")
-        self.factor = 2.0 * scale**2
+        self.factor = 2.0 * number("scale", scale, above=0, wanted="a positive number") ** 2
         super().__init__(self._psi, self._inverse)
 
     def _psi(self, epsilon: Tensor) -> Tensor:
@@ -138,6 +137,6 @@ def anytime_width(plays: Tensor, cells: int, tail: Tail, delta: float) -> Tensor
     :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` after ``T`` plays, by a union bound over the
     ``c`` means, both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first.
     """
-    known = plays.clamp_min(1.0)
-    level = (2.0 * cells / delta * known * (known + 1.0)).log() / known
+    known, share = plays.clamp_min(1.0), 2.0 * whole("cells", cells) / number("delta", delta, above=0, below=1)
+    level = (share * known * (known + 1.0)).log() / known
     return torch.where(plays > 0, tail.inverse(level), math.inf)

@@ -169,9 +169,6 @@ def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Proble
     problem, strategy = json.loads(json.dumps([settings["problem"], settings["strategy"]]))
     if not to_evaluate and "objective" in accepted(problem["class_path"]):
         problem.setdefault("init_args", {})["objective"] = f"{unavailable.__module__}:{unavailable.__name__}"
-    if "trial" in accepted(problem["class_path"]):  # a stream of rewards is the run's, unless it is set
-        options = problem.setdefault("init_args", {})
-        options["trial"] = settings["seed"] if options.get("trial") is None else options["trial"]
     for setting in SHARED:
         if setting in accepted(strategy["class_path"]):
             strategy.setdefault("init_args", {})[setting] = settings[setting]
@@ -188,6 +185,8 @@ def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Proble
                 raise cause from None
             reason = describe(error.__cause__ or error.__context__ or error)
             raise SettingError(setting, given["class_path"], f"one that can be made: {reason}") from error
+    if made["problem"].trial is None:  # the stream of noise is the run's, unless it is set
+        made["problem"].trial = settings["seed"]
     return made["problem"], made["strategy"]
 
 

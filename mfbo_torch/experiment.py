@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 import yaml
 
 from mfbo_torch import executors, plots, table
@@ -146,7 +145,6 @@ def execute(
     out = Path(settings["out"])
     with _writable(out):
         out.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(settings["seed"])  # for the noise of problems that have any
     earlier = given(settings, problem)
     try:
         with Journal(out / JOURNAL) as journal, logged(out / LOG), workers_of(settings) as workers:

@@ -12,14 +12,15 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number, one_of, several
 from mfbo_torch.errors import SettingError
 from mfbo_torch.space import Space
 
@@ -69,12 +70,8 @@ class Window:
     shape: str = "gaussian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))
-        numbers = [number for width in self.widths for number in (width if isinstance(width, Sequence) else [width])]
-        if not numbers or not all(0 < number < math.inf for number in numbers):
-            raise SettingError("widths", list(self.widths), "one positive width a fidelity")
-        if self.shape not in SHAPES:
-            raise SettingError("shape", self.shape, " or ".join(map(repr, SHAPES)))
+        object.__setattr__(self, "widths", several("widths", self.widths, _width, "one positive width a fidelity"))
+        one_of("shape", self.shape, SHAPES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +125,8 @@ class IndirectSpace(Space):
         object.__setattr__(self, "choices", self._allowed_designs if self.candidates else None)
         object.__setattr__(self, "inputs", _table("inputs", self.inputs))
         if self.noise_std is not None:
-            noise = tuple(float(std) for std in self.noise_std)
-            if len(noise) != len(self.costs) or not all(0 <= std < math.inf for std in noise):
-                raise SettingError("noise_std", list(noise), f"{len(self.costs)} numbers from 0 on, one a fidelity")
+            wanted, check = f"{len(self.costs)} numbers from 0 on, one a fidelity", partial(number, least=0)
+            noise = several("noise_std", self.noise_std, check, wanted, size=len(self.costs))
             object.__setattr__(self, "noise_std", noise)
         self._check_feedback()
 
@@ -152,6 +148,11 @@ class IndirectSpace(Space):
     def width(self) -> int:
         """Of a query as conditionals see it: its parameters, and the fidelity where there are several."""
         return self.dim + (len(self.costs) > 1)
+
+
+def _width(setting: str, width: Any) -> float | tuple[float, ...]:
+    check = partial(number, above=0)
+    return several(setting, width, check, "positive") if isinstance(width, Sequence) else check(setting, width)
 
 
 def _table(name: str, rows: Any) -> Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, Status
 from mfbo_torch.journal import Journal, plain
@@ -106,6 +106,7 @@ class Optimizer:
 
     def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
         """Ask what was decided; arguments and result are those of :meth:`ask`."""
+        capital = number("capital", capital) if capital != math.inf else capital
         history = self._history
         for query in decision.queries:
             cost = self.strategy.costs(history)[query.fidelity]
@@ -145,10 +146,10 @@ class Optimizer:
         if isinstance(value, (str, bytes)):
             raise SettingError("value", value, "a number")
         try:
-            number = float(value) + 0.0  # SQLite keeps no sign of zero
+            found = float(value) + 0.0  # SQLite keeps no sign of zero
         except (TypeError, ValueError, RuntimeError) as error:
             raise SettingError("value", value, "a number") from error
-        return self._end(record.done(number, **self._changes(record, evaluation_seconds, cost)))
+        return self._end(record.done(found, **self._changes(record, evaluation_seconds, cost)))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in that a pending query has failed; it keeps its cost.
@@ -193,12 +194,10 @@ class Optimizer:
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:
-        if isinstance(id, Integral):
-            id = int(id)
-        if not isinstance(id, int) or not 0 <= id < len(self._history):
-            asked = f"0 to {len(self._history) - 1}" if len(self._history) else "none so far"
-            raise SettingError("id", id, f"the number of a query that was asked ({asked})")
-        record = self._history.records[id]
+        last = len(self._history) - 1
+        asked = "none so far" if last < 0 else f"0 to {last}"
+        wanted = f"the number of a query that was asked ({asked})"
+        record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
         if record.status != Status.PENDING:
             raise SettingError("id", id, f"a pending query; this one is {record.status}")
         return record
@@ -206,10 +205,7 @@ class Optimizer:
     @staticmethod
     def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
         changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
-        for setting, given in changes.items():
-            if not 0 <= given < math.inf:
-                raise SettingError(setting, given, "a finite number from 0 on")
-        return {setting: float(given) for setting, given in changes.items()}
+        return {setting: number(setting, given, 0) for setting, given in changes.items()}
 
     def _end(self, record: Record) -> Record:
         self._keep(self._history.updated(record), lambda journal: journal.ended(record))

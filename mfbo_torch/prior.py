@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from mfbo_torch.checks import number, one_of, several
 from mfbo_torch.errors import SettingError
 
 KERNELS = {"rbf": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -39,17 +40,17 @@ class Prior:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kernel not in KERNELS:
-            raise SettingError("prior.kernel", self.kernel, " or ".join(map(repr, KERNELS)))
-        if not isinstance(self.lengthscale, (int, float)):
-            object.__setattr__(self, "lengthscale", tuple(self.lengthscale))
-        if not self.lengthscales or not all(0 < scale < math.inf for scale in self.lengthscales):
-            raise SettingError("prior.lengthscale", self.lengthscale, "positive numbers, one or one a parameter")
+        one_of("prior.kernel", self.kernel, KERNELS)
+        positive, wanted = partial(number, above=0), "positive numbers, one or one a parameter"
+        given: float | tuple[float, ...]
+        if isinstance(self.lengthscale, Iterable):
+            given = several("prior.lengthscale", self.lengthscale, positive, wanted)
+        else:
+            given = positive("prior.lengthscale", self.lengthscale, wanted=wanted)
+        object.__setattr__(self, "lengthscale", given)
         for name in ("outputscale", "noise"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise SettingError(f"prior.{name}", getattr(self, name), "a number above 0")
-        if not math.isfinite(self.mean):
-            raise SettingError("prior.mean", self.mean, "a finite number")
+            object.__setattr__(self, name, positive(f"prior.{name}", getattr(self, name)))
+        object.__setattr__(self, "mean", number("prior.mean", self.mean))
 
     @property
     def lengthscales(self) -> tuple[float, ...]:

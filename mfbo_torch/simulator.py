@@ -25,7 +25,8 @@ from torch import Tensor
 
 from mfbo_torch.bandit_metrics import Regret
 from mfbo_torch.errors import SettingError
-from mfbo_torch.problems.bandit import BLOCK, MultiFidelityBandit
+from mfbo_torch.problems.bandit import MultiFidelityBandit
+from mfbo_torch.problems.noise import BLOCK
 from mfbo_torch.strategies.arms import ArmStrategy, Plays, warn_if_contradicted
 from mfbo_torch.strategies.mf_ucb import Rule, UpperConfidenceBounds
 from mfbo_torch.strategies.successive_elimination import SuccessiveElimination, least_played

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from numbers import Real
+from operator import gt, lt
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number, several
 from mfbo_torch.errors import SettingError
 
 
@@ -41,8 +42,7 @@ class Parameter:
     def __post_init__(self) -> None:
         for bound in ("lower", "upper"):
             value = getattr(self, bound)
-            if not _finite(value):
-                raise SettingError(f"{self.name}.{bound}", value, "a finite number")
+            number(f"{self.name}.{bound}", value)
             object.__setattr__(self, bound, _plain(value))
         if self.lower >= self.upper:
             raise SettingError(f"{self.name}.lower", self.lower, f"below {self.name}.upper = {self.upper!r}")
@@ -91,8 +91,9 @@ class Space:
             raise SettingError("parameters", names, "at least one, each with its own name")
         object.__setattr__(self, "constraints", tuple((tuple(w), b) for w, b in self.constraints))
         for weights, bound in self.constraints:
-            if len(weights) != self.dim or not all(map(math.isfinite, (*weights, bound))) or not any(weights):
-                allowed = f"{self.dim} finite weights, one of them not 0, and a finite bound"
+            allowed = f"{self.dim} finite weights, one of them not 0, and a finite bound"
+            numbers = several("constraints", (*weights, bound), number, allowed, size=self.dim + 1)
+            if not any(numbers[:-1]):
                 raise SettingError("constraints", (weights, bound), allowed)
             if any(w and p.log for w, p in zip(weights, self.parameters, strict=True)):
                 raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
@@ -245,11 +246,9 @@ def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
     Raises:
         SettingError: They are not.
     """
-    given = list(costs) if isinstance(costs, Iterable) else costs
-    if not isinstance(given, list) or not given or not all(_finite(cost) and cost > 0 for cost in given):
-        raise SettingError("costs", given, "one positive number a fidelity")
-    if any(low >= high for low, high in pairwise(given)):
-        raise SettingError("costs", given, "increasing, the target fidelity last")
+    given = [*costs] if isinstance(costs, Iterable) else costs
+    several("costs", given, partial(number, above=0), "one positive number a fidelity")
+    several("costs", given, number, "increasing, the target fidelity last", order=lt)
     return tuple(map(_plain, given))
 
 
@@ -269,11 +268,8 @@ def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...
     Raises:
         SettingError: They are not.
     """
-    try:
-        given = tuple(float(bound) for bound in zeta)
-    except (TypeError, ValueError):
-        given = ()
-    falls = all(high > low for high, low in pairwise(given))
-    if len(given) != num_fidelities or not all(map(math.isfinite, given)) or not falls or given[-1] != 0:
-        raise SettingError("zeta", zeta, f"{num_fidelities} numbers that decrease to 0, the target's")
+    wanted = f"{num_fidelities} numbers that decrease to 0, the target's"
+    given = several("zeta", zeta, number, wanted, size=num_fidelities, order=gt)
+    if given[-1] != 0:
+        raise SettingError("zeta", zeta, wanted)
     return given

@@ -1,12 +1,14 @@
 """What arguments may be, and what is said where they are not."""
 
 import math
+from functools import partial
+from operator import lt
 
 import numpy as np
 import pytest
 import torch
 
-from mfbo_torch.checks import number, one_of, whole
+from mfbo_torch.checks import number, one_of, several, whole
 from mfbo_torch.errors import SettingError
 
 
@@ -66,3 +68,15 @@ def test_one_of_a_few():
         one_of("link", "none", ("recursive", "independent"))
     with pytest.raises(SettingError, match=r"^number = True: must be 1 or 2$"):
         one_of("number", True, (1, 2))
+
+
+def test_several_of_them():
+    assert several("costs", iter([1, np.int64(2)]), number, "numbers") == (1.0, 2.0)
+    assert several("sizes", (3, 5), partial(whole, least=3), "sizes", size=2, order=lt) == (3, 5)
+
+
+@pytest.mark.parametrize("values", [None, 3, "12", [], [1.0], [1.0, "2"], [2.0, 1.0], [1.0, 1.0], [1.0, math.nan]])
+def test_one_that_is_wrong_shows_all(values):
+    with pytest.raises(SettingError, match=r"^costs = .*: must be two increasing numbers$") as caught:
+        several("costs", values, number, "two increasing numbers", size=2, order=lt)
+    assert caught.value.value == values

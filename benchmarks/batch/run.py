@@ -77,7 +77,6 @@ def execute(job: Job) -> list[tuple[object, ...]]:
         where["init_args"] = {**where.get("init_args", {}), "seed": job.trial}
     run = {"problem": where, "strategy": given, "capital": capital, "seed": job.trial, "out": "nowhere"}
     problem, strategy = build(resolve_run(run))
-    torch.manual_seed(job.trial)  # the noise
     duration = varying(job.trial, config.get("spread", 0.0))
     history, ended = simulate(problem, strategy, capital, workers, duration, config.get("asynchronous", False))
     rows: list[tuple[object, ...]] = []

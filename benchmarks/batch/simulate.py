@@ -68,7 +68,7 @@ def simulate(
             return optimizer.history, ended
         clock, number = heapq.heappop(running)
         query = optimizer.history.records[number].query
-        optimizer.tell(number, problem.reward(query.x, query.fidelity))
+        optimizer.tell(number, problem.observe(query.x, query.fidelity, number))
         ended.append(Ended(number, clock, seconds))
 
 

@@ -37,7 +37,6 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for name, (make, search, capital) in RUNS.items():
-        torch.manual_seed(0)
         problem, strategy = make(), search()
         history = run(problem, strategy, capital, progress=False)
         bound = strategy.bind(problem.space, capital)

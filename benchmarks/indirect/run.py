@@ -76,12 +76,12 @@ def jobs(settings: list[str], labels: list[str], seeds: int) -> list[Job]:
 
 def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> list[tuple[object, ...]]:
     """Run a job; one row for each capital at which there is a recommendation."""
-    torch.manual_seed(10_000 + job.seed)  # the noise
+    problem.trial = job.seed
     optimizer = Optimizer(MAKERS[job.strategy](job.seed).bind(problem.space, max(capitals)))
     started, seconds, advised = time.process_time(), [], []
     while asked := optimizer.ask(capital=max(capitals)):
         (record,) = asked
-        optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
+        optimizer.tell(record.id, problem.observe(record.query.x, record.query.fidelity, record.id))
         advised.append(optimizer.recommend())
         seconds.append(round(time.process_time() - started, 2))
     history = optimizer.history

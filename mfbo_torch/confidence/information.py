@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mfbo_torch.confidence._checks import check_count, check_positive
+from mfbo_torch.checks import number, whole
 from mfbo_torch.errors import SettingError
 
 
@@ -36,6 +36,8 @@ def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
         SettingError: A covariance that is not square, or a noise that is not positive.
     """
     _check_covariance(covariance)
+    if not isinstance(noise, Tensor):
+        noise = number("noise", noise, above=0)
     scale = torch.as_tensor(noise, dtype=covariance.dtype, device=covariance.device).expand(len(covariance))
     if not bool((scale > 0).all()):
         raise SettingError("noise", noise, "above 0")
@@ -72,8 +74,7 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
         SettingError: A covariance that is not square, a noise that is not positive, or ``size`` below 0.
     """
     _check_covariance(covariance)
-    check_positive("noise", noise)
-    check_count("size", size, least=0)
+    noise, size = number("noise", noise, above=0), whole("size", size, 0)
     variance = covariance.diagonal().clone()
     rows = covariance.new_empty(size, len(covariance))
     indices, gains = torch.empty(size, dtype=torch.long), variance.new_empty(size)
@@ -104,8 +105,7 @@ def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
     Raises:
         SettingError: As for :func:`uncertainty_sampling`, or ``batch`` below 1.
     """
-    check_count("batch", batch)
-    gains = uncertainty_sampling(covariance, noise, batch - 1).gains.tolist()
+    gains = uncertainty_sampling(covariance, noise, whole("batch", batch) - 1).gains.tolist()
     before = [0.0, *gains]
     return min((a + (batch - 1) * (b - a) for a, b in zip(before, gains, strict=False)), default=0.0)
 

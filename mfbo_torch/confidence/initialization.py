@@ -1,5 +1,8 @@
 r"""How long GP-BUCB has to sample by uncertainty until batches of any size cost it only a constant.
 
+Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
+:class:`~mfbo_torch.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
+
 References:
 
 .. [Desautels2012gpbucb]
@@ -12,8 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from mfbo_torch.confidence._checks import check_count, check_positive
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, whole
 
 
 class Initialization(NamedTuple):
@@ -29,55 +31,32 @@ class Initialization(NamedTuple):
 
 
 def linear_initialization(batch: int, dim: int, eta: float = 1.0) -> Initialization:
-    """``T_init`` and ``C'`` where ``γ_t <= η d log(t + 1)`` [Desautels2012gpbucb]_ (Table 1, linear).
+    """``max[log B, e η d (B - 1) log B (log η + log d + 2 log B) / (2 log B - 1)]`` and ``exp(2/e)``.
 
-    ``max[log B, e η d (B - 1) log B (log η + log d + 2 log B) / (2 log B - 1)]`` and ``exp(2/e)``.
-
-    Raises:
-        SettingError: ``batch`` or ``dim`` below 1, or ``eta`` not positive.
+    Where ``γ_t <= η d log(t + 1)``, the linear kernel's.
     """
-    log = _checked_log(batch, dim, eta)
-    share = (math.log(eta) + math.log(dim) + 2 * log) / (2 * log - 1)
-    return Initialization(
-        math.ceil(max(log, math.e * share * eta * dim * (batch - 1) * log)),
-        math.exp(2 / math.e),
-    )
+    log, scale = _checked(batch, dim, eta)
+    share = (math.log(scale) + math.log(dim) + 2 * log) / (2 * log - 1)
+    return Initialization(math.ceil(max(log, math.e * share * scale * dim * (batch - 1) * log)), math.exp(2 / math.e))
 
 
 def matern_initialization(batch: int, nu: float = 1.0, epsilon: float = 0.5) -> Initialization:
-    """``T_init`` and ``C'`` where ``γ_t <= ν t^ε`` [Desautels2012gpbucb]_ (Table 1, Matérn).
-
-    ``(ν (B - 1))^{1 / (1 - ε)}`` and ``e``.
-
-    Raises:
-        SettingError: ``batch`` below 1, ``nu`` not positive, or ``epsilon`` outside (0, 1).
-    """
-    check_count("batch", batch)
-    check_positive("nu", nu)
-    if not 0 < epsilon < 1:
-        raise SettingError("epsilon", epsilon, "between 0 and 1")
-    return Initialization(math.ceil((nu * (batch - 1)) ** (1 / (1 - epsilon))), math.e)
+    """``(ν (B - 1))^{1 / (1 - ε)}`` and ``e``, where ``γ_t <= ν t^ε``, the Matérn kernel's."""
+    rounds = number("nu", nu, above=0) * (whole("batch", batch) - 1)
+    return Initialization(math.ceil(rounds ** (1 / (1 - number("epsilon", epsilon, above=0, below=1)))), math.e)
 
 
 def rbf_initialization(batch: int, dim: int, eta: float = 1.0) -> Initialization:
-    """``T_init`` and ``C'`` where ``γ_t <= η (log(t + 1))^d`` [Desautels2012gpbucb]_ (Table 1, RBF).
+    """``max[(log B)^d, (e/d (log η + (d + 1) log B) / (2 log B - 1))^d η (B - 1) (log B)^d]`` and ``exp((2d/e)^d)``.
 
-    ``max[(log B)^d, (e/d · (log η + (d + 1) log B) / (2 log B - 1))^d η (B - 1) (log B)^d]`` and
-    ``exp((2d/e)^d)``.
-
-    Raises:
-        SettingError: ``batch`` or ``dim`` below 1, or ``eta`` not positive.
+    Where ``γ_t <= η (log(t + 1))^d``, the RBF kernel's.
     """
-    log = _checked_log(batch, dim, eta)
-    share = max(0.0, (math.log(eta) + (dim + 1) * log) / (2 * log - 1))
-    return Initialization(
-        math.ceil(max(log**dim, (math.e / dim * share) ** dim * eta * (batch - 1) * log**dim)),
-        math.exp((2 * dim / math.e) ** dim),
-    )
+    log, scale = _checked(batch, dim, eta)
+    share = max(0.0, (math.log(scale) + (dim + 1) * log) / (2 * log - 1))
+    rounds = max(log**dim, (math.e / dim * share) ** dim * scale * (batch - 1) * log**dim)
+    return Initialization(math.ceil(rounds), math.exp((2 * dim / math.e) ** dim))
 
 
-def _checked_log(batch: int, dim: int, eta: float) -> float:
-    check_count("batch", batch)
-    check_count("dim", dim)
-    check_positive("eta", eta)
-    return math.log(batch)
+def _checked(batch: int, dim: int, eta: float) -> tuple[float, float]:
+    whole("dim", dim)
+    return math.log(whole("batch", batch)), number("eta", eta, above=0)

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import math
 
-from mfbo_torch.confidence._checks import check_count, check_from_zero, check_positive, check_round
+from mfbo_torch.checks import number, whole
 
 
 def practical_beta(t: int, dim: int) -> float:
     """``β_t = 0.2 d log(2 t)`` for ``t >= 1`` [Kandasamy2016mfgpucb]_ (Appendix B)."""
-    check_round(t)
-    return 0.2 * dim * math.log(2 * t)
+    return 0.2 * whole("dim", dim) * math.log(2 * whole("t", t))
 
 
 def mf_gp_ucb_beta(
@@ -33,9 +32,11 @@ def mf_gp_ucb_beta(
     side ``r`` and the constants ``a, b`` of the kernel's Lipschitz assumption.
 
     Raises:
-        SettingError: ``t`` below 1 or ``delta`` outside (0, 1).
+        SettingError: ``t``, ``dim`` or ``num_fidelities`` below 1, ``delta`` outside (0, 1), or another argument
+            not positive.
     """
-    check_round(t, delta)
+    _check(t, delta, dim=dim, num_fidelities=num_fidelities)
+    _check_positive(a=a, b=b, r=r)
     cover = b * r * dim * max(0.0, math.log(6 * num_fidelities * a * dim / delta))
     return (
         2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
@@ -52,8 +53,7 @@ def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:
     Raises:
         SettingError: ``t`` or ``size`` below 1, or ``delta`` outside (0, 1).
     """
-    check_round(t, delta)
-    check_count("size", size)
+    _check(t, delta, size=size)
     return 2 * math.log(size * t**2 * math.pi**2 / (6 * delta))
 
 
@@ -67,10 +67,8 @@ def box_alpha(t: int, dim: int, delta: float = 0.1, *, a: float = 1.0, b: float 
     Raises:
         SettingError: ``t`` or ``dim`` below 1, ``delta`` outside (0, 1), or another argument not positive.
     """
-    check_round(t, delta)
-    check_count("dim", dim)
-    for name, value in (("a", a), ("b", b), ("side", side)):
-        check_positive(name, value)
+    _check(t, delta, dim=dim)
+    _check_positive(a=a, b=b, side=side)
     cover = t**2 * dim * b * side * math.sqrt(max(0.0, math.log(4 * dim * a / delta)))
     return 2 * math.log(2 * math.pi**2 * t**2 / (3 * delta)) + (2 * dim * math.log(cover) if cover > 1 else 0.0)
 
@@ -88,10 +86,8 @@ def rkhs_alpha(t: int, gain: float, delta: float = 0.1, *, norm: float = 1.0) ->
     Raises:
         SettingError: ``t`` below 1, ``delta`` outside (0, 1), or a negative ``gain`` or ``norm``.
     """
-    check_round(t, delta)
-    check_from_zero("gain", gain)
-    check_from_zero("norm", norm)
-    return 2 * norm**2 + 300 * gain * math.log(t / delta) ** 3
+    _check(t, delta)
+    return 2 * number("norm", norm, 0) ** 2 + 300 * number("gain", gain, 0) * math.log(t / delta) ** 3
 
 
 def gp_bucb_beta(alpha: float, gain: float) -> float:
@@ -104,6 +100,15 @@ def gp_bucb_beta(alpha: float, gain: float) -> float:
     Raises:
         SettingError: A negative ``alpha`` or ``gain``.
     """
-    check_from_zero("alpha", alpha)
-    check_from_zero("gain", gain)
-    return math.exp(2 * gain) * alpha
+    return math.exp(2 * number("gain", gain, 0)) * number("alpha", alpha, 0)
+
+
+def _check(t: int, delta: float, **counts: int) -> None:
+    number("delta", delta, above=0, below=1)
+    for name, count in {"t": t, **counts}.items():
+        whole(name, count)
+
+
+def _check_positive(**constants: float) -> None:
+    for name, constant in constants.items():
+        number(name, constant, above=0)

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import one_of, whole
 from mfbo_torch.concentration import decays_fast, tail_of
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.space import Parameter, Space, checked_zeta
+from mfbo_torch.problems.noise import Kind, block, drawn
+from mfbo_torch.space import Parameter, Space, checked_costs, checked_zeta
 
-REWARDS = ("gaussian", "bernoulli")
-BLOCK = 1024
-"""How many plays' noise is drawn at once."""
+REWARDS: dict[str, Kind] = {"gaussian": "normal", "bernoulli": "uniform"}
+"""The kinds of rewards, and the noise that each is made of."""
 
 
 class MultiFidelityBandit(Problem):
@@ -62,15 +62,15 @@ class MultiFidelityBandit(Problem):
         *,
         trial: int | None = None,
     ) -> None:
-        if rewards not in REWARDS:
-            raise SettingError("rewards", rewards, " or ".join(map(repr, REWARDS)))
+        one_of("rewards", rewards, REWARDS)
         self.rewards = rewards
         self.tail = tail_of("gaussian" if rewards == "gaussian" else "bounded", scale)
         self.scale = 1.0 if scale is None else float(scale)
-        self.trial = checked_trial(trial)
-        self.means = _table(means, len(tuple(costs)))
+        self.trial = trial
+        costs = checked_costs(costs)
+        self.means = _table(means, len(costs))
         bounds = checked_zeta(zeta, self.means.shape[1])
-        self.space = Space((Parameter("arm", 0, len(self.means) - 1, integer=True),), tuple(costs), zeta=bounds)
+        self.space = Space((Parameter("arm", 0, len(self.means) - 1, integer=True),), costs, zeta=bounds)
         excess = (self.means - self.means[:, -1:]).abs() - torch.tensor(bounds, dtype=torch.double)
         if excess.max() > 1e-12:
             arm, m = divmod(int(excess.argmax()), len(bounds))
@@ -86,20 +86,17 @@ class MultiFidelityBandit(Problem):
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         """The mean of the arm at the fidelity."""
-        (arm,), level = self.checked(x, fidelity)
-        if arm != round(arm) or not 0 <= arm < len(self.means):
-            raise SettingError("arm", x[0], f"a whole number from 0 to {len(self.means) - 1}")
-        return self.means[round(arm), level].item()
+        return self.means[played(self, x, fidelity)].item()
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """The reward of query ``number``."""
-        noise = _block(self.rewards, self.trial or 0, number // BLOCK)[number % BLOCK]
         mean = torch.tensor(self.evaluate(x, fidelity), dtype=torch.double)
-        return self.outcome(mean, torch.tensor(noise, dtype=torch.double)).item()
+        noise = torch.tensor(drawn(self.trial, number, REWARDS[self.rewards]), dtype=torch.double)
+        return self.outcome(mean, noise).item()
 
-    def noise(self, trials: Sequence[int], block: int) -> Tensor:
-        """The noise of plays ``BLOCK b ... BLOCK (b + 1) - 1`` of some trials, ``R x BLOCK``, on the CPU."""
-        return torch.from_numpy(np.stack([_draw(self.rewards, trial, block) for trial in trials]))
+    def noise(self, trials: Sequence[int], number: int) -> Tensor:
+        """The noise of plays ``BLOCK n ... BLOCK (n + 1) - 1`` of some trials, ``R x BLOCK``, on the CPU."""
+        return torch.from_numpy(np.stack([block(REWARDS[self.rewards], trial, number) for trial in trials]))
 
     def outcome(self, mean: Tensor, noise: Tensor) -> Tensor:
         """Rewards from means and noise, elementwise: normal or uniform numbers turned into what is seen."""
@@ -165,12 +162,8 @@ class SyntheticBandit(MultiFidelityBandit):
     """
 
     def __init__(self, number: int = 1, *, seed: int = 0, trial: int | None = None) -> None:
-        if number not in DESIGNS or isinstance(number, bool):
-            raise SettingError("number", number, "1, 2, 3 or 4")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise SettingError("seed", seed, "a whole number from 0 on")
-        design = DESIGNS[number]
-        rng = np.random.default_rng([seed, number])
+        design = DESIGNS[whole("number", number, 1, len(DESIGNS))]
+        rng = np.random.default_rng([whole("seed", seed, 0), number])
         K = design.arms
         target = np.sort(rng.standard_normal(K)) if design.span is None else np.linspace(*design.span, K)
         means = target[:, None] + rng.uniform(-1.0, 1.0, (K, len(design.zeta))) * design.zeta
@@ -182,15 +175,15 @@ class SyntheticBandit(MultiFidelityBandit):
         )
 
 
-def checked_trial(trial: int | None) -> int | None:
-    """A stream of rewards.
+def played(problem: Problem, x: Sequence[float], fidelity: int) -> tuple[int, int]:
+    """The arm and the fidelity of a query.
 
     Raises:
-        SettingError: It is no whole number from 0 on.
+        SettingError: There is no such arm or fidelity.
     """
-    if trial is not None and (isinstance(trial, bool) or not isinstance(trial, int) or trial < 0):
-        raise SettingError("trial", trial, "a whole number from 0 on, or left out")
-    return trial
+    (arm,), level = problem.checked(x, fidelity)
+    last = problem.space.parameters[0].upper
+    return whole("arm", round(arm) if arm == round(arm) else arm, 0, round(last)), level
 
 
 def _table(means: Sequence[Sequence[float]], num_fidelities: int) -> Tensor:
@@ -204,11 +197,3 @@ def _table(means: Sequence[Sequence[float]], num_fidelities: int) -> Tensor:
     if len(table) < 2:
         raise SettingError("means", table.tolist(), "those of at least two arms")
     return table
-
-
-def _draw(kind: str, trial: int, block: int) -> np.ndarray:
-    rng = np.random.Generator(np.random.Philox(key=[trial, block]))
-    return rng.standard_normal(BLOCK) if kind == "gaussian" else rng.random(BLOCK)
-
-
-_block = lru_cache(maxsize=16)(_draw)

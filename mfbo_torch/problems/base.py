@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from operator import index
 
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, several, whole
 from mfbo_torch.history import History
 from mfbo_torch.space import Space
 
@@ -32,10 +30,17 @@ class Problem(ABC):
     maximize: bool = True
     optimum: float | None = None
     worst: float | None = None
+    _trial: int | None = None
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``."""
+        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
+
+        Noise that the problem adds itself is not in it, see :meth:`observe`.
+
+        Raises:
+            SettingError: ``x`` is not ``d`` finite numbers, or there is no such fidelity.
+        """
 
     def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:
         """A query as ``d`` floats and an ``int``: what every :meth:`evaluate` calls first.
@@ -43,19 +48,8 @@ class Problem(ABC):
         Raises:
             SettingError: ``x`` is not ``d`` finite numbers, or ``fidelity`` not in ``0..M-1``.
         """
-        try:
-            point = tuple(float(value) for value in x)
-        except (TypeError, ValueError):
-            point = ()
-        if len(point) != self.space.dim or not all(map(math.isfinite, point)):
-            raise SettingError("x", x, f"{self.space.dim} finite numbers")
-        try:
-            level = -1 if isinstance(fidelity, bool) else index(fidelity)
-        except TypeError:
-            level = -1
-        if not 0 <= level <= self.space.target:
-            raise SettingError("fidelity", fidelity, f"a whole number from 0 to {self.space.target}")
-        return point, level
+        point = several("x", x, number, f"{self.space.dim} finite numbers", size=self.space.dim)
+        return point, whole("fidelity", fidelity, 0, self.space.target)
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
@@ -64,13 +58,23 @@ class Problem(ABC):
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any.
 
-        Noise must be a function of the number, so that a resumed run sees what it would have seen.
+        Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
+        resumed run, and any number of workers, see what an undisturbed run sees.
         """
         return self.reward(x, fidelity)
 
     def pseudo_rewards(self, history: History) -> Tensor | None:
         """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""
         return None
+
+    @property
+    def trial(self) -> int | None:
+        """Which stream of noise; a run from settings takes its seed where there is none, others the first."""
+        return self._trial
+
+    @trial.setter
+    def trial(self, trial: int | None) -> None:
+        self._trial = None if trial is None else whole("trial", trial, 0)
 
     def signed(self, value: float) -> float:
         """Turn a value to be maximised into the objective's own sign, or back."""

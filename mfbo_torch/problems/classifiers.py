@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
+from operator import lt
 from typing import Any
 
-import numpy as np
-
+from mfbo_torch.checks import number, several
 from mfbo_torch.errors import SettingError
-from mfbo_torch.problems.bandit import checked_trial
+from mfbo_torch.problems.bandit import played
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.space import Parameter, Space
+from mfbo_torch.problems.noise import generator
+from mfbo_torch.space import Parameter, Space, checked_zeta
 
 TRAINING, VALIDATION = 1200, 400
 ZETA = (0.25, 0.11, 0.0)
@@ -69,20 +70,20 @@ class ClassifierBandit(Problem):
         trial: int | None = None,
         measured: bool = False,
     ) -> None:
-        self.shares = tuple(float(share) for share in shares)
-        rising = all(low < high for low, high in zip(self.shares, self.shares[1:], strict=False))
-        if not self.shares or not rising or self.shares[0] < 0.05 or self.shares[-1] != 1:
-            raise SettingError("shares", list(shares), "increasing numbers from 0.05 on, the last 1")
+        wanted = "increasing numbers from 0.05 on, the last 1"
+        self.shares = several("shares", shares, partial(number, least=0.05), wanted, order=lt)
+        if self.shares[-1] != 1:
+            raise SettingError("shares", list(shares), wanted)
         if zeta is None and self.shares != (0.1, 0.3, 1.0):
             raise SettingError("zeta", None, f"{len(self.shares)} numbers that decrease to 0 for shares of your own")
         from sklearn.datasets import load_digits
 
-        self.trial = checked_trial(trial)
+        self.trial = trial
         pixels, self.digits = load_digits(return_X_y=True)
         self.pixels = pixels / 16.0
         costs = tuple(share / self.shares[0] for share in self.shares)
         arm = Parameter("arm", 0, len(classifiers()) - 1, integer=True)
-        self.space = Space((arm,), costs, measured, zeta=ZETA if zeta is None else tuple(zeta))
+        self.space = Space((arm,), costs, measured, zeta=checked_zeta(ZETA if zeta is None else zeta, len(costs)))
         self.worst = 0.0
 
     @property
@@ -99,13 +100,11 @@ class ClassifierBandit(Problem):
         from sklearn.base import clone
         from sklearn.exceptions import ConvergenceWarning
 
-        (arm,), level = self.checked(x, fidelity)
-        if arm != round(arm) or not 0 <= arm < len(classifiers()):
-            raise SettingError("arm", x[0], f"a whole number from 0 to {len(classifiers()) - 1}")
-        order = np.random.default_rng([self.trial or 0, number]).permutation(len(self.digits))
+        arm, level = played(self, x, fidelity)
+        order = generator(self.trial, number).permutation(len(self.digits))
         test = order[:VALIDATION]
         train = order[VALIDATION:][: math.ceil(self.shares[level] * TRAINING)]
-        classifier = clone(classifiers()[round(arm)])
+        classifier = clone(classifiers()[arm])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             classifier.fit(self.pixels[train], self.digits[train])

@@ -7,11 +7,14 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import lt
 from pathlib import Path
 from urllib.request import urlopen
 
 import numpy as np
 
+from mfbo_torch.checks import one_of, several, whole
 from mfbo_torch.errors import SettingError
 
 DATA_DIR = "MFBO_DATA_DIR"
@@ -89,9 +92,7 @@ def load(name: str) -> np.ndarray:
         SettingError: There is no such table, no way to get it, a download whose checksum is
             wrong, or a file of another shape. The message says what to put where.
     """
-    if name not in SOURCES:
-        raise SettingError("data", name, f"one of {', '.join(SOURCES)}")
-    source = SOURCES[name]
+    source = SOURCES[one_of("data", name, SOURCES)]
     folder = os.environ.get(DATA_DIR)
     if folder and (Path(folder) / source.file).is_file():
         return read(Path(folder) / source.file, source)
@@ -152,11 +153,8 @@ def checked_sizes(sizes: Sequence[int], least: int, most: int) -> tuple[int, ...
     Raises:
         SettingError: They are not.
     """
-    sizes = list(sizes)
-    whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes)
-    if not sizes or not whole or sizes[0] < least or sizes[-1] > most or any(np.diff(sizes) <= 0):
-        raise SettingError("sizes", sizes, f"increasing whole numbers from {least} to {most}")
-    return tuple(int(n) for n in sizes)
+    wanted = f"increasing whole numbers from {least} to {most}"
+    return several("sizes", sizes, partial(whole, least=least, most=most), wanted, order=lt)
 
 
 def _number(cell: str, source: Source) -> float | None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.indirect import IndirectSpace, Policy
 from mfbo_torch.problems.bumps import Bumps
-from mfbo_torch.problems.indirect import IndirectProblem, checked_count, checked_noise
+from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.space import Parameter
 
 
@@ -38,7 +39,7 @@ class DiseaseMap(IndirectProblem):
     """
 
     def __init__(self, side: int = 24, num_units: int = 40, noise: float = 0.02, seed: int = 0) -> None:
-        side, units = checked_count("side", side), checked_count("num_units", num_units)
+        side, units, seed = whole("side", side), whole("num_units", num_units), whole("seed", seed, 0)
         axis = (torch.arange(side, dtype=torch.double) + 0.5) / side
         self.pixels = torch.cartesian_prod(axis, axis)
         self.incidence = Bumps.random(25, 2, (0.04, 0.2), seed)(self.pixels)
@@ -49,7 +50,7 @@ class DiseaseMap(IndirectProblem):
         inside = torch.nn.functional.one_hot(torch.cdist(self.pixels, capitals).argmin(-1), units).double().mT
         people = inside[inside.sum(-1) > 0] * self.population
         self.shares = people / people.sum(-1, keepdim=True)
-        self.noise = (checked_noise(noise),)
+        self.noise = (number("noise", noise, 0),)
         self.space = IndirectSpace(
             (Parameter("east", 0.0, 1.0), Parameter("north", 0.0, 1.0)),
             (1.0,),

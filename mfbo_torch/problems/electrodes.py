@@ -15,7 +15,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import whole
 from mfbo_torch.problems.finite import FiniteProblem
 from mfbo_torch.space import Parameter, Space
 
@@ -43,9 +43,7 @@ class Electrodes(FiniteProblem):
     """
 
     def __init__(self, seed: int = 0, noise_std: float = 0.05) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise SettingError("seed", seed, "a whole number from 0 on")
-        space = _array()
+        space, seed = _array(), whole("seed", seed, 0)
         super().__init__(space, _response(torch.tensor(space.candidates, dtype=torch.double), seed), noise_std)
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import drawn
 from mfbo_torch.space import Space
 
 
 class FiniteProblem(Problem):
     """One fidelity, and a value for each candidate of the space.
-
-    The noise comes from torch's global random state, so that a candidate asked again has another one.
 
     Args:
         space: Where to search; it has candidates.
@@ -27,20 +26,20 @@ class FiniteProblem(Problem):
     """
 
     def __init__(self, space: Space, values: Tensor, noise_std: float) -> None:
-        if not noise_std >= 0:
-            raise SettingError("noise_std", noise_std, "a number from 0 on")
-        self.space, self.values, self.noise_std = space, values, noise_std
+        self.space, self.values, self.noise_std = space, values, number("noise_std", noise_std, 0)
         self.optimum, self.worst = values.max().item(), values.min().item()
         self._rows = {x: i for i, x in enumerate(space.candidates)}
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The value of a candidate, with noise.
+        """The value of a candidate.
 
         Raises:
             SettingError: ``x`` is no candidate, or there is no such fidelity.
         """
-        point, _ = self.checked(x, fidelity)
-        return self.value(point) + self.noise_std * torch.randn((), dtype=torch.double).item()
+        return self.value(self.checked(x, fidelity)[0])
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        return self.reward(x, fidelity) + self.noise_std * drawn(self.trial, number)
 
     def value(self, x: Sequence[float]) -> float:
         """The value of a candidate without noise.

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from mfbo_torch.checks import several, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.prior import Prior
 from mfbo_torch.problems.finite import FiniteProblem
@@ -32,7 +33,7 @@ class GPSample(FiniteProblem):
         sizes: Number of evenly spaced values of each parameter, ends included.
         prior: The process it is drawn from, which a strategy may know; its mean must be 0.
         seed: Seed of the draw.
-        noisy: Whether evaluations carry the noise of the process.
+        noisy: Whether observations carry the noise of the process.
 
     Raises:
         SettingError: A size below 2 or no size, a negative seed, or a prior that does not fit.
@@ -41,15 +42,12 @@ class GPSample(FiniteProblem):
     def __init__(
         self, sizes: Sequence[int] = (1000,), prior: Prior | None = None, seed: int = 0, noisy: bool = True
     ) -> None:
-        if not sizes or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 2 for n in sizes):
-            raise SettingError("sizes", list(sizes), "whole numbers from 2 on, one a parameter")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise SettingError("seed", seed, "a whole number from 0 on")
+        sizes = several("sizes", sizes, partial(whole, least=2), "whole numbers from 2 on, one a parameter")
+        generator = torch.Generator().manual_seed(whole("seed", seed, 0))
         self.prior = prior or Prior(lengthscale=0.1, noise=0.025)
         if self.prior.mean != 0:
             raise SettingError("prior.mean", self.prior.mean, "0")
-        space, factor = _factor(tuple(sizes), self.prior)
-        generator = torch.Generator().manual_seed(seed)
+        space, factor = _factor(sizes, self.prior)
         values = factor @ torch.randn(len(factor), generator=generator, dtype=torch.double)
         super().__init__(space, values, math.sqrt(self.prior.noise) if noisy else 0.0)
 

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
+from operator import gt
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, several
 from mfbo_torch.history import History, Recommendation, Record
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.noise import drawn
 
 
 class IndirectProblem(Problem):
@@ -78,33 +81,19 @@ class IndirectProblem(Problem):
         return f.cummax(0).values if len(f) else f
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """A noisy average.
-
-        Raises:
-            SettingError: ``x`` has not ``p`` values, or there is no such fidelity.
-        """
+        """The average."""
         point, level = self.checked(x, fidelity)
-        average = self.averages(torch.tensor([point], dtype=torch.double), level)
-        return average.item() + self.noise[level] * torch.randn(()).item()
+        return self.averages(torch.tensor([point], dtype=torch.double), level).item()
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        return self.reward(x, fidelity) + self.noise[fidelity] * drawn(self.trial, number)
 
 
-def checked_noise(noise: float) -> float:
-    """A standard deviation.
-
-    Raises:
-        SettingError: It is negative or not finite.
-    """
-    if isinstance(noise, bool) or not 0 <= noise < float("inf"):
-        raise SettingError("noise", noise, "a number from 0 on")
-    return float(noise)
-
-
-def checked_count(setting: str, count: int) -> int:
-    """A whole number from 1 on.
+def falling(setting: str, widths: Sequence[float]) -> tuple[float, ...]:
+    """Positive widths, one a resolution.
 
     Raises:
-        SettingError: It is something else.
+        SettingError: They are not, or one is not below the one before.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise SettingError(setting, count, "a whole number from 1 on")
-    return count
+    check = partial(number, above=0)
+    return several(setting, widths, check, "positive numbers, each below the one before", order=gt)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import number, whole
 from mfbo_torch.indirect import IndirectSpace, Policy
-from mfbo_torch.problems.indirect import IndirectProblem, checked_count, checked_noise
+from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.space import Parameter
 
 
@@ -47,15 +48,15 @@ class IndirectBandit(IndirectProblem):
     ) -> None:
         from sklearn.linear_model import LogisticRegression
 
-        arms, agents = checked_count("num_arms", num_arms), checked_count("num_agents", num_agents)
-        generator = torch.Generator().manual_seed(seed)
+        arms, agents = whole("num_arms", num_arms), whole("num_agents", num_agents)
+        generator = torch.Generator().manual_seed(whole("seed", seed, 0))
         self.preferences = 4 * torch.randn(2, arms, generator=generator, dtype=torch.double)
         self.rewards = torch.randn(arms, generator=generator, dtype=torch.double)
         choices = 2 * torch.rand(agents, 2, generator=generator, dtype=torch.double) - 1
-        seen = 2 * torch.rand(checked_count("num_samples", num_samples), 2, generator=generator, dtype=torch.double) - 1
+        seen = 2 * torch.rand(whole("num_samples", num_samples), 2, generator=generator, dtype=torch.double) - 1
         played = torch.multinomial(self.policy(seen), 1, generator=generator).squeeze(-1)
         learned = LogisticRegression(C=10.0, max_iter=1000).fit(seen.numpy(), played.numpy())
-        self.noise = (checked_noise(noise),)
+        self.noise = (number("noise", noise, 0),)
         self.space = IndirectSpace(
             (Parameter("a1", -1.0, 1.0), Parameter("a2", -1.0, 1.0)),
             (1.0,),

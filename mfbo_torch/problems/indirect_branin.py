@@ -15,15 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.indirect import IndirectSpace, Samples, Window
-from mfbo_torch.problems.indirect import IndirectProblem, checked_count, checked_noise
+from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.space import Parameter
 
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
 MEAN, DEVIATION, LEAST = 54.30719827, 51.25121767, 0.39788735772973816
 """Of Branin's function on its box."""
-TRANSFORMATIONS = ("linear", "nonlinear")
 INPUTS = 41
 """Inputs a side, among which the maximiser is looked for."""
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(48))
@@ -44,6 +43,9 @@ def linear(A: Tensor) -> Tensor:
 def nonlinear(A: Tensor) -> Tensor:
     r""":math:`h(a) = (15 \cos(\pi a_1 / 2) - 5, 15 \cos(\pi a_2 / 2))`."""
     return 15 * (0.5 * math.pi * A).cos() - A.new_tensor([5.0, 0.0])
+
+
+TRANSFORMATIONS = {"linear": linear, "nonlinear": nonlinear}
 
 
 class IndirectBranin(IndirectProblem):
@@ -81,26 +83,22 @@ class IndirectBranin(IndirectProblem):
         known: bool = False,
         seed: int = 0,
     ) -> None:
-        if transformation not in TRANSFORMATIONS:
-            raise SettingError("transformation", transformation, " or ".join(map(repr, TRANSFORMATIONS)))
-        self.resolutions = checked_count("resolutions", resolutions)
-        self.location = linear if transformation == "linear" else nonlinear
+        self.location = TRANSFORMATIONS[one_of("transformation", transformation, TRANSFORMATIONS)]
+        self.resolutions = resolutions = whole("resolutions", resolutions)
+        noise, count, seed = number("noise", noise, 0), whole("num_samples", num_samples), whole("seed", seed, 0)
         radii = [0.5 ** (height + 1) for height in range(resolutions)]
         costs = tuple(0.5 * math.log2(1 / radius) for radius in radii) if resolutions > 1 else (1.0,)
-        self.noise = tuple(0.5 / cost / DEVIATION for cost in costs) if resolutions > 1 else (checked_noise(noise),)
+        self.noise = tuple(0.5 / cost / DEVIATION for cost in costs) if resolutions > 1 else (noise,)
         self.widths = tuple(0.5 / cost for cost in costs) if resolutions > 1 else (math.sqrt(0.5),)
         choices = None
         if grid is not None:
-            side = (torch.arange(checked_count("grid", grid), dtype=torch.double) + 0.5) / grid
+            side = (torch.arange(whole("grid", grid), dtype=torch.double) + 0.5) / grid
             choices = torch.cartesian_prod(side, side)
         inputs = torch.cartesian_prod(
             *(torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True))
         )
-        feedback = (
-            Window(self.widths, self.location)
-            if known
-            else self.samples(checked_count("num_samples", num_samples), torch.Generator().manual_seed(seed))
-        )
+        window = Window(self.widths, self.location)
+        feedback = window if known else self.samples(count, torch.Generator().manual_seed(seed))
         self.space = IndirectSpace(
             (Parameter("a1", 0.0, 1.0), Parameter("a2", 0.0, 1.0)),
             costs,

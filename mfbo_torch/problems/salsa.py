@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from mfbo_torch.checks import whole
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.data import checked_sizes, load
 from mfbo_torch.space import Parameter, Space
@@ -45,9 +46,10 @@ class SALSA(Problem):
     """
 
     def __init__(self, sizes: Sequence[int] = (2000, 4000, 8000), seed: int = 0, measured: bool = False) -> None:
+        order = np.random.default_rng(whole("seed", seed, 0))
         table = load("power_plant")
         self.sizes = checked_sizes(sizes, 2 * _FOLDS, len(table))
-        table = table[np.random.default_rng(seed).permutation(len(table))[: self.sizes[-1]]]
+        table = table[order.permutation(len(table))[: self.sizes[-1]]]
         table = (table - table.mean(0)) / table.std(0)
         self.features, self.targets = table[:, :-1], table[:, -1]
         names = ("penalty", "scale", *(f"bandwidth{i}" for i in range(1, 5)))
@@ -55,11 +57,7 @@ class SALSA(Problem):
         self.space = Space(parameters, tuple((n / self.sizes[0]) ** (7 / 3) for n in self.sizes), measured)
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """Minus the mean squared validation error, in variances of the target.
-
-        Raises:
-            SettingError: ``x`` is not six numbers, or there is no such fidelity.
-        """
+        """Minus the mean squared validation error, in variances of the target."""
         (penalty, scale, *bandwidths), level = self.checked(x, fidelity)
         n = self.sizes[level]
         y = self.targets[:n]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, whole
 from mfbo_torch.indirect import IndirectSpace, Window
 from mfbo_torch.problems.bumps import Bumps
-from mfbo_torch.problems.indirect import IndirectProblem, checked_noise
+from mfbo_torch.problems.indirect import IndirectProblem, falling
 from mfbo_torch.space import Parameter
 
 
@@ -32,11 +32,9 @@ class Satellite(IndirectProblem):
     def __init__(
         self, footprints: Sequence[float] = (32.0, 16.0, 8.0, 4.0), noise: float = 0.02, seed: int = 0
     ) -> None:
-        self.sides = tuple(float(side) for side in footprints)
-        if not self.sides or not all(a > b > 0 for a, b in zip(self.sides, [*self.sides[1:], 1e-9], strict=True)):
-            raise SettingError("footprints", list(footprints), "positive numbers, each below the one before")
-        self.noise = (checked_noise(noise),) * len(self.sides)
-        self.field = Bumps.random(40, 2, (0.04, 0.15), seed)
+        self.sides = falling("footprints", footprints)
+        self.noise = (number("noise", noise, 0),) * len(self.sides)
+        self.field = Bumps.random(40, 2, (0.04, 0.15), whole("seed", seed, 0))
         axis = torch.linspace(0.0, 100.0, 51, dtype=torch.double)
         self.space = IndirectSpace(
             (Parameter("east", 0.0, 100.0), Parameter("north", 0.0, 100.0)),

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number
 from mfbo_torch.indirect import IndirectSpace, Window
 from mfbo_torch.problems.bumps import Bumps
-from mfbo_torch.problems.indirect import IndirectProblem, checked_noise
+from mfbo_torch.problems.indirect import IndirectProblem, falling
 from mfbo_torch.space import Parameter
 
 
@@ -36,10 +36,8 @@ class ShiftedPeak(IndirectProblem):
     """
 
     def __init__(self, widths: Sequence[float] = (0.3,), noise: float = 0.02) -> None:
-        self.widths = tuple(float(width) for width in widths)
-        if not self.widths or not all(a > b > 0 for a, b in zip(self.widths, [*self.widths[1:], 1e-9], strict=True)):
-            raise SettingError("widths", list(widths), "positive numbers, each below the one before")
-        self.noise = (checked_noise(noise),) * len(self.widths)
+        self.widths = falling("widths", widths)
+        self.noise = (number("noise", noise, 0),) * len(self.widths)
         bumps = torch.tensor([[1.0, 1.5, 0.15], [0.8, -1.0, 0.8]])
         self.bumps = Bumps(bumps[:, 0], bumps[:, 1:2], bumps[:, 2])
         self.space = IndirectSpace(

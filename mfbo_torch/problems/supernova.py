@@ -59,12 +59,7 @@ class Supernova(Problem):
         self.space = Space(tuple(Parameter(*bound) for bound in bounds), (1.0, 10.0, 100.0), measured)
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The log-likelihood, the normal densities' constants included.
-
-        Raises:
-            SettingError: ``x`` is not ``(H0, omega_m, omega_lambda)``, or there is no such
-                fidelity.
-        """
+        """The log-likelihood, the normal densities' constants included."""
         (hubble, omega_m, omega_lambda), level = self.checked(x, fidelity)
         distance = luminosity_distance(self.redshift, hubble, omega_m, omega_lambda, self.grids[level])
         if distance is None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import one_of, whole
 from mfbo_torch.problems import data as datasets
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
@@ -55,9 +55,7 @@ class SVM(Problem):
         seed: int = 0,
         measured: bool = False,
     ) -> None:
-        if data not in _SIZES:
-            raise SettingError("data", data, f"one of {', '.join(_SIZES)}")
-        if data == "digits":
+        if one_of("data", data, _SIZES) == "digits":
             from sklearn.datasets import load_digits
 
             features, labels = load_digits(return_X_y=True)
@@ -65,18 +63,14 @@ class SVM(Problem):
             table = datasets.load("magic")
             features, labels = table[:, :-1], table[:, -1]
         self.sizes = datasets.checked_sizes(_SIZES[data] if sizes is None else sizes, 100, len(labels))
-        order = np.random.default_rng(seed).permutation(len(labels))[: self.sizes[-1]]
+        order = np.random.default_rng(whole("seed", seed, 0)).permutation(len(labels))[: self.sizes[-1]]
         self.features, self.labels, self.seed = features[order], labels[order].astype(int), seed
         parameters = (Parameter("bandwidth", 1e-3, 1e1, log=True), Parameter("C", 1e-1, 1e5, log=True))
         self.space = Space(parameters, tuple((n / self.sizes[0]) ** (5 / 3) for n in self.sizes), measured)
         self.worst = 0.0
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The mean accuracy, in ``[0, 1]``, over five folds of the points of ``fidelity``.
-
-        Raises:
-            SettingError: ``x`` is not ``(bandwidth, C)``, or there is no such fidelity.
-        """
+        """The mean accuracy, in ``[0, 1]``, over five folds of the points of ``fidelity``."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.model_selection import StratifiedKFold, cross_val_score
         from sklearn.pipeline import make_pipeline

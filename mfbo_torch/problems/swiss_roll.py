@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mfbo_torch.problems.indirect import checked_count, checked_noise
+from mfbo_torch.checks import number, whole
 
 
 class SwissRoll(NamedTuple):
@@ -52,8 +52,9 @@ def swiss_roll(num_points: int = 300, num_slices: int = 50, noise: float = 0.05,
     Raises:
         SettingError: A number below 1, or a negative ``noise``.
     """
-    checked_count("num_points", num_points), checked_count("num_slices", num_slices), checked_noise(noise)
-    generator = torch.Generator().manual_seed(seed)
+    num_points, num_slices = whole("num_points", num_points), whole("num_slices", num_slices)
+    noise = number("noise", noise, 0)
+    generator = torch.Generator().manual_seed(whole("seed", seed, 0))
     uniform = torch.rand(num_points, 2, generator=generator, dtype=torch.double)
     t, height = 1.5 * math.pi * (1 + 2 * uniform[:, 0]), 21 * uniform[:, 1]
     X = torch.stack([t * t.cos(), height, t * t.sin()], -1)

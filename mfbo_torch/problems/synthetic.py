@@ -18,9 +18,11 @@ import torch
 from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
+from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.space import Parameter, Space
+from mfbo_torch.problems.noise import drawn
+from mfbo_torch.space import Parameter, Space, checked_costs
 
 
 def _unit_cube(dim: int) -> tuple[Parameter, ...]:
@@ -41,7 +43,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         costs: ``M`` increasing costs; the paper's ``1, 10, 100, ...`` by default.
 
     Raises:
-        SettingError: ``costs`` are not ``M`` increasing positive numbers.
+        SettingError: ``costs`` are not ``M`` increasing positive numbers, or ``noise_std`` is negative.
     """
 
     num_fidelities: ClassVar[int] = 2
@@ -56,12 +58,14 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         costs: Sequence[float] | None = None,
     ) -> None:
         target = self.num_fidelities - 1
+        if noise_std is not None:
+            noise_std = number("noise_std", noise_std, 0)
         self.dim = len(self._design) + 1
         self.continuous_inds = list(range(self.dim - 1))
         self.discrete_inds = [self.dim - 1]
         self._bounds = [*((p.lower, p.upper) for p in self._design), (0.0, float(target))]
         super().__init__(noise_std=noise_std, negate=negate)
-        chosen = tuple(10.0**m for m in range(target + 1)) if costs is None else tuple(costs)
+        chosen = checked_costs([10.0**m for m in range(target + 1)] if costs is None else costs)
         if len(chosen) != self.num_fidelities:
             raise SettingError("costs", list(chosen), f"{self.num_fidelities} numbers, one a fidelity")
         self.space = Space(self._design, chosen)
@@ -78,7 +82,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         """Values (``...``) of designs (``... x d``) at fidelities (``...``)."""
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The function at ``x`` and ``fidelity``, with noise where ``noise_std`` is set.
+        """The function at ``x`` and ``fidelity``.
 
         Raises:
             SettingError: ``x`` has not ``d`` values, or there is no such fidelity.
@@ -86,7 +90,10 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         """
         point, level = self.checked(x, fidelity)
         with torch.no_grad():
-            return float(self(self.bounds.new_tensor([[*point, level]])))
+            return float(self(self.bounds.new_tensor([[*point, level]]), noise=False))
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
+        return self.reward(x, fidelity) + (self.noise_std or 0.0) * drawn(self.trial, number)
 
 
 class Currin(SyntheticProblem):

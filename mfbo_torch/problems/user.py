@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
@@ -132,13 +133,11 @@ def _parameter(name: str, settings: dict[str, Any]) -> Parameter:
 
 
 def _costs(costs: Sequence[float] | str, num_fidelities: int | None) -> tuple[float, ...]:
-    counted = isinstance(num_fidelities, int) and not isinstance(num_fidelities, bool) and num_fidelities > 0
     if costs == "measured":
-        if not counted:
-            raise SettingError("num_fidelities", num_fidelities, "a positive whole number where costs are measured")
-        return tuple(10.0**m for m in range(int(num_fidelities or 0)))
+        wanted = "a positive whole number where costs are measured"
+        return tuple(10.0**m for m in range(whole("num_fidelities", num_fidelities, wanted=wanted)))
     if not isinstance(costs, (list, tuple)):
         raise SettingError("costs", costs, 'a list of one number a fidelity, or "measured"')
-    if num_fidelities not in (None, len(costs)):
-        raise SettingError("num_fidelities", num_fidelities, f"{len(costs)}, the number of costs")
+    if num_fidelities is not None:
+        whole("num_fidelities", num_fidelities, len(costs), len(costs), wanted=f"{len(costs)}, the number of costs")
     return tuple(costs)

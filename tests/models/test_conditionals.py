@@ -441,7 +441,7 @@ def test_bad_samples():
     with pytest.raises(InputDataError, match="X: must be finite"):
         EmpiricalConditional(X / 0, A)
     for wrong in (0.0, -1.0, float("nan")):
-        with pytest.raises(SettingError, match=r"regularization = .*: must be a positive number"):
+        with pytest.raises(SettingError, match=r"regularization = .*: must be a number above 0"):
             EmpiricalConditional(X, A, regularization=wrong)
     conditional = EmpiricalConditional(X, A, covar_module=MaternKernel(), regularization=0.1)
     with pytest.raises(BotorchTensorDimensionError, match=r"queries of shape \(1, 3\): must be ... x m x 2, as wide"):

@@ -2,14 +2,21 @@
 
 import math
 import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
+from toy import Walk
 
-from mfbo_torch import problems
+from mfbo_torch import config, problems, run
 from mfbo_torch.errors import SettingError
+from mfbo_torch.experiment import execute, prepare
+from mfbo_torch.history import Query
+from mfbo_torch.journal import Journal
+from mfbo_torch.optimizer import Optimizer
 
 
 def toy(parameters, fidelity):
@@ -107,3 +114,129 @@ def test_survives_pickling(problem):
     copy = pickle.loads(pickle.dumps(problem))
     assert copy.space == problem.space
     assert copy.evaluate(centre(problem), 0) == problem.evaluate(centre(problem), 0)
+
+
+BANDIT = ([[0.5, 0.4], [0.1, 0.3], [0.6, 0.7]], [0.2, 0.0], [1, 10])
+NOISY = {
+    "Currin": lambda: problems.Currin(noise_std=0.5),
+    "Hartmann3, negated": lambda: problems.Hartmann3(noise_std=0.5, negate=True),
+    "Electrodes": problems.Electrodes,
+    "GPSample": lambda: problems.GPSample([30]),
+    "MultiFidelityBandit": lambda: problems.MultiFidelityBandit(*BANDIT),
+    "MultiFidelityBandit, Bernoulli": lambda: problems.MultiFidelityBandit(*BANDIT, "bernoulli"),
+    "ClassifierBandit": problems.ClassifierBandit,
+    "IndirectBranin": lambda: problems.IndirectBranin(num_samples=20, grid=4),
+    "IndirectBranin, heights": lambda: problems.IndirectBranin(resolutions=3, known=True),
+    "IndirectBandit": lambda: problems.IndirectBandit(num_arms=4, num_samples=50),
+    "DiseaseMap": lambda: problems.DiseaseMap(side=8, num_units=6),
+    "Satellite": problems.Satellite,
+    "ShiftedPeak": lambda: problems.ShiftedPeak((0.6, 0.3)),
+}
+"""Problems that add noise: to what a query sees, and never to what they are evaluated to."""
+
+
+@pytest.fixture(params=NOISY)
+def noisy(request):
+    return NOISY[request.param]()
+
+
+def stirred(seed):
+    """Set every global generator to something else."""
+    random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+
+
+def affords(problem, walks):
+    """The capital for so many thirds of queries of a walk."""
+    return walks * (2 * problem.space.costs[0] + problem.space.costs[-1])
+
+
+def seen(history):
+    return [(r.id, r.query.x, r.query.fidelity, r.value) for r in history]
+
+
+def test_a_noisy_run_that_is_killed_and_resumed_has_the_values_of_the_undisturbed_one(noisy, tmp_path):
+    stirred(0)
+    whole = run(noisy, Walk(), affords(noisy, 4), progress=False)
+    stirred(1)
+    with Journal(tmp_path / "history.sqlite") as journal:
+        run(noisy, Walk(), affords(noisy, 2), journal=journal, progress=False)
+        Optimizer(Walk().bind(noisy.space), journal).ask()  # and dies before there is a value
+    stirred(1)
+    with Journal(tmp_path / "history.sqlite") as journal:
+        resumed = run(pickle.loads(pickle.dumps(noisy)), Walk(), affords(noisy, 4), journal=journal, progress=False)
+    assert seen(resumed) == seen(whole)
+    assert len(whole) == 12
+
+
+def test_a_noisy_run_by_four_workers_replays_query_by_query(noisy):
+    with ThreadPoolExecutor(4) as workers:
+        history = run(noisy, Walk(), affords(noisy, 4), executor=workers, max_pending=4, progress=False)
+    assert len(history) == 12
+    for r in history:
+        assert noisy.observe(r.query.x, r.query.fidelity, r.id) == r.value
+
+
+def test_noise_knows_the_number_and_the_stream_alone(noisy):
+    def observed(fidelity):
+        return [noisy.observe(x, fidelity, number) for number in range(6)]
+
+    query = Walk(space=noisy.space).query(torch.full((noisy.space.dim,), 0.4, dtype=torch.double), 0)
+    assert isinstance(query, Query)
+    x, fidelities = list(query.x), range(noisy.space.num_fidelities)
+    stirred(0)
+    first = [observed(m) for m in fidelities]
+    stirred(1)
+    torch.rand(3), np.random.rand(3)
+    assert [observed(m) for m in fidelities] == first
+    assert [noisy.evaluate(x, m) for m in fidelities] == [noisy.evaluate(x, m) for m in fidelities]
+    assert all(len(set(values)) > 1 for values in first)
+    noisy.trial = 7
+    assert all(observed(m) != before for m, before in zip(fidelities, first, strict=True))
+
+
+NAMED = {name: problem for name, problem in NOISY.items() if "," not in name}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_seed_of_a_run_is_its_stream_of_noise(name, tmp_path):
+    own = {"class_path": name, "init_args": {}}
+    if name == "MultiFidelityBandit":
+        own["init_args"] = dict(zip(("means", "zeta", "costs"), BANDIT, strict=True))
+    given = {"problem": own, "strategy": "RandomSearch", "capital": 100.0, "out": str(tmp_path)}
+    made = [config.build(config.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)]
+    assert made == [0, 7]
+
+
+def test_a_query_that_is_tried_again_keeps_its_noise():
+    class Faulty(problems.Electrodes):
+        """Every other evaluation fails."""
+
+        failed = False
+
+        def evaluate(self, x, fidelity):
+            self.failed = not self.failed
+            if self.failed:
+                raise RuntimeError("a bad contact")
+            return super().evaluate(x, fidelity)
+
+    history = run(Faulty(), Walk(), 5.0, retries=1, charge_retries=False, progress=False)
+    assert [r.retries for r in history] == [1] * 5
+    undisturbed = run(problems.Electrodes(), Walk(), 5.0, progress=False)
+    assert seen(history) == seen(undisturbed)
+
+
+def test_a_noisy_run_of_a_folder_is_continued_as_if_never_stopped(tmp_path):
+    def go(folder, capital, seed):
+        given = {"problem": "Electrodes", "strategy": {"class_path": "toy.Walk"}, "seed": seed, "capital": capital}
+        settings = config.resolve_run({**given, "out": str(tmp_path / folder)})
+        return execute(settings, *prepare(settings), progress=False, picture=False)[0]
+
+    go("resumed", 3.0, 0)
+    stirred(5)
+    assert seen(go("resumed", 8.0, 0)) == seen(go("whole", 8.0, 0))
+    assert problems.Electrodes().trial is None
+    noises = [
+        [r.value - problems.Electrodes().evaluate(r.query.x, 0) for r in go(f"seed {seed}", 8.0, seed)]
+        for seed in (0, 1)
+    ]
+    assert not np.isclose(*noises).any()

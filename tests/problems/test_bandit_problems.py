@@ -13,7 +13,8 @@ from mfbo_torch.concentration import SubGaussian, anytime_width, decays_fast
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import ClassifierBandit, MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.problems.bandit import BLOCK, DESIGNS
+from mfbo_torch.problems.bandit import DESIGNS
+from mfbo_torch.problems.noise import BLOCK
 
 MEANS, ZETA, COSTS = [[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]
 
@@ -119,7 +120,7 @@ BAD = {
     ),
     "scale": (lambda: MultiFidelityBandit(MEANS, ZETA, COSTS, "bernoulli", 1.0), "scale = 1.0: must be left out"),
     "trial": (lambda: MultiFidelityBandit(MEANS, ZETA, COSTS, trial=-1), "trial = -1: must be a whole number"),
-    "number": (lambda: SyntheticBandit(5), "number = 5: must be 1, 2, 3 or 4"),
+    "number": (lambda: SyntheticBandit(5), "number = 5: must be a whole number from 1 to 4"),
     "seed": (lambda: SyntheticBandit(seed=0.5), "seed = 0.5: must be a whole number"),
     "arm": (lambda: SyntheticBandit(3).evaluate((200,), 0), "arm = 200: must be a whole number from 0 to 199"),
     "half an arm": (lambda: ClassifierBandit().evaluate((0.5,), 0), "arm = 0.5: must be a whole number from 0 to 24"),

@@ -33,7 +33,7 @@ def test_loads_the_three_tables(data_dir):
 
 
 def test_unknown_table_is_refused():
-    with pytest.raises(SettingError, match="data = 'iris': must be one of supernovae, magic, power_plant"):
+    with pytest.raises(SettingError, match="data = 'iris': must be 'supernovae' or 'magic' or 'power_plant'"):
         data.load("iris")
 
 

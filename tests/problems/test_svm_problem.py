@@ -70,7 +70,7 @@ def test_iterations_are_bounded(monkeypatch, recwarn):
 
 
 def test_bad_settings_are_named():
-    with pytest.raises(SettingError, match="data = 'iris': must be one of digits, magic"):
+    with pytest.raises(SettingError, match="data = 'iris': must be 'digits' or 'magic'"):
         SVM(data="iris")
     with pytest.raises(SettingError, match="increasing whole numbers from 100 to 1797"):
         SVM(sizes=(400, 1800))

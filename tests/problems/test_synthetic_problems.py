@@ -169,10 +169,10 @@ def test_outside_the_bounds_is_refused():
 
 def test_noise_is_added_where_asked_for():
     problem = Park(noise_std=1.0)
-    torch.manual_seed(0)
-    values = [problem.evaluate([0.5] * 4, 1) for _ in range(400)]
+    values = [problem.observe([0.5] * 4, 1, number) for number in range(400)]
     assert np.std(values) == pytest.approx(1, abs=0.15)
     assert np.mean(values) == pytest.approx(Park().evaluate([0.5] * 4, 1), abs=0.2)
+    assert problem.evaluate([0.5] * 4, 1) == Park().evaluate([0.5] * 4, 1)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -10,8 +10,9 @@ References:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -22,6 +23,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 from torch.utils.checkpoint import checkpoint
 
+from mfbo_torch.checks import number, several, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.conditionals import closed_forms
 from mfbo_torch.models.conditionals.base import Conditional, Embedding, Function, check_queries, frozen
@@ -176,13 +178,17 @@ class WindowConditional(Conditional):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if num_samples is not None and (isinstance(num_samples, bool) or num_samples < 2):
-            raise SettingError("num_samples", num_samples, "None or a whole number from 2 on")
+        if num_samples is not None:
+            num_samples = whole("num_samples", num_samples, 2, wanted="None or a whole number from 2 on")
         self.location = frozen(location)
-        self.num_samples, self.seed = num_samples, seed
+        self.num_samples, self.seed = num_samples, whole("seed", seed, 0)
         self.width: Any = frozen(width) if callable(width) else None
-        fixed = None if callable(width) else torch.as_tensor(width, dtype=torch.double).reshape(-1)
-        if fixed is not None:
+        fixed = None
+        if not callable(width):
+            if not isinstance(width, Tensor):
+                given = width if isinstance(width, Iterable) else [width]
+                width = several("width", given, partial(number, above=0), "positive numbers")
+            fixed = torch.as_tensor(width, dtype=torch.double).reshape(-1)
             _check_width(fixed)
         self.register_buffer("fixed_width", fixed)
 
@@ -222,7 +228,7 @@ class WindowConditional(Conditional):
         first = self.embed(A)
         second = first if other is None else self.embed(other)
         runs = []
-        for seed in range(self.seed + 1, self.seed + 1 + repeats):
+        for seed in range(self.seed + 1, self.seed + 1 + whole("repeats", repeats, 2)):
             left, right = (self.shape(e.location, e.width, self.num_samples, seed) for e in (first, second))
             runs.append(left.covariance(kernel, right))
         return torch.stack(runs).std(0)
