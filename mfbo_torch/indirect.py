@@ -120,7 +120,10 @@ class IndirectSpace(Space):
 
     def __post_init__(self) -> None:
         if self.choices is not None:
-            object.__setattr__(self, "candidates", _table("choices", self.choices))
+            choices = _table("choices", self.choices)
+            if choices.shape[-1] != self.dim:
+                raise SettingError("choices", f"queries of {choices.shape[-1]} parameters", f"of {self.dim}")
+            object.__setattr__(self, "candidates", choices)
         super().__post_init__()
         object.__setattr__(self, "choices", self._allowed_designs if self.candidates else None)
         object.__setattr__(self, "inputs", _table("inputs", self.inputs))

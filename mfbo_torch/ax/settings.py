@@ -32,10 +32,11 @@ def encode(strategy: Strategy) -> dict[str, Any]:
         SettingError: A setting is not made of JSON values, tensors, strategies, spaces, dataclasses of this
             package, and functions at the top level of a module.
     """
+    settings = {**strategy.settings, "space": strategy.own_space, "capital": strategy.capital}
     path = _path(type(strategy))
     if _class(path) is not type(strategy):
         raise SettingError("strategy", path, "a class at the top of a module")
-    kept = {k: _encode(f"{type(strategy).__name__}.{k}", v) for k, v in strategy.settings.items() if v is not None}
+    kept = {k: _encode(f"{type(strategy).__name__}.{k}", v) for k, v in settings.items() if v is not None}
     return {"class": path, "settings": kept}
 
 

@@ -16,6 +16,9 @@ from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.design import allowed
 
+BOUND = ("space", "capital")
+"""Settings that a strategy is given for a run."""
+
 
 class Strategy(ABC):
     """Decides what to evaluate next.
@@ -41,8 +44,16 @@ class Strategy(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it is made with, by name: ``type(self)(**self.settings)`` is another one like it."""
-        return {name: self._space if name == "space" else getattr(self, name) for name in settings_of(type(self))}
+        """What it is made with beyond the defaults, but for space and capital.
+
+        ``type(self)(**self.settings)`` is another one like it, not bound.
+        """
+        made = {
+            name: (getattr(self, name), usual) for name, usual in settings_of(type(self)).items() if name not in BOUND
+        }
+        return {
+            name: value for name, (value, usual) in made.items() if type(value) is not type(usual) or value != usual
+        }
 
     @property
     def space(self) -> Space:

@@ -152,7 +152,7 @@ def test_monte_carlo_is_botorchs(kind):
     query = strategy.ask(history)[0]
     generator = strategy.generator(history)
     sampler = SobolQMCNormalSampler(torch.Size([32]), seed=draw_seed(generator))
-    model, pending = strategy.model(history).model, strategy.pending(history)
+    model, pending = strategy.posterior(history)[0].model, strategy.pending(history)
     if kind is QUpperConfidenceBound:
         acquisition = qUpperConfidenceBound(model, 2.0, sampler=sampler, X_pending=pending)
     else:

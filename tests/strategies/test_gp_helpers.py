@@ -9,7 +9,8 @@ import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError
 
-from mfbo_torch.strategies.process import single_task_gp
+from mfbo_torch.strategies import surrogate as room
+from mfbo_torch.strategies.process import Process, single_task_gp
 from mfbo_torch.strategies.surrogate import Surrogate, refit_size, standardized
 
 
@@ -90,16 +91,15 @@ def test_posterior_is_the_dense_formula():
     assert posterior.variance.detach().numpy()[:, 0] == pytest.approx(variance, abs=1e-8)
 
 
-def test_believed_points_move_the_deviation_only():
+def test_pending_points_move_the_deviation_only():
     X, Y = data()
-    believed = torch.tensor([[0.9, 0.1], [0.2, 0.95]], dtype=torch.double)
-    grid = torch.rand(50, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
-    before = surrogate().model(single_task_gp, X, Y).posterior(grid)
-    model = surrogate().model(single_task_gp, X, Y, believed)
-    after = model.posterior(grid)
+    pending = torch.tensor([[0.9, 0.1], [0.2, 0.95]], dtype=torch.double)
+    grid = torch.rand(50, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    model, left = Process(surrogate()).posterior(X, Y, pending)
+    before, after = model.posterior(grid), model.hallucinate(left).posterior(grid)
     assert torch.allclose(before.mean, after.mean, atol=1e-8)
     assert (after.variance <= before.variance + 1e-10).all()
-    assert (model.posterior(believed).variance < model.likelihood.noise).all()
+    assert (model.hallucinate(left).posterior(pending.unsqueeze(-2)).variance < model.likelihood.noise).all()
 
 
 def test_a_failed_fit_leaves_the_priors_modes(monkeypatch):
@@ -124,7 +124,7 @@ def test_constants_are_as_uncertain_as_their_size(value):
     """Whether or not their sum rounds."""
     X, _ = data()
     at = torch.tensor([[0.9, 0.1]], dtype=torch.double)
-    mean, deviation = surrogate().predict(single_task_gp, X, torch.full((9, 1), value, dtype=torch.double), at)
-    unit = surrogate().predict(single_task_gp, X, torch.ones(9, 1, dtype=torch.double), at)[1]
+    mean, deviation = Process(surrogate()).predict(X, torch.full((9, 1), value, dtype=torch.double), at)
+    unit = Process(surrogate()).predict(X, torch.ones(9, 1, dtype=torch.double), at)[1]
     assert mean.item() == pytest.approx(value)
     assert deviation.item() == pytest.approx(value * unit.item())

@@ -253,7 +253,7 @@ def test_a_plain_space_is_refused():
         (lambda: CMES(num_max_value_samples=0), "num_max_value_samples = 0"),
         (lambda: CMES(resolutions="both"), "resolutions = 'both'"),
         (lambda: ShrinkingWindow(beta=-1.0), "beta = -1.0"),
-        (lambda: CMETS(space=windows(choices=2 * grid(2))).ask(History()), "space = '4 choices': must be a box"),
+        (lambda: CMETS(space=windows(choices=2 * grid(2))).ask(History()), "space = '4 candidates': must be a box"),
         (
             lambda: ShrinkingWindow(space=IndirectBranin(known=True).space).ask(History()),
             "feedback = 'Window': must be a Window around the query itself",
