@@ -18,7 +18,7 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*
 FLOORS = [
     {"errors"},
     {"checks"},
-    {"space", "confidence", "concentration", "history", "prior"},
+    {"space", "confidence", "concentration", "history", "prior", "scale"},
     {"indirect"},
     {"metrics", "journal"},
     {"problems"},

@@ -39,11 +39,12 @@ from torch import Tensor
 from mfbo_torch.models.checks import check_observations
 from mfbo_torch.models.conditionals import Conditional
 from mfbo_torch.models.conditionals.base import Embedding, Features, check_queries
-from mfbo_torch.models.defaults import default_kernel, default_likelihood, shift_scale
+from mfbo_torch.models.defaults import default_kernel, default_likelihood
 from mfbo_torch.models.means import ScaledConstantMean
 from mfbo_torch.models.normal import Normal
 from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
 from mfbo_torch.ops.kernels import gram
+from mfbo_torch.scale import shift_scale
 
 EXACT_SIZE = 4096
 """Up to this many queries GPyTorch solves by Cholesky; its iterative solves are approximate."""

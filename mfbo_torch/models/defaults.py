@@ -12,21 +12,10 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 
-def shift_scale(Z: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the averages; of fewer than two different ones the size, or one."""
-    if len(Z) == 0:
-        return Z.new_zeros(()), Z.new_ones(())
-    shift, size = Z.mean(), Z.abs().max()
-    scale = Z.std() if len(Z) > 1 else Z.new_zeros(())
-    if scale <= 1e-12 * size:
-        scale = torch.where(size > 0, size, torch.ones_like(size))
-    return shift, scale
-
-
-def default_kernel(extent: Tensor, scale: Tensor) -> Kernel:
+def default_kernel(extent: Tensor, scale: float) -> Kernel:
     """RBF with a lengthscale prior that scales with reach and dimension, and an output scale near the averages'."""
     extent = torch.where(extent > 0, extent, torch.ones_like(extent))
-    d, variance = len(extent), scale.item() ** 2
+    d, variance = len(extent), scale**2
     width = torch.full_like(extent, math.sqrt(3))  # a number would be expanded, and a fit that fails not be undone
     prior = LogNormalPrior(math.sqrt(2) + 0.5 * math.log(d) + extent.log(), width)
     above = GreaterThan(1e-3 * extent.min().item(), transform=torch.exp, inv_transform=torch.log)
@@ -39,8 +28,8 @@ def default_kernel(extent: Tensor, scale: Tensor) -> Kernel:
     return kernel
 
 
-def default_likelihood(scale: Tensor) -> GaussianLikelihood:
+def default_likelihood(scale: float) -> GaussianLikelihood:
     """A noise variance that is small against the averages' until the data say otherwise."""
-    variance = scale.item() ** 2
+    variance = scale**2
     above = GreaterThan(1e-8 * variance, transform=torch.exp, inv_transform=torch.log, initial_value=1e-2 * variance)
     return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)

@@ -19,11 +19,11 @@ class ScaledConstantMean(Mean):
     shift: Tensor
     scale: Tensor
 
-    def __init__(self, shift: Tensor, scale: Tensor) -> None:
+    def __init__(self, shift: float, scale: float) -> None:
         super().__init__()
-        self.register_buffer("shift", shift)
-        self.register_buffer("scale", scale)
-        self.register_parameter("raw_constant", torch.nn.Parameter(torch.zeros_like(shift)))
+        self.register_buffer("shift", torch.tensor(shift, dtype=torch.double))
+        self.register_buffer("scale", torch.tensor(scale, dtype=torch.double))
+        self.register_parameter("raw_constant", torch.nn.Parameter(torch.zeros_like(self.shift)))
         self.register_prior("raw_constant_prior", NormalPrior(0.0, 1.0), _raw, _set_raw)
 
     @property

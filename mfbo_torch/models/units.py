@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from mfbo_torch.scale import varies
+
 
 def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of the targets per fidelity, ``M`` each.
@@ -25,10 +27,10 @@ def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -
     scales: list[Tensor] = []
     fidelity, Y = train_X[..., -1], train_Y.squeeze(-1)
     groups = [Y[fidelity == m] for m in range(len(linked))]
-    rich = [m for m, group in enumerate(groups) if _varies(group)]
+    rich = [m for m, group in enumerate(groups) if varies(group)]
     for m, own in enumerate(groups):
         few = len(own) < 2 * train_X.shape[-1]
-        if link == "independent" and few and _varies(Y):
+        if link == "independent" and few and varies(Y):
             shifts.append(Y.mean())
             scales.append(Y.std())
             continue
@@ -37,8 +39,3 @@ def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -
         scales.append(torch.maximum(scale, scales[-1]) if few and linked[m] else scale)
         shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.mean())
     return torch.stack(shifts), torch.stack(scales)
-
-
-def _varies(values: Tensor) -> bool:
-    """Whether values differ by more than rounding."""
-    return len(values) > 1 and bool(values.std() > 1e-12 * values.abs().max())

@@ -402,6 +402,6 @@ def test_bad_input():
 
 def test_a_default_prior_can_be_written_back():
     """As a fit that fails does: it restores the state it began with."""
-    kernel = default_kernel(torch.ones(3, dtype=torch.double), torch.tensor(2.0, dtype=torch.double))
+    kernel = default_kernel(torch.ones(3, dtype=torch.double), 2.0)
     kernel.load_state_dict({name: value.clone() for name, value in kernel.state_dict().items()})
     assert all(0 not in buffer.stride() for buffer in kernel.buffers() if buffer.dim())

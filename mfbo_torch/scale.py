@@ -1,0 +1,34 @@
+"""The scale of observed values, whatever their units."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+ROUNDING = 1e-14
+"""Values whose spread is a smaller share of their size are as good as equal: some units of double precision."""
+
+
+def varies(Y: Tensor) -> bool:
+    """Whether values differ by more than rounding, in any units and beside any offset."""
+    return Y.numel() > 1 and bool(Y.max() - Y.min() > ROUNDING * Y.abs().max())
+
+
+def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, float]:
+    """Mean and standard deviation of some values; the size of those that say nothing of their spread.
+
+    Args:
+        Y: Any number of values.
+        least: What the scale of values that say nothing is at least, such as the deviation of their noise.
+        few: So many values say nothing of their spread, nor do those that do not vary.
+
+    Returns:
+        Their mean, and their standard deviation; else the largest of that, ``least`` and their size, or 1.
+        The mean of no values is 0.
+    """
+    if Y.numel() == 0:
+        return 0.0, max(least, 1.0)
+    shift = Y.mean().item()
+    spread = Y.std().item() if Y.numel() > 1 else 0.0
+    if Y.numel() > few and varies(Y):
+        return shift, spread
+    return shift, max(spread, least, Y.abs().max().item()) or 1.0
