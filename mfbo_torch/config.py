@@ -193,7 +193,7 @@ def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Proble
 def accepted(class_path: str) -> list[str]:
     """The settings of a class by its import path."""
     module, _, name = class_path.rpartition(".")
-    return settings_of(getattr(import_module(module), name))
+    return list(settings_of(getattr(import_module(module), name)))
 
 
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:

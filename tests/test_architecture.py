@@ -108,6 +108,67 @@ def test_operations_know_no_model(module):
     assert not [name for name in named if name.startswith("gpytorch.") and name != "gpytorch.kernels"]
 
 
+def loaded_first(source: str, module: str) -> set[str]:
+    """Modules of the package that a module needs before it is there: late imports and those for types excluded."""
+    tree = ast.parse(source)
+    now = list(tree.body)
+    for node in now:  # grows as blocks are opened
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            now.extend(node.orelse)
+        elif isinstance(node, ast.ClassDef | ast.If | ast.Try | ast.ExceptHandler | ast.With):
+            for name in ("body", "handlers", "orelse", "finalbody"):
+                now.extend(getattr(node, name, []))
+    parents, found = ["mfbo_torch", *module.split("/")[:-1]], set()
+    for node in now:
+        if isinstance(node, ast.Import):
+            found |= {path_of(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = parents[: len(parents) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            inner = {path_of(f"{base}.{alias.name}") for alias in node.names}
+            # a package is only waited for where a name of its own is asked of it
+            found |= inner if None not in inner else inner | {path_of(base)}
+    return {path for path in found if path is not None}
+
+
+def path_of(name: str) -> str | None:
+    """The module of a dotted name."""
+    package, _, rest = name.partition(".")
+    stem = rest.replace(".", "/")
+    found = [path for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")) if path in MODULES]
+    return found[0] if package == "mfbo_torch" and found else None
+
+
+def circles(needs: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules that need each other."""
+    reached = {module: set(others) for module, others in needs.items()}
+    for middle in reached:
+        for others in reached.values():
+            if middle in others:
+                others |= reached[middle]
+    found = {frozenset(other for other in others if module in reached[other]) for module, others in reached.items()}
+    return [set(circle) for circle in found if circle]
+
+
+def test_no_circles():
+    assert circles({module: loaded_first((ROOT / module).read_text(), module) for module in MODULES}) == []
+
+
+def test_circles_are_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == [{"a", "b", "c"}]
+    assert circles({"a": {"a"}, "b": {"a"}}) == [{"a"}]
+    source = (
+        "import torch\nfrom ..errors import SettingError\nfrom mfbo_torch.models import cached\nimport mfbo_torch.ops"
+    )
+    assert loaded_first(source, "ops/cache.py") == {"errors.py", "models/cached.py", "ops/__init__.py"}
+    late = (
+        "def f():\n    import mfbo_torch\nif TYPE_CHECKING:\n    import mfbo_torch.ax\nelse:\n    import mfbo_torch.cli"
+    )
+    assert loaded_first(late, "runner.py") == {"cli.py"}
+    tried = "try:\n    from .base import Strategy\nexcept ImportError:\n    from . import arms"
+    assert loaded_first(tried, "strategies/direct.py") == {"strategies/base.py", "strategies/arms.py"}
+
+
 @pytest.mark.parametrize(
     ("source", "module", "found"),
     [

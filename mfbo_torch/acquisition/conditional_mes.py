@@ -87,8 +87,8 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Set the queries whose averages are still out, in place of the former ones."""
+        self._hallucinated = self.model.hallucinate(X_pending)
         self.X_pending = None if X_pending is None else X_pending.detach().clone()
-        self._hallucinated = self.model.hallucinate(self.X_pending)
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:

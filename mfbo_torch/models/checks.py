@@ -1,4 +1,4 @@
-"""Observations that a model can be made of, or an error that names what is wrong with them."""
+"""Points and observations that can be used, or an error that names what is wrong with them."""
 
 from __future__ import annotations
 
@@ -26,33 +26,64 @@ def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tu
         if data.shape != (len(inputs), 1):
             wanted = f"{size} x 1 with {size} = {len(inputs)} as in {names[2]}"
             raise BotorchTensorDimensionError(f"{name} of shape {tuple(data.shape)}: must be {wanted}")
-        if not data.isfinite().all():
-            raise InputDataError(f"{name}: must be finite, found NaN or infinity")
+        _finite(name, data)
     if Yvar is not None and (Yvar < 0).any():
         raise InputDataError(f"{names[1]} = {Yvar.min().item():g}: must not be negative")
 
 
-def check_points(X: Tensor, width: int, num_fidelities: int, name: str) -> None:
-    """See whether points are finite and their last column is a fidelity.
+def check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
+    """See whether there are data of ``M`` fidelities to make a model of; raises as the other checks here do."""
+    if X.dim() != 2 or X.shape[-1] < 2:
+        raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
+    check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
+    if len(X) == 0:
+        raise InputDataError("train_X: must have at least one row, found none")
+    check_fidelities("train_X", X, X.shape[-1], num_fidelities)
+
+
+def check_points(name: str, X: Tensor, width: int) -> Tensor:
+    """``n x width`` finite points.
 
     Args:
+        name: What the user calls them.
+        X: Points.
+        width: How many numbers a point has.
+
+    Raises:
+        BotorchTensorDimensionError: Another shape.
+        InputDataError: NaN or infinity.
+    """
+    if X.dim() != 2 or X.shape[-1] != width:
+        raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: must be n x {width}")
+    return _finite(name, X)
+
+
+def check_fidelities(name: str, X: Tensor, width: int, num_fidelities: int) -> Tensor:
+    """``... x n x width`` finite points whose last column is a fidelity.
+
+    Args:
+        name: What the user calls them.
         X: Points.
         width: How many numbers a point has, ``d + 1``.
         num_fidelities: ``M``.
-        name: What the model calls them.
 
     Raises:
-        BotorchTensorDimensionError: Not ``... x n x (d + 1)``.
+        BotorchTensorDimensionError: Another shape.
         InputDataError: NaN, infinity, or a last column that is no whole number in ``0..M-1``.
     """
     if X.dim() < 2 or X.shape[-1] != width:
         raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: the last axis must be d + 1 = {width}")
-    if not X.isfinite().all():
-        raise InputDataError(f"{name}: must be finite, found NaN or infinity")
-    fidelity = X[..., -1]
+    fidelity = _finite(name, X)[..., -1]
     wrong = (fidelity != fidelity.round()) | (fidelity < 0) | (fidelity >= num_fidelities)
     if wrong.any():
         raise InputDataError(
             f"{name}: fidelity {fidelity[wrong][0].item():g} in the last column must be a whole number in "
             f"0..{num_fidelities - 1}"
         )
+    return X
+
+
+def _finite(name: str, X: Tensor) -> Tensor:
+    if not X.isfinite().all():
+        raise InputDataError(f"{name}: must be finite, found NaN or infinity")
+    return X

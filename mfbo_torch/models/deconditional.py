@@ -13,7 +13,6 @@ References:
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.model import Model
-from botorch.posteriors import GPyTorchPosterior, Posterior
+from botorch.posteriors import Posterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
@@ -36,12 +34,13 @@ from linear_operator import to_linear_operator
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from mfbo_torch.models.checks import check_observations
+from mfbo_torch.models.base import Factored
+from mfbo_torch.models.checks import check_observations, check_points
 from mfbo_torch.models.conditionals import Conditional
 from mfbo_torch.models.conditionals.base import Embedding, Features, check_queries
 from mfbo_torch.models.defaults import default_kernel, default_likelihood
 from mfbo_torch.models.means import ScaledConstantMean
-from mfbo_torch.models.normal import Normal
+from mfbo_torch.models.normal import joint_posterior
 from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
 from mfbo_torch.ops.kernels import gram
 from mfbo_torch.scale import shift_scale
@@ -67,7 +66,7 @@ class Solved:
     factor: Factor
 
 
-class DeconditionalGP(Model, GP):
+class DeconditionalGP(Factored, GP):
     r"""A Gaussian process ``f`` on inputs, and its averages :math:`g(a) = E[f(X) \mid a]` on queries.
 
     From noisy averages :math:`z_i = g(a_i) + \epsilon_i` and :math:`f \sim GP(m, k)`,
@@ -121,18 +120,14 @@ class DeconditionalGP(Model, GP):
         self.conditional = conditional
         self._caught: Embedding | None = None
         self._solution: Solved | None = None
-        self._pending: Tensor | None = None
         self.conditional.to(train_A)
         shift, scale = shift_scale(train_Z)
         self.covar_module = default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
         self.mean_module = ScaledConstantMean(shift, scale) if mean_module is None else mean_module
         known = None if train_Zvar is None else FixedNoiseGaussianLikelihood(train_Zvar.detach().squeeze(-1))
         self.likelihood = default_likelihood(scale) if known is None else known
-        self.to(train_A)
-
-    @property
-    def num_outputs(self) -> int:
-        return 1
+        for module in (self.covar_module, self.mean_module, self.likelihood):
+            module.to(train_A)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -186,11 +181,12 @@ class DeconditionalGP(Model, GP):
 
     @property
     def _solved(self) -> Solved:
+        return self._with_pending(self._free())
+
+    def _free(self) -> Solved:
         if self._solution is None:
             with torch.no_grad():
                 self._solution = self._solve()
-                if self._pending is not None:
-                    self._solution = self._hallucinated(self._solution, self._pending)
         return self._solution
 
     def _solve(self) -> Solved:
@@ -206,9 +202,13 @@ class DeconditionalGP(Model, GP):
         factor = factorize(covariance + torch.diag(noise), self.train_targets - prior)
         return Solved(embedding, features, known, factor)
 
-    def _hallucinated(self, solved: Solved, A: Tensor) -> Solved:
-        embedding, known, cross, corner, _ = self._further(solved, A)
-        return Solved(embedding, solved.features, known, hallucinated(solved.factor, cross, corner))
+    def _checked_pending(self, X: Tensor) -> Tensor:
+        return check_points("X_pending", X, self.train_A.shape[-1])
+
+    def _extended(self, factor: Solved, X: Tensor) -> Solved:
+        with torch.no_grad():
+            embedding, known, cross, corner, _ = self._further(factor, X.to(self.train_A))
+            return Solved(embedding, factor.features, known, hallucinated(factor.factor, cross, corner))
 
     def _further(
         self, solved: Solved, A: Tensor, noise: Tensor | None = None
@@ -226,26 +226,6 @@ class DeconditionalGP(Model, GP):
             cross, corner, known = own @ solved.known.mT, own @ own.mT, torch.cat([solved.known, own])
         return solved.embedding.joined(new), known, cross, corner + torch.diag(noise), prior
 
-    def hallucinate(self, X_pending: Tensor | None) -> Self:
-        """This model with deviations also conditioned on queries whose averages are still out.
-
-        The means of ``f`` and ``g`` stay as they are.
-
-        Args:
-            X_pending: ``p x (query's width)``, or ``None``.
-        """
-        if X_pending is None or X_pending.shape[-2:-1] == (0,):
-            return self
-        if X_pending.dim() != 2:
-            raise BotorchTensorDimensionError(f"X_pending of shape {tuple(X_pending.shape)}: must be n x p queries")
-        self.eval()
-        clone = copy.copy(self)
-        A = X_pending.detach().to(self.train_A)
-        with torch.no_grad():
-            clone._solution = self._hallucinated(self._solved, A)
-        clone._pending = A if self._pending is None else torch.cat([self._pending, A])
-        return clone
-
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
         """This model with more averages and the same hyper-parameters; the factor grows, which is quick.
 
@@ -261,14 +241,12 @@ class DeconditionalGP(Model, GP):
         if self._pending is not None:
             raise UnsupportedError("condition_on_observations: must be asked of the model without pending queries")
         self.eval()
-        clone = copy.copy(self)
-        clone._buffers = dict(self._buffers)
+        clone = self._twin()
         A, Z = X.detach().to(self.train_A), Y.detach().to(self.train_Z)
         variance = self.noise.expand(len(A), 1)
         if self.train_Zvar is not None:
             variance = variance if noise is None else noise.to(self.train_Z)
             clone.train_Zvar = torch.cat([self.train_Zvar, variance])
-            clone._modules = dict(self._modules)
             clone.likelihood = FixedNoiseGaussianLikelihood(clone.train_Zvar.squeeze(-1))
         with torch.no_grad():
             solved = self._solved
@@ -345,11 +323,7 @@ class DeconditionalGP(Model, GP):
         self.eval()
         cross, mean, own = self._prior(X, joint=True)
         mean, covariance = self._solved.factor.mean_covariance(cross, mean, own)
-        if isinstance(observation_noise, Tensor):
-            covariance = covariance + torch.diag_embed(observation_noise.squeeze(-1).expand_as(mean))
-        elif observation_noise:
-            covariance = covariance + torch.diag_embed(self.noise.expand_as(mean))
-        return _posterior(mean, covariance, posterior_transform)
+        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise)
 
     def latent_posterior(self, X: Tensor, posterior_transform: PosteriorTransform | None = None) -> Posterior:
         """Joint posterior of ``f`` at ``b x q x d`` inputs.
@@ -363,31 +337,16 @@ class DeconditionalGP(Model, GP):
         cross = solved.embedding.cross(self.covar_module, X)
         own = gram(self.covar_module, X, X)
         mean, covariance = solved.factor.mean_covariance(cross, self.mean_module(X), own)
-        return _posterior(mean, covariance, posterior_transform)
+        return joint_posterior(mean, covariance, posterior_transform)
 
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            self._solution = None
-        return torch.nn.Module.train(self, mode)
+    @property
+    def _anchor(self) -> Tensor:
+        return self.train_A
 
-    def eval(self) -> Self:
-        return torch.nn.Module.train(self, False)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        # acquisition functions may move their model at every call, nearly always to where it is
-        if fn(self.train_A) is not self.train_A:
-            self._caught = self._solution = None
-        return super()._apply(fn, recurse)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self._caught = self._solution = None
-        return super().load_state_dict(*args, **kwargs)
-
-
-def _posterior(mean: Tensor, covariance: Tensor, transform: PosteriorTransform | None) -> Posterior:
-    # lazy: a dense one would be factored at once and fail where points repeat
-    posterior = GPyTorchPosterior(Normal(mean, to_linear_operator(covariance)))
-    return posterior if transform is None else transform(posterior)
+    def _forget(self, moved: bool = False) -> None:
+        self._solution = None
+        if moved:
+            self._caught = None
 
 
 def _check_data(A: Tensor, Z: Tensor, Zvar: Tensor | None) -> None:

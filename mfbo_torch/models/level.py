@@ -30,6 +30,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
+from mfbo_torch.ops.cache import Cache, factorize, grow
 from mfbo_torch.ops.kernels import cross_correlation, describe
 
 NOISE_FLOOR = 1e-8
@@ -152,3 +153,23 @@ class Level(torch.nn.Module):
         for _, module, prior, value, _ in mll.model.named_priors():
             loss = loss - prior.log_prob(value(module)).sum()
         return loss / len(Y)
+
+    def factor(
+        self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
+    ) -> Cache:
+        """The factor of the residuals, without a gradient in the hyper-parameters.
+
+        Args:
+            U: ``... x n x d`` designs.
+            Y: ``... x n`` standardised observations.
+            noise: ``... x n`` noise variances.
+            below: ``... x n`` standardised means of the fidelity below.
+            mask: ``... x n``, zero where there is padding.
+            former: That of the first of them, which grows.
+        """
+        constant = self.constant.detach()
+        residuals = Y - constant - self.rho.detach() * below
+        if former is not None and former.num_points:
+            return grow(former, U[former.num_points :], residuals, noise[former.num_points :])
+        kind, lengthscale, outputscale = describe(self.covar_module, U.shape[-1])
+        return factorize(kind, U, residuals, noise, lengthscale.detach(), outputscale.detach(), constant, mask)

@@ -24,22 +24,23 @@ from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
-from botorch.models.model import FantasizeMixin, Model
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
-from botorch.posteriors import GPyTorchPosterior, Posterior
+from botorch.posteriors import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import Kernel
-from linear_operator import to_linear_operator
 from torch import Tensor
 
+from mfbo_torch.checks import one_of, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models.checks import check_observations, check_points
+from mfbo_torch.models.base import Factored
+from mfbo_torch.models.chain import couplings, gathered, links, mean_below
+from mfbo_torch.models.checks import check_data, check_fidelities, check_points
 from mfbo_torch.models.level import Level
-from mfbo_torch.models.normal import Normal
+from mfbo_torch.models.normal import joint_posterior
 from mfbo_torch.models.units import units
-from mfbo_torch.ops.cache import Cache, extend, factorize, grouped, grow
-from mfbo_torch.ops.kernels import describe
+from mfbo_torch.ops.cache import Cache, extend, grouped
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 
 LINKS = ("recursive", "independent")
@@ -47,7 +48,7 @@ FIT_POINTS = 256
 """More observations than this change the hyper-parameters little and make fitting them slow."""
 
 
-class PerFidelityGP(Model, FantasizeMixin):
+class PerFidelityGP(Factored, FantasizeMixin):
     r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
 
     ``link="independent"`` conditions fidelity ``m`` on its own observations alone
@@ -100,13 +101,11 @@ class PerFidelityGP(Model, FantasizeMixin):
         input_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
-        if link not in LINKS:
-            raise SettingError("link", link, " or ".join(map(repr, LINKS)))
-        if not isinstance(num_fidelities, int) or num_fidelities < 1:
-            raise SettingError("num_fidelities", num_fidelities, "a whole number from 1 on")
+        one_of("link", link, LINKS)
+        num_fidelities = whole("num_fidelities", num_fidelities)
         if covar_modules is not None and len(covar_modules) != num_fidelities:
             raise SettingError("covar_modules", f"{len(covar_modules)} kernels", f"one a fidelity ({num_fidelities})")
-        _check_data(train_X, train_Y, train_Yvar, num_fidelities)
+        check_data(train_X, train_Y, train_Yvar, num_fidelities)
         if input_transform is not None and input_transform.is_one_to_many:
             raise UnsupportedError(f"input_transform = {type(input_transform).__name__}: must make one point of one")
         self.num_fidelities, self.link = num_fidelities, link
@@ -116,12 +115,12 @@ class PerFidelityGP(Model, FantasizeMixin):
         if input_transform is not None:
             self.input_transform = input_transform.to(train_X)
         kernels = covar_modules or [None] * num_fidelities
-        self.linked = self._links_of_data()
+        self.linked = links(self.train_X, num_fidelities, link)
         self.levels = torch.nn.ModuleList(
             Level(self.dim, linked, train_Yvar is None, kernel)
             for linked, kernel in zip(self.linked, kernels, strict=True)
         ).to(train_X)
-        shift, scale = self._units()
+        shift, scale = units(train_X, self.train_Y, self.linked, link)
         self.register_buffer("shift", shift)
         self.register_buffer("scale", scale)
         self._prepared_for = train_X.shape[-2]  # observations that links and units were made for
@@ -132,16 +131,11 @@ class PerFidelityGP(Model, FantasizeMixin):
         self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
         self._former: list[Cache] | None = None  # those of the model this one has more observations than
         self._links: tuple[Tensor, Tensor] | None = None
-        self._pending: Tensor | None = None
 
     @property
     def dim(self) -> int:
         """Number of design inputs ``d``, the fidelity not counted."""
         return self.train_X.shape[-1] - 1
-
-    @property
-    def num_outputs(self) -> int:
-        return 1
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -164,35 +158,14 @@ class PerFidelityGP(Model, FantasizeMixin):
     def _levels(self) -> list[Level]:
         return [level for level in self.levels if isinstance(level, Level)]
 
-    def _counts(self) -> list[int]:
-        """Observations per fidelity (the most of any batch)."""
-        fidelities = self.train_X[..., -1].reshape(-1, self.train_X.shape[-2])
-        return [int((fidelities == m).sum(-1).max()) for m in range(self.num_fidelities)]
-
-    def _links_of_data(self) -> list[bool]:
-        """Whether each fidelity follows the one below: both need data."""
-        counts = self._counts()
-        chained = self.link == "recursive"
-        return [chained and m > 0 and min(counts[m - 1 : m + 1]) > 0 for m in range(self.num_fidelities)]
-
-    def _units(self) -> tuple[Tensor, Tensor]:
-        return units(self.train_X, self.train_Y, self.linked, self.link)
-
     def _level_data(self, m: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Designs, standardised targets, standardised noise and mask of fidelity ``m``, padded to
-        its largest count over the batch."""
-        X = self.transform_inputs(self.train_X)
+        """Designs, standardised targets, standardised noise and mask of fidelity ``m``, padded over the batch."""
         Y = ((self.train_Y - self.shift[m]) / self.scale[m]).squeeze(-1)
         if self.train_Yvar is None:
             noise = self._levels[m].likelihood.noise.detach().expand_as(Y)
         else:
             noise = (self.train_Yvar / self.scale[m].square()).squeeze(-1).expand_as(Y)
-        mask = self.train_X[..., -1] == m
-        count = self._counts()[m]
-        order = torch.argsort(~mask, dim=-1, stable=True)[..., :count]
-        U = X[..., :-1].gather(-2, order.unsqueeze(-1).expand(*order.shape, self.dim))
-        wide = order.expand(*Y.shape[:-1], count)
-        return U, Y.gather(-1, wide), noise.gather(-1, wide), mask.gather(-1, order).to(Y)
+        return gathered(self.train_X[..., -1] == m, self.transform_inputs(self.train_X)[..., :-1], Y, noise)
 
     def fit(self, **kwargs: Any) -> Self:
         """Fit the hyper-parameters of each fidelity in turn by marginal likelihood, the cheapest first.
@@ -211,7 +184,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         for m, level in enumerate(self._levels):
             U, Y, noise, _ = self._level_data(m)
             if len(U):
-                below = self._mean_below(U, m, caches)
+                below = mean_below(self._levels, self.linked, caches, U, m)
                 some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
                 level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
             caches.append(self._level_cache(m, caches))
@@ -227,34 +200,19 @@ class PerFidelityGP(Model, FantasizeMixin):
         if self._prepared_for == self.train_X.shape[-2]:
             return
         self._prepared_for = self.train_X.shape[-2]
-        former, self.linked = self.linked, self._links_of_data()
-        self.shift, self.scale = self._units()
+        former, self.linked = self.linked, links(self.train_X, self.num_fidelities, self.link)
+        self.shift, self.scale = units(self.train_X, self.train_Y, self.linked, self.link)
         for m, linked in enumerate(self.linked):
             if linked != former[m]:
                 kernel = self._levels[m].covar_module if self._own_kernels else None
                 self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel).to(self.train_X)
 
-    def _mean_below(self, U: Tensor, m: int, caches: list[Cache]) -> Tensor:
-        """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked."""
-        if not self.linked[m]:
-            return torch.zeros_like(U[..., 0])
-        mean = torch.zeros_like(U[..., 0])
-        for k in range(m):
-            own, _ = mean_variance(caches[k], U)
-            mean = own + self._levels[k].rho.detach() * mean if self.linked[k] else own
-        return mean
-
     def _level_cache(self, m: int, caches: list[Cache]) -> Cache:
         """The factor of the residual of fidelity ``m``, given those below."""
-        level = self._levels[m]
         U, Y, noise, mask = self._level_data(m)
-        constant = level.constant.detach()
-        residuals = Y - constant - level.rho.detach() * self._mean_below(U, m, caches)
+        below = mean_below(self._levels, self.linked, caches, U, m)
         former = None if self._former is None else self._former[m]
-        if former is not None and former.num_points:
-            return grow(former, U[former.num_points :], residuals, noise[former.num_points :])
-        kind, lengthscale, outputscale = describe(level.covar_module, self.dim)
-        cache = factorize(kind, U, residuals, noise, lengthscale.detach(), outputscale.detach(), constant, mask)
+        cache = self._levels[m].factor(U, Y, noise, below, mask, former)
         unseen = self.noise[m] / self.scale[m].square()  # for pending points where there are no data
         return replace(cache, noise=torch.where(mask.sum(-1) > 0, cache.noise, unseen))
 
@@ -262,64 +220,34 @@ class PerFidelityGP(Model, FantasizeMixin):
     def caches(self) -> tuple[Cache, ...]:
         """The factors of the fidelities, pending points included: all in one batch ``... x M`` where
         that pays, else one batch ``... x 1`` a fidelity."""
+        return self._with_pending(self._free())
+
+    def _free(self) -> tuple[Cache, ...]:
         if self._caches is None:
-            # detached from the hyper-parameters; a fantasy's points and values may need gradients
-            fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
-            with torch.set_grad_enabled(fantasy and torch.is_grad_enabled()):
+            with self._with_grad():
                 caches = self._singles or []
                 for m in range(len(caches), self.num_fidelities):
                     caches.append(self._level_cache(m, caches))
                 self._caches, self._singles, self._former = grouped(caches), caches, None
-                if self._pending is not None:
-                    self._caches = self._extended(self._caches, self._pending.to(self.train_X))
         return self._caches
 
-    def _extended(self, caches: tuple[Cache, ...], X_pending: Tensor) -> tuple[Cache, ...]:
-        fidelity = X_pending[..., -1]
-        mask = torch.stack([(fidelity == m).to(X_pending) for m in range(self.num_fidelities)], dim=-2)
-        U = self.transform_inputs(X_pending)[..., :-1].unsqueeze(-3)
-        masks = mask.split([cache.outputscale.shape[-1] for cache in caches], dim=-2)
-        return tuple(extend(cache, U, own) for cache, own in zip(caches, masks, strict=True))
+    def _with_grad(self) -> torch.set_grad_enabled:
+        """Detached from the hyper-parameters; a fantasy's points and values may need gradients."""
+        fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
+        return torch.set_grad_enabled(fantasy and torch.is_grad_enabled())
 
-    def hallucinate(self, X_pending: Tensor | None) -> PerFidelityGP:
-        """This model with deviations also conditioned on points whose values are still out.
+    def _checked_pending(self, X: Tensor) -> Tensor:
+        """A pending point conditions the process of its own fidelity."""
+        X = check_points("X_pending", X, self.dim + 1)
+        return check_fidelities("X_pending", X, self.dim + 1, self.num_fidelities)
 
-        The means stay as they are. A pending point conditions the process of its own fidelity.
-
-        Args:
-            X_pending: ``p x (d + 1)``, the last column the fidelity, or ``None``.
-
-        Raises:
-            BotorchTensorDimensionError: Another width.
-            InputDataError: NaN, or a fidelity that does not exist.
-        """
-        if X_pending is None or X_pending.shape[-2:-1] == (0,):
-            return self
-        if X_pending.dim() != 2:
-            raise BotorchTensorDimensionError(f"X_pending of shape {tuple(X_pending.shape)}: must be p x (d + 1)")
-        check_points(X_pending, self.dim + 1, self.num_fidelities, "X_pending")
-        self.eval()
-        clone = self._twin()
-        X_pending = X_pending.to(self.train_X)
-        clone._caches = self._extended(self.caches, X_pending)
-        clone._pending = X_pending if self._pending is None else torch.cat([self._pending, X_pending])
-        return clone
-
-    def _couplings(self) -> tuple[Tensor, Tensor]:
-        """``M x M`` weights of the residuals in each fidelity, and ``M`` offsets, in the targets' units."""
-        rows: list[Tensor] = []
-        offsets: list[Tensor] = []
-        for m, level in enumerate(self._levels):
-            unit = torch.zeros(self.num_fidelities).to(self.scale)
-            unit[m] = self.scale[m]
-            offset = self.shift[m]
-            if self.linked[m]:
-                slope = level.rho.detach() * self.scale[m] / self.scale[m - 1]
-                unit = unit + slope * rows[-1]
-                offset = offset + slope * (offsets[-1] - self.shift[m - 1])
-            rows.append(unit)
-            offsets.append(offset)
-        return torch.stack(rows), torch.stack(offsets)
+    def _extended(self, factor: tuple[Cache, ...], X: Tensor) -> tuple[Cache, ...]:
+        X = X.to(self.train_X)
+        mask = torch.stack([(X[..., -1] == m).to(X) for m in range(self.num_fidelities)], dim=-2)
+        masks = mask.split([cache.outputscale.shape[-1] for cache in factor], dim=-2)
+        with self._with_grad():
+            U = self.transform_inputs(X)[..., :-1].unsqueeze(-3)
+            return tuple(extend(cache, U, own) for cache, own in zip(factor, masks, strict=True))
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity at once.
@@ -355,7 +283,7 @@ class PerFidelityGP(Model, FantasizeMixin):
     def _weights(self) -> tuple[Tensor, Tensor]:
         if self._links is None:
             with torch.no_grad():
-                self._links = self._couplings()
+                self._links = couplings(self._levels, self.linked, self.shift, self.scale)
         return self._links
 
     @property
@@ -380,7 +308,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             posterior_transform: Applied to the posterior.
         """
         self.eval()
-        check_points(X, self.dim + 1, self.num_fidelities, "X")
+        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         U = self.transform_inputs(X)[..., :-1]
         fidelity = X[..., -1].round().long()
         weights, offsets = self._weights()
@@ -389,13 +317,7 @@ class PerFidelityGP(Model, FantasizeMixin):
         W = weights[fidelity].mT
         mean = (W * mean).sum(-2) + offsets[fidelity]
         covariance = (W.unsqueeze(-1) * W.unsqueeze(-2) * covariance).sum(-3)
-        if isinstance(observation_noise, Tensor):
-            covariance = covariance + torch.diag_embed(observation_noise.squeeze(-1).expand_as(mean))
-        elif observation_noise:
-            covariance = covariance + torch.diag_embed(self.noise[fidelity].expand_as(mean))
-        # lazy: a dense one would be factored at once and fail where points repeat
-        posterior = GPyTorchPosterior(Normal(mean, to_linear_operator(covariance)))
-        return posterior_transform(posterior) if posterior_transform is not None else posterior
+        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
 
     def forward(self, X: Tensor) -> Any:
         """The joint normal of :meth:`posterior`."""
@@ -421,7 +343,7 @@ class PerFidelityGP(Model, FantasizeMixin):
             noise: Known noise variances like ``Y``; needed where ``train_Yvar`` was given, and by
                 default its mean.
         """
-        check_points(X, self.dim + 1, self.num_fidelities, "X")
+        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
         clone = self._twin()
 
@@ -432,40 +354,24 @@ class PerFidelityGP(Model, FantasizeMixin):
         if self.train_Yvar is not None:
             known = self.noise[X[..., -1].round().long()].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
-        plain = not batch and X.dtype == torch.double and not self.training and not _tracked(X, Y, self.train_X)
+        tracked = X.requires_grad or Y.requires_grad or self.train_X.requires_grad
+        plain = not (batch or self.training or tracked) and X.dtype == torch.double
         if plain and self._singles is None:
             _ = self.caches
         clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
         return clone
 
     def _twin(self) -> Self:
-        """Another model of the same data and levels."""
-        clone = copy.copy(self)
-        clone.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
+        clone = super()._twin()
         self._shared = clone._shared = True
         return clone
 
-    def _forget(self) -> None:
+    @property
+    def _anchor(self) -> Tensor:
+        return self.train_X
+
+    def _forget(self, moved: bool = False) -> None:
         self._caches = self._singles = self._former = self._links = None
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            self._forget()
-        return torch.nn.Module.train(self, mode)
-
-    def eval(self) -> Self:
-        return torch.nn.Module.train(self, False)
-
-    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
-        # BoTorch's acquisition functions move their model at every call, nearly always to where it is
-        if fn(self.train_X) is self.train_X and not self.train_X.is_shared():
-            return self
-        self._forget()
-        return super()._apply(fn, *args, **kwargs)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self._forget()
-        return super().load_state_dict(*args, **kwargs)
 
     @classmethod
     def construct_inputs(
@@ -488,20 +394,4 @@ class PerFidelityGP(Model, FantasizeMixin):
             raise SettingError("fidelity_features", list(fidelity_features), f"[{X.shape[-1] - 1}], the last column")
         inputs = {"train_X": X, "train_Y": training_data.Y, "link": link}
         inputs["num_fidelities"] = num_fidelities or int(X[..., -1].max()) + 1
-        if training_data.Yvar is not None:
-            inputs["train_Yvar"] = training_data.Yvar
-        return inputs
-
-
-def _tracked(*tensors: Tensor) -> bool:
-    """Whether any has a gradient to keep."""
-    return any(tensor.requires_grad for tensor in tensors)
-
-
-def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
-    if X.dim() != 2 or X.shape[-1] < 2:
-        raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
-    check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
-    if len(X) == 0:
-        raise InputDataError("train_X: must have at least one row, found none")
-    check_points(X, X.shape[-1], num_fidelities, "train_X")
+        return inputs if training_data.Yvar is None else {**inputs, "train_Yvar": training_data.Yvar}

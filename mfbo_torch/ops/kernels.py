@@ -15,6 +15,8 @@ ROOTS = {"rbf": 1.0, "matern12": 1.0, "matern32": math.sqrt(3), "matern52": math
 FALLS = {"rbf": 1.0, "matern12": 1.0, "matern32": 1.0, "matern52": 3.0}
 """What the fall of :func:`with_fall` has to be divided by."""
 CORRELATIONS = tuple(ROOTS)
+EXACT = "donot_use_mm_for_euclid_dist"
+"""Distances from differences, so that near-duplicates keep their digits."""
 CHUNK_BYTES, GRAPH_BYTES = 2**24, 2**26
 """Most bytes of covariances at a time, without and with a gradient."""
 
@@ -65,7 +67,7 @@ def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:
     Distances come from differences, not from inner products, so that near-duplicates keep
     their digits.
     """
-    return correlation(kind, torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist"))
+    return correlation(kind, torch.cdist(A, B, compute_mode=EXACT))
 
 
 def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:

@@ -48,12 +48,9 @@ class Strategy(ABC):
 
         ``type(self)(**self.settings)`` is another one like it, not bound.
         """
-        made = {
-            name: (getattr(self, name), usual) for name, usual in settings_of(type(self)).items() if name not in BOUND
-        }
-        return {
-            name: value for name, (value, usual) in made.items() if type(value) is not type(usual) or value != usual
-        }
+        usual = {name: default for name, default in settings_of(type(self)).items() if name not in BOUND}
+        own = {name: getattr(self, name) for name in usual}
+        return {name: value for name, value in own.items() if (type(value), value) != (type(usual[name]), usual[name])}
 
     @property
     def space(self) -> Space:

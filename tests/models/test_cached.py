@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -40,6 +42,7 @@ from gpytorch.means import LinearMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, greedy_hallucinated_ucb
+from mfbo_torch.models import exact
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM = 3
@@ -272,6 +275,60 @@ def test_follows_the_model():
         model.covar_module.raw_lengthscale.mul_(2.0)
     model.prediction_strategy = None
     assert_same(model, cached, X)
+
+
+@pytest.fixture
+def factorized(monkeypatch) -> list[int]:
+    """The sizes of the factors that are made from here on."""
+    sizes: list[int] = []
+
+    def counting(kernel, X, *parts):
+        sizes.append(len(X))
+        return factorize(kernel, X, *parts)
+
+    factorize = exact.factorize
+    monkeypatch.setattr(exact, "factorize", counting)
+    return sizes
+
+
+def test_all_that_wrap_a_model_share_its_factor(factorized):
+    model = gp("matern52", "learnt")
+    X = ask(model, 4)
+    one, two = CachedGP(model), CachedGP(model)
+    bound = HallucinatedUpperConfidenceBound(model, 2.0, X_pending=X[0])
+    for _ in range(3):
+        one.posterior(X)
+        two.posterior(X)
+        bound(X)
+        HallucinatedUpperConfidenceBound(model, 2.0)(X)
+        greedy_hallucinated_ucb(model, X.squeeze(-2), 2.0, 2)
+    assert factorized == [11]
+    assert one.cache is two.cache
+    with torch.no_grad():
+        model.covar_module.base_kernel.raw_lengthscale.add_(0.5)
+    assert torch.equal(one.posterior(X).mean, two.posterior(X).mean)
+    assert factorized == [11, 11]
+    two.train()
+    two.eval()
+    assert torch.equal(one.posterior(X).mean, two.posterior(X).mean)
+    assert factorized == [11, 11, 11]
+
+
+def test_a_factor_belongs_to_one_model_and_goes_with_it(factorized):
+    model = gp("matern52", "learnt")
+    X = ask(model, 4)
+    with torch.no_grad():
+        CachedGP(model).posterior(X)
+        other = copy.deepcopy(model)
+        CachedGP(other).posterior(X)
+        assert factorized == [11, 11]
+        CachedGP(model).posterior(X)
+        assert factorized == [11, 11]
+    assert not any("exact" in name for name in vars(model))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_moving():

@@ -15,7 +15,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from tolerances import TOLERANCES
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models import PerFidelityGP, per_fidelity
+from mfbo_torch.models import PerFidelityGP, level
 from mfbo_torch.ops.cache import factorize
 
 
@@ -45,7 +45,7 @@ def test_more_observations_extend_the_factors(link, known, monkeypatch):
     anew = copy.deepcopy(model).condition_on_observations(X[rest], Y[rest])
     anew.load_state_dict(anew.state_dict())  # and the factors are forgotten
     calls = []
-    monkeypatch.setattr(per_fidelity, "factorize", lambda *args: calls.append(1) or factorize(*args))
+    monkeypatch.setattr(level, "factorize", lambda *args: calls.append(1) or factorize(*args))
     grown = model.condition_on_observations(X[rest], Y[rest])
     grid = dense.points(4, 9)
     for found, expected in zip(grown.mean_variance(grid[:, :-1]), anew.mean_variance(grid[:, :-1]), strict=True):
@@ -382,9 +382,9 @@ def test_bad_points():
         model.posterior(changed(x, 0, 0, float("nan")))
     with pytest.raises(InputDataError, match=r"X_pending: fidelity 0\.5"):
         model.hallucinate(changed(x, 0, 2, 0.5))
-    with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape \(1, 1, 3\): must be p x"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape \(1, 1, 3\): must be n x 3"):
         model.hallucinate(x.unsqueeze(0))
-    with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape \(3,\): must be p x"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape \(3,\): must be n x 3"):
         model.hallucinate(x[0])
     with pytest.raises(InputDataError, match="X: fidelity 9"):
         model.condition_on_observations(changed(x, 0, 2, 9.0), GOOD_Y[:1])

@@ -8,7 +8,7 @@ from botorch.exceptions import UnsupportedError
 from gaussian import draw, factor
 
 from mfbo_torch.ops import _dispatch
-from mfbo_torch.ops.posterior import mean_variance, reference
+from mfbo_torch.ops.posterior import chunked, mean_variance, reference
 
 
 class OnCuda:
@@ -57,11 +57,11 @@ class Small:
 
     def forward(self, cache, X):
         self._fits(X)
-        return reference.forward(cache, X)
+        return chunked.evaluate(cache, X)[:2]
 
     def backward(self, cache, X, grad_mean, grad_variance):
         self._fits(X)
-        return reference.backward(cache, X, grad_mean, grad_variance)
+        return chunked.backward(cache, X, grad_mean, grad_variance)
 
 
 @pytest.fixture

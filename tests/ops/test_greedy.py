@@ -20,8 +20,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
-from mfbo_torch.ops.posterior import mean_variance
-from mfbo_torch.ops.posterior import reference as posterior
+from mfbo_torch.ops.posterior import chunked, mean_variance
 
 SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "lazy": lambda *arguments: greedy(*arguments).indices,
@@ -130,7 +129,7 @@ def test_pending_points_count(select):
 def test_reference_in_pieces(monkeypatch):
     cache, X = factor(draw(20, 2)), draw(60, 2, seed=1)
     whole = reference.select(cache, X, 2.0, 5)
-    monkeypatch.setattr(posterior, "CHUNK_BYTES", 20 * 8 * 7)
+    monkeypatch.setattr(chunked, "CHUNK_BYTES", 20 * 8 * 7)
     assert torch.equal(reference.select(cache, X, 2.0, 5), whole)
 
 

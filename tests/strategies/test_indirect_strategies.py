@@ -22,7 +22,7 @@ from mfbo_torch.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
 from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
 from mfbo_torch.runner import run
-from mfbo_torch.space import Parameter
+from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.cmets import Node, Tree, fold
 from mfbo_torch.strategies.over_averages import recommendations
@@ -195,7 +195,7 @@ def test_choices_are_asked_to_the_last_digit():
     parameters = (Parameter("a", -5.0, 10.0), Parameter("b", 0.01, 100.0, log=True))
     choices = 0.02 + 9 * torch.rand(50, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     space = IndirectSpace(parameters, (1.0,), inputs=choices, feedback=Window([1.0]), choices=choices)
-    assert not torch.equal(space.from_unit(space.to_unit(choices)), choices)
+    assert not torch.equal(Space(parameters, (1.0,)).from_unit(space.to_unit(choices)), choices)
     queries = CMES(space=space, initial=6).ask(History(), 6)
     assert {q.x for q in queries} <= set(map(tuple, choices.tolist()))
 

@@ -14,7 +14,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB, _gp, mf_gp_ucb
+from mfbo_torch.strategies import MFGPUCB, mf_gp_ucb, surrogate
 from mfbo_torch.strategies.design import sobol
 
 LINKS = ("recursive", "independent")
@@ -260,7 +260,7 @@ def test_memory_is_no_state(link):
 def test_factors_of_a_long_history_are_extended(link, monkeypatch):
     """Fits become rare, and what was extended again and again is, to the last bit, what a restart computes."""
     monkeypatch.setattr(mf_gp_ucb, "LARGE", 30)
-    monkeypatch.setattr(_gp, "LARGE", 30)
+    monkeypatch.setattr(surrogate, "LARGE", 30)
     objective, space = toy(SPACE), SPACE
     going, history, fits = strategy(link, refit_every=3), History(), []
     monkeypatch.setattr(PerFidelityGP, "fit", counted(PerFidelityGP.fit, fits))

@@ -9,14 +9,13 @@ References:
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number, whole
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import lazy as lazily
@@ -72,13 +71,12 @@ def greedy(
     if X.dim() != 2 or X.shape[-1] != cache.inputs.shape[-1] or len(X) == 0:
         wanted = f"m x {cache.inputs.shape[-1]}, m at least 1"
         raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: must be {wanted}")
-    if q < 1:
-        raise SettingError("q", q, "a whole number from 1 on")
-    if not isinstance(width, Tensor) and not 0 <= width < math.inf:
-        raise SettingError("width", width, "a number from 0 on")
+    q = whole("q", q)
+    if not isinstance(width, Tensor):
+        width = number("width", width, 0)
     if chosen == "triton" or X.is_cuda:
-        whole = _dispatch.kernels("greedy") if chosen == "triton" else reference
-        return Selection(whole.select(cache, X, width, q), q * len(X))
+        at_once = _dispatch.kernels("greedy") if chosen == "triton" else reference
+        return Selection(at_once.select(cache, X, width, q), q * len(X))
     picks, computed = lazily.select(cache, X, float(width), q, lazy)
     return Selection(torch.tensor([first_equal(X, pick) for pick in picks]), computed)
 

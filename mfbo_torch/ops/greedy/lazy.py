@@ -22,8 +22,7 @@ from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy.bounds import upper_bounds
-from mfbo_torch.ops.kernels import with_fall
-from mfbo_torch.ops.posterior.reference import EXACT
+from mfbo_torch.ops.kernels import EXACT, with_fall
 
 BLOCK = 128
 """Candidates that are refreshed together."""

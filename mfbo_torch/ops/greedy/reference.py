@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.kernels import cross_correlation
-from mfbo_torch.ops.posterior.reference import whitened
+from mfbo_torch.ops.posterior.chunked import whitened
 
 
 @torch.no_grad()

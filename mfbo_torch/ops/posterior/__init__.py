@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
-from mfbo_torch.ops.posterior import reference
+from mfbo_torch.ops.posterior import chunked, reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
@@ -66,10 +66,10 @@ def mean_variance(
 
 def _evaluate(
     cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool
-) -> tuple[Tensor, Tensor, reference.Kept | None]:
+) -> tuple[Tensor, Tensor, chunked.Kept | None]:
     if backend == "torch":
-        return reference.evaluate(cache, X, floor, keepdim)
-    mean, variance = _fused_forward(cache, X)
+        return chunked.evaluate(cache, X, floor, keepdim)
+    mean, variance = _triton_forward(cache, X)
     if floor > 0:
         variance.clamp_min_(floor)
     return (mean.unsqueeze(-1), variance.unsqueeze(-1), None) if keepdim else (mean, variance, None)
@@ -97,9 +97,9 @@ class _MeanVariance(torch.autograd.Function):
         if ctx.keepdim and (ctx.kept is None or ctx.cache.batch_shape):  # else they are flattened anyway
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
         if ctx.backend == "torch":
-            gradient = reference.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
+            gradient = chunked.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
         else:
-            gradient = _fused_backward(ctx.cache, X, grad_mean, grad_variance)
+            gradient = _triton_backward(ctx.cache, X, grad_mean, grad_variance)
         return gradient, None, None, None, None
 
 
@@ -128,16 +128,16 @@ def _joined(pieces: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return torch.cat(means, -1), torch.cat(variances, -1)
 
 
-def _fused_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
-    fused = _dispatch.kernels("posterior")
-    return _dispatch.retrying(lambda part: fused.forward(cache, part), _joined, _need(cache, X), X)
+def _triton_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+    triton = _dispatch.kernels("posterior")
+    return _dispatch.retrying(lambda part: triton.forward(cache, part), _joined, _need(cache, X), X)
 
 
-def _fused_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
-    fused = _dispatch.kernels("posterior")
+def _triton_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+    triton = _dispatch.kernels("posterior")
 
     def call(part: Tensor, means: Tensor, variances: Tensor) -> Tensor:
-        return fused.backward(cache, part, means.squeeze(-1), variances.squeeze(-1))
+        return triton.backward(cache, part, means.squeeze(-1), variances.squeeze(-1))
 
     parts = (X, grad_mean.unsqueeze(-1), grad_variance.unsqueeze(-1))
     return _dispatch.retrying(call, lambda pieces: torch.cat(pieces, -2), _need(cache, X), *parts)
