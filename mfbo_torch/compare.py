@@ -29,8 +29,8 @@ from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execut
 from mfbo_torch.history import History
 from mfbo_torch.journal import Journal
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret
+from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.runner import check, describe
 from mfbo_torch.strategies.over_averages import recommendations
 

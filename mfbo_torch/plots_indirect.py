@@ -23,7 +23,7 @@ from mfbo_torch.models import EmpiricalConditional
 from mfbo_torch.models.conditionals.weighted import Weights
 from mfbo_torch.models.conditionals.windows import UniformWindows, Windows
 from mfbo_torch.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, _figure, _tidy
-from mfbo_torch.problems.indirect import IndirectProblem
+from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.strategies.cmets import CMETS, Node
 from mfbo_torch.strategies.over_averages import OverAverages
 from mfbo_torch.strategies.surrogate import quiet

@@ -11,13 +11,15 @@ import pytest
 import torch
 from toy import Hill, Walk
 
-from mfbo_torch import confidence, executors, models, problems
+from mfbo_torch import confidence, executors, models, problems, strategies
 from mfbo_torch.concentration import SubGaussian, anytime_width
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History
 from mfbo_torch.indirect import IndirectSpace, Window
 from mfbo_torch.models import EmpiricalConditional, GaussianConditional, PolicyConditional
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.prior import Prior
+from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Parameter, Space
 
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -42,6 +44,49 @@ class Row(NamedTuple):
     given: dict[str, Any]
     kinds: dict[str, str]
     named: str = "{}"
+
+
+SEEDED = {"seed": "whole"}
+MODELLED = {"refit_every": "whole", "dtype": "word"}
+ONE = {**MODELLED, "initial": "whole?"}
+BAND = {**ONE, "beta": "number?", "delta": "number", "scale": "number"}
+SEVERAL = {**MODELLED, "initial_capital": "number?"}
+SEARCHED = {**SEVERAL, "num_restarts": "whole", "raw_samples": "whole", "max_iterations": "whole"}
+AVERAGES = {**MODELLED, "initial": "whole"}
+TOLD = {**AVERAGES, "num_max_value_samples": "whole", "sampler": "word", "form": "word"}
+STRATEGIES: dict[type, dict[str, str]] = {
+    strategies.RandomSearch: {},
+    strategies.Direct: {"eps": "number"},
+    strategies.GPUCB: BAND,
+    strategies.ExpectedImprovement: ONE,
+    strategies.ProbabilityOfImprovement: ONE,
+    strategies.GPBUCB: {**BAND, "initialization": "whole", "gain": "number"},
+    strategies.NaiveRepeat: BAND,
+    strategies.NaiveTop: BAND,
+    strategies.QUpperConfidenceBound: {**BAND, "samples": "whole"},
+    strategies.QLogExpectedImprovement: {**ONE, "samples": "whole"},
+    strategies.SimulationMatching: {
+        **BAND,
+        "policy": "word",
+        "batch_size": "whole",
+        "num_simulations": "whole",
+        "num_candidates": "whole",
+    },
+    strategies.MFNaive: {**BAND, "explore": "word", "limit": "whole"},
+    strategies.MFGPUCB: {**SEVERAL, "link": "word", "beta": "number?"},
+    strategies.MFSKO: SEVERAL,
+    strategies.MFGIBBON: {**SEARCHED, "num_candidates": "whole"},
+    strategies.MFKnowledgeGradient: {**SEARCHED, "num_fantasies": "whole"},
+    strategies.MFUCB: {"rho": "number", "rewards": "word", "scale": "number?"},
+    strategies.UCB: {"rho": "number", "rewards": "word", "scale": "number?"},
+    strategies.SuccessiveElimination: {"delta": "number", "rewards": "word"},
+    strategies.CMES: {**TOLD, "resolutions": "word"},
+    strategies.CMETS: TOLD,
+    strategies.ShrinkingWindow: {**AVERAGES, "beta": "number?"},
+    strategies.QueryUCB: {**AVERAGES, "beta": "number?", "delta": "number", "scale": "number"},
+    strategies.QueryEI: AVERAGES,
+    strategies.QueryMES: AVERAGES,
+}
 
 
 def told(**settings: Any) -> None:
@@ -177,8 +222,11 @@ TABLE = {
     ),
     "UserProblem": Row(problems.UserProblem, {**USER, "costs": [1.0]}, {"costs": "list", "num_fidelities": "whole?"}),
     "UserProblem, measured": Row(problems.UserProblem, {**USER, "costs": "measured"}, {"num_fidelities": "whole"}),
+    # strategies
+    **{kind.__name__: Row(kind, {}, {**SEEDED, **kinds}) for kind, kinds in STRATEGIES.items()},
+    "Strategy.ask": Row(lambda n: strategies.RandomSearch(space=Hill().space).ask(History(), n), {}, {"n": "whole"}),
     # ask and tell, and workers
-    "Optimizer.ask": Row(asked, {}, {"capital": "number"}),
+    "Optimizer.ask": Row(asked, {}, {"capital": "number", "n": "whole"}),
     "Optimizer.tell": Row(told, {}, {"id": "whole", "evaluation_seconds": "number", "cost": "number?"}),
     "start": Row(started, {}, {"executor": "word", "workers": "whole?", "timeout": "number?"}),
 }
@@ -208,6 +256,15 @@ def test_what_cannot_be_is_named(row, setting, value):
     with pytest.raises(SettingError) as caught:
         row.make(**{**row.given, setting: value})
     assert caught.value.setting == row.named.format(setting)
+
+
+def test_every_strategy_has_its_settings_in_the_table():
+    """But for what is no number and no word: spaces, devices, priors, functions and flags."""
+    other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta", "initialisation"}
+    offered = [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]
+    for kind in offered:
+        missing = set(settings_of(kind)) - other - set(STRATEGIES[kind]) - set(SEEDED)
+        assert missing <= ({"scale"} if kind is strategies.SuccessiveElimination else set()), kind
 
 
 @pytest.mark.parametrize("count", [3, np.int64(3), np.uint8(3)])

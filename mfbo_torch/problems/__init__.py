@@ -1,12 +1,12 @@
 """Problems to optimise: synthetic functions, real ones on public data, bandits, and the user's own."""
 
+from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.classifiers import ClassifierBandit
 from mfbo_torch.problems.disease_map import DiseaseMap
 from mfbo_torch.problems.electrodes import Electrodes
 from mfbo_torch.problems.gp_sample import GPSample
-from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.problems.indirect_bandit import IndirectBandit
 from mfbo_torch.problems.indirect_branin import IndirectBranin
 from mfbo_torch.problems.salsa import SALSA

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, whole
 from mfbo_torch.indirect import IndirectSpace, Policy
-from mfbo_torch.problems.indirect import IndirectProblem
+from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.space import Parameter
 
 

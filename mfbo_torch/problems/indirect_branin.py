@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.indirect import IndirectSpace, Samples, Window
-from mfbo_torch.problems.indirect import IndirectProblem
+from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.space import Parameter
 
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, whole
 from mfbo_torch.indirect import IndirectSpace, Window
+from mfbo_torch.problems.averaged import IndirectProblem, falling
 from mfbo_torch.problems.bumps import Bumps
-from mfbo_torch.problems.indirect import IndirectProblem, falling
 from mfbo_torch.space import Parameter
 
 
