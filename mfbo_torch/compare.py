@@ -28,7 +28,7 @@ from mfbo_torch.executors import Workers
 from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, write
 from mfbo_torch.history import History
 from mfbo_torch.journal import Journal
-from mfbo_torch.metrics import best_values, capital_spent, instant_regret
+from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect import IndirectProblem
 from mfbo_torch.runner import check, describe
@@ -283,9 +283,6 @@ def curve(history: History, problem: Problem, capital: float, advised: Tensor | 
     optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
     earned = problem.pseudo_rewards(history)
     amounts = np.linspace(0.0, capital, POINTS)
-    spent = capital_spent(history).numpy()
-    within = np.searchsorted(spent, amounts * (1 + 1e-12), side="right")
-
     if earned is None:
         values, instant, idle = best_values(history, target), instant_regret(history, target, optimum, worst), worst
     else:
@@ -294,16 +291,13 @@ def curve(history: History, problem: Problem, capital: float, advised: Tensor | 
         instant, idle = optimum - earned, 0.0
     if isinstance(problem, IndirectProblem):
         values = torch.full((len(history),), torch.nan, dtype=torch.double) if advised is None else advised
+    within = paid_for(capital_spent(history), torch.from_numpy(amounts))
     best = np.concatenate([[-np.inf], values.numpy()])[within]
-    none = np.isinf(best)
     simple = optimum - np.fmax(best, worst)
-    costs = torch.tensor([r.cost for r in history], dtype=torch.double).numpy()
-    paid = costs * instant.numpy()
-    cumulative = np.concatenate([[0.0], paid.cumsum()])[within]
-    residual = amounts - np.concatenate([[0.0], spent])[within]
-    own_sign = np.where(none, np.nan, best if problem.maximize else -best)
     simple[np.isinf(simple)] = np.nan
-    return Curve(amounts, simple, cumulative + residual * (optimum - idle), own_sign)
+    cumulative = regret_at(torch.from_numpy(amounts), query_costs(history), instant, optimum - idle).total
+    own_sign = np.where(np.isinf(best), np.nan, best if problem.maximize else -best)
+    return Curve(amounts, simple, cumulative.numpy(), own_sign)
 
 
 def _write_table(path: Path, curves: Mapping[tuple[str, str], Mapping[int, Curve]]) -> None:

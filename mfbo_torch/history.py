@@ -138,6 +138,11 @@ class History:
         return max(self.select(Status.DONE, fidelity), key=lambda r: (r.value, -r.id), default=None)
 
 
+def payable(capital: Any) -> Any:
+    """What costs may come to that a capital (a number, or an array of them) pays for: itself, up to rounding."""
+    return capital * (1 + 1e-12)
+
+
 def points(records: Iterable[Record]) -> Tensor:
     """The ``n x (d + 1)`` double tensor of designs (user's units) and fidelities."""
     return torch.tensor([[*r.query.x, r.query.fidelity] for r in records], dtype=torch.double)

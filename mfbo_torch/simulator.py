@@ -23,8 +23,9 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from mfbo_torch.bandit_metrics import Regret
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import payable
+from mfbo_torch.metrics import Regret, regret_at
 from mfbo_torch.problems.bandit import BLOCK, MultiFidelityBandit
 from mfbo_torch.strategies.arms import ArmStrategy, Plays, warn_if_contradicted
 from mfbo_torch.strategies.mf_ucb import Rule, UpperConfidenceBounds
@@ -59,17 +60,9 @@ class Simulation:
 
     def regret(self, capital: Tensor | Sequence[float]) -> Regret:
         r"""Pseudo-regret at ``g`` amounts of capital, ``R x g`` [Kandasamy2016mfucb]_ (Eq. 1)."""
-        amounts = torch.as_tensor(capital, dtype=torch.double)
         costs, top = torch.tensor([*self.problem.space.costs, torch.inf], dtype=torch.double), self.problem.means[:, -1]
         paid = costs[self.fidelities.long()]  # -1: never paid for
-        spent = paid.cumsum(1)
-        lost = torch.where(paid.isinf(), 0.0, paid) * (top.max() - top[self.arms.long()])
-        within = torch.searchsorted(spent, (amounts * (1 + 1e-12)).expand(len(spent), -1).contiguous(), right=True)
-        start = torch.zeros(len(spent), 1, dtype=torch.double)
-        played = torch.cat([start, lost.cumsum(1)], 1).gather(1, within)
-        used = torch.cat([start, spent], 1).gather(1, within)
-        residual = (amounts - used) * top.max()
-        return Regret(played + residual, played, residual)
+        return regret_at(capital, paid, top.max() - top[self.arms.long()], top.max())
 
 
 @torch.no_grad()
@@ -121,7 +114,7 @@ def simulate(
         arm, fidelity = players.choose(t + 1)
         if t >= check:
             spent = (counts * costs).sum(-1)
-            fits = spent + costs[fidelity] <= capital * (1 + 1e-12)
+            fits = spent + costs[fidelity] <= payable(capital)
             if not fits.all():
                 players.warn()
                 rows = fits.nonzero().squeeze(-1)
