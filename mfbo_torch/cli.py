@@ -164,8 +164,8 @@ def _report(run: experiment.Experiment) -> str:
     elif advised is not None:
         rows.append(("Recommended", _point(space.named(advised.query.x))))
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
-    for m, count in enumerate(summary["queries_per_fidelity"]):
-        spent = sum(record.cost for record in run.history if record.query.fidelity == m)
+    spending = run.history.spent_per_fidelity(space.num_fidelities)
+    for m, (count, spent) in enumerate(zip(summary["queries_per_fidelity"], spending, strict=True)):
         name = "target" if m == space.target else f"fidelity {m}"
         rows.append((f"  {name}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
     rows.append(("Failed", str(summary["failures"])))

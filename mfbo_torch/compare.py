@@ -24,6 +24,7 @@ from tqdm.auto import tqdm
 from mfbo_torch import executors, plots
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import describe
 from mfbo_torch.executors import Workers
 from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, write
 from mfbo_torch.history import History
@@ -31,7 +32,7 @@ from mfbo_torch.journal import Journal
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect import IndirectProblem
-from mfbo_torch.runner import check, describe
+from mfbo_torch.runner import check_capital
 from mfbo_torch.strategies.indirect import recommendations
 
 TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
@@ -189,7 +190,7 @@ def _prepare(settings: Mapping[str, Any]) -> tuple[dict[str, Problem], list[Job]
             if (job.problem, job.strategy) not in seen:
                 seen.add((job.problem, job.strategy))
                 build(job.settings)
-                check(problem, job.settings["capital"], 1)
+                check_capital(problem, job.settings["capital"])
             check_folder(job.settings)
         except SettingError as error:
             raise _labelled(error, job.strategy) from error

@@ -8,7 +8,8 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,20 +17,19 @@ from typing import Any, NamedTuple
 import torch
 import yaml
 
-from mfbo_torch import executors, plots, table
+from mfbo_torch import plots, table
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import Workers
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import Journal
+from mfbo_torch.options import RunOptions
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import Hopeless, check, drive
+from mfbo_torch.runner import Hopeless, check_capital, drive
 from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG = "run.log"
-_HOW = ("max_pending", "workers", "executor", "scheduler", "timeout", "retries", "charge_retries")
-MAY_DIFFER = ("capital", "out", *_HOW)  # when a run is continued
+MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))  # when a run is continued
 
 
 class Experiment(NamedTuple):
@@ -48,25 +48,11 @@ def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
         SettingError: A setting cannot work, or the output folder holds something else.
     """
     problem, strategy = build(settings)
-    check(problem, settings["capital"], settings["max_pending"], settings["retries"])
-    workers_of(settings)
+    check_capital(problem, settings["capital"])
+    RunOptions.of(settings).start()
     given(settings, problem)
     check_folder(settings)
     return problem, strategy
-
-
-def workers_of(settings: Mapping[str, Any]) -> AbstractContextManager[Workers | None]:
-    """Where a run evaluates; ``None`` in its context is here.
-
-    Raises:
-        SettingError: A setting cannot work.
-    """
-    kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
-    if scheduler is not None and workers != 1:
-        raise SettingError("workers", workers, "left out, the scheduler has its own")
-    found = executors.start(kind, None if scheduler else workers, scheduler, settings["timeout"])
-    alone = kind == "processes" and workers == 1 and settings["timeout"] is None
-    return nullcontext() if alone else found
 
 
 def begun(settings: Mapping[str, Any]) -> History:
@@ -147,14 +133,13 @@ def execute(
     with _writable(out):
         out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(settings["seed"])  # for the noise of problems that have any
-    earlier = given(settings, problem)
+    options, earlier = RunOptions.of(settings), given(settings, problem)
     try:
-        with Journal(out / JOURNAL) as journal, logged(out / LOG), workers_of(settings) as workers:
+        with Journal(out / JOURNAL) as journal, logged(out / LOG), options.start() as workers:
             with _writable(out):  # by the one process that has the journal
                 write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-            pending = settings["max_pending"] or (1 if workers is None else None)
-            how = (settings["retries"], settings["charge_retries"], earlier)
-            history, finished = drive(problem, strategy, settings["capital"], workers, pending, journal, progress, *how)
+            capital = settings["capital"]
+            history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
     except Hopeless:
         with Journal(out / JOURNAL, read_only=True) as journal:
             _conclude(Experiment(settings, problem, strategy, journal.history()), False, picture)
@@ -229,7 +214,6 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
     settings, problem, strategy, history = experiment
     space = problem.space
     best = history.best(space.target)
-    counts = [sum(r.query.fidelity == m for r in history) for m in range(space.num_fidelities)]
     packages = ("mfbo-torch", "torch", "botorch", "gpytorch")
     return {
         "problem": problem.name,
@@ -238,7 +222,7 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
         "best_value": None if best is None or best.value is None else problem.signed(best.value),
         "capital": settings["capital"],
         "spent": history.spent,
-        "queries_per_fidelity": counts,
+        "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),
         "failures": len(history.select(Status.FAILED)),
         "decision_seconds": math.fsum(r.decision_seconds for r in history),
         "evaluation_seconds": math.fsum(r.evaluation_seconds for r in history),

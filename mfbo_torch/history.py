@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -120,6 +121,15 @@ class History:
     def spent(self) -> float:
         """The cost of everything asked so far, pending and failed queries included."""
         return math.fsum(record.cost for record in self.records)
+
+    def queries_per_fidelity(self, num_fidelities: int) -> list[int]:
+        """How many queries each fidelity got, pending and failed ones included."""
+        counts = Counter(record.query.fidelity for record in self.records)
+        return [counts[m] for m in range(num_fidelities)]
+
+    def spent_per_fidelity(self, num_fidelities: int) -> list[float]:
+        """The cost of everything asked so far at each fidelity, pending and failed queries included."""
+        return [math.fsum(r.cost for r in self.records if r.query.fidelity == m) for m in range(num_fidelities)]
 
     def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
         """The records of one status (and one fidelity)."""

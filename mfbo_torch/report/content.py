@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mfbo_torch.evaluation import describe
 from mfbo_torch.experiment import Experiment
 from mfbo_torch.history import Status
-from mfbo_torch.runner import describe
 
 GRID = 81
 """Designs along each slice."""

@@ -1,0 +1,60 @@
+"""How a run evaluates: the options that go from the command line to the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from mfbo_torch import executors
+from mfbo_torch.checks import one_of, whole
+from mfbo_torch.errors import SettingError
+from mfbo_torch.executors import Workers
+
+
+def _option(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run may change when it is continued, as its decisions are the strategy's all the same.
+
+    A field is a setting of ``mfbo run`` by its name, type, default and help.
+
+    Raises:
+        SettingError: An option cannot work.
+    """
+
+    max_pending: int | None = _option(None, "queries in flight at once; as many as workers")
+    workers: int = _option(1, "processes that evaluate; 1: this one")
+    executor: Literal["processes", "dask"] = _option("processes", "what workers are")
+    scheduler: str | None = _option(None, "Dask scheduler; a cluster on this machine if not given")
+    timeout: float | None = _option(None, "seconds after which an evaluation is ended, and failed")
+    retries: int = _option(0, "how often an evaluation that failed is tried again")
+    charge_retries: bool = _option(True, "whether each attempt costs as much again")
+
+    def __post_init__(self) -> None:
+        if self.max_pending is not None:
+            whole("max_pending", self.max_pending)
+        whole("retries", self.retries, 0)
+        one_of("charge_retries", self.charge_retries, (True, False))
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RunOptions:
+        """Those among the resolved settings of a run."""
+        return cls(**{option.name: settings[option.name] for option in fields(cls)})
+
+    def start(self) -> AbstractContextManager[Workers | None]:
+        """Where to evaluate; ``None`` in the context is here.
+
+        Raises:
+            SettingError: An option cannot work.
+        """
+        if self.scheduler is not None and self.workers != 1:
+            raise SettingError("workers", self.workers, "left out, the scheduler has its own")
+        workers = None if self.scheduler else self.workers
+        found = executors.start(self.executor, workers, self.scheduler, self.timeout)
+        alone = self.executor == "processes" and self.workers == 1 and self.timeout is None
+        return nullcontext() if alone else found
