@@ -166,8 +166,7 @@ def _report(run: experiment.Experiment) -> str:
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
     spending = run.history.spent_per_fidelity(space.num_fidelities)
     for m, (count, spent) in enumerate(zip(summary["queries_per_fidelity"], spending, strict=True)):
-        name = "target" if m == space.target else f"fidelity {m}"
-        rows.append((f"  {name}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
+        rows.append((f"  {space.fidelity_name(m)}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
     rows.append(("Failed", str(summary["failures"])))
     if pending := len(run.history.pending):
         rows.append(("Pending", str(pending)))

@@ -38,7 +38,7 @@ def content(run: Experiment) -> dict[str, Any]:
             for p in space.parameters
         ],
         "fidelities": [
-            {"name": "target" if m == space.target else f"fidelity {m}", "cost": None if space.measured else cost}
+            {"name": space.fidelity_name(m), "cost": None if space.measured else cost}
             for m, cost in enumerate(space.costs)
         ],
         "records": {
