@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -22,8 +22,7 @@ def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, 
         most: Largest that is allowed, if any.
         wanted: What the message asks for, where that is more than the bounds.
     """
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= value and (most is None or value <= most):
+    if _is_whole(value) and least <= value and (most is None or value <= most):
         return int(value)
     raise SettingError(
         setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
@@ -57,11 +56,23 @@ def number(
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
 
 
+def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
+    """Whole numbers from 0 on, or how many of them, counted from 0."""
+    found = list(given) if isinstance(given, Iterable) else list(range(given)) if _is_whole(given) else []
+    if found and all(_is_whole(seed) and seed >= 0 for seed in found):
+        return [int(seed) for seed in found]
+    raise SettingError(setting, given, "whole numbers from 0 on, or how many of them, from 1 on")
+
+
 def one_of(setting: str, value: T, options: Collection[T]) -> T:
     """One of a few values, compared by type too, as ``True`` is no 1."""
     if any(value == option and type(value) is type(option) for option in options):
         return value
     raise SettingError(setting, value, " or ".join(map(repr, options)))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _bounds(least: float, above: float, below: float) -> str:

@@ -16,7 +16,7 @@ from mfbo_torch import compare, experiment, table
 from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Recommendation, Status
-from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.journal import DiskFull
 from mfbo_torch.problems.user import first_on_path
 from mfbo_torch.runner import Hopeless
 
@@ -117,8 +117,7 @@ def _show(arguments: list[str]) -> int:
     print(_report(run), flush=True)
     while follow and not experiment.finished(out):
         time.sleep(FOLLOW_SECONDS)
-        with Journal(out / experiment.JOURNAL, read_only=True) as journal:
-            seen, run = run.history, run._replace(history=journal.history())
+        seen, run = run.history, run._replace(history=experiment.recorded(out))
         if run.history != seen:
             print(f"\n{_report(run)}", flush=True)
     return 0

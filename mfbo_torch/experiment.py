@@ -22,9 +22,9 @@ from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import Journal
-from mfbo_torch.options import RunOptions
+from mfbo_torch.options import RunOptions, check_capital
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import Hopeless, check_capital, drive
+from mfbo_torch.runner import Hopeless, drive
 from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
@@ -55,13 +55,20 @@ def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
     return problem, strategy
 
 
-def begun(settings: Mapping[str, Any]) -> History:
-    """What the journal of a run holds already."""
-    path = Path(settings["out"]) / JOURNAL
-    if not path.exists() or not path.stat().st_size:
-        return History()
-    with Journal(path, read_only=True) as journal:
+def recorded(out: Path) -> History:
+    """What the journal of a folder holds.
+
+    Raises:
+        SettingError: There is none.
+    """
+    with Journal(out / JOURNAL, read_only=True) as journal:
         return journal.history()
+
+
+def begun(settings: Mapping[str, Any]) -> History:
+    """What the journal of a run holds already, if there is one."""
+    path = Path(settings["out"]) / JOURNAL
+    return recorded(path.parent) if path.exists() and path.stat().st_size else History()
 
 
 def given(settings: Mapping[str, Any], problem: Problem) -> list[Record]:
@@ -130,30 +137,20 @@ def execute(
         The history, and whether the run came to its end (it was not interrupted).
     """
     out = Path(settings["out"])
-    with _writable(out):
+    with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(settings["seed"])  # for the noise of problems that have any
     options, earlier = RunOptions.of(settings), given(settings, problem)
     try:
         with Journal(out / JOURNAL) as journal, logged(out / LOG), options.start() as workers:
-            with _writable(out):  # by the one process that has the journal
-                write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+            write_settings(settings)  # by the one process that has the journal
             capital = settings["capital"]
             history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
     except Hopeless:
-        with Journal(out / JOURNAL, read_only=True) as journal:
-            _conclude(Experiment(settings, problem, strategy, journal.history()), False, picture)
+        _conclude(Experiment(settings, problem, strategy, recorded(out)), False, picture)
         raise
     _conclude(Experiment(settings, problem, strategy, history), finished, picture)
     return history, finished
-
-
-@contextmanager
-def _writable(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
 
 
 def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
@@ -195,18 +192,18 @@ def load(out: str | Path) -> Experiment:
     if "strategies" in stored:
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     settings = resolve_run(stored)
-    with Journal(Path(out) / JOURNAL, read_only=True) as journal:
-        history = journal.history()
+    history = recorded(Path(out))
     problem, strategy = build(settings, to_evaluate=False)
     return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
 
 
-def finished(out: Path) -> bool:
-    """Whether the run of a folder has come to its end, and that of the capital it has now."""
+def finished(out: Path, capital: float | None = None) -> bool:
+    """Whether the run of a folder has come to its end, and that of a capital, the one it has now if not given."""
     if not (out / SUMMARY).exists():
         return False
     summary = read_mapping(out / SUMMARY, "summary")
-    return bool(summary.get("finished")) and summary.get("capital") == read_mapping(out / CONFIG, "folder")["capital"]
+    capital = read_mapping(out / CONFIG, "folder")["capital"] if capital is None else capital
+    return bool(summary.get("finished")) and summary.get("capital") == capital
 
 
 def summarise(experiment: Experiment) -> dict[str, Any]:
@@ -232,6 +229,27 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+@contextmanager
+def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
+    """Where a file or folder is written that a setting names."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
+
+
+def write_settings(settings: Mapping[str, Any]) -> None:
+    """Put the settings of a run or a comparison into its folder.
+
+    Raises:
+        SettingError: It cannot be written.
+    """
+    out = Path(settings["out"])
+    with writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
 def write(path: Path, text: str) -> None:

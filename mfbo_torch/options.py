@@ -1,16 +1,19 @@
-"""How a run evaluates: the options that go from the command line to the loop."""
+"""How a run evaluates: the options that go from the command line to the loop, and the capital."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mfbo_torch import executors
-from mfbo_torch.checks import one_of, whole
+from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.executors import Workers
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
 
 
 def _option(default: Any, help: str) -> Any:
@@ -58,3 +61,15 @@ class RunOptions:
         found = executors.start(self.executor, workers, self.scheduler, self.timeout)
         alone = self.executor == "processes" and self.workers == 1 and self.timeout is None
         return nullcontext() if alone else found
+
+
+def check_capital(problem: Problem, capital: float) -> float:
+    """A capital that pays for a query of the problem at least.
+
+    Raises:
+        SettingError: It does not, or is no number.
+    """
+    found, cheapest = number("capital", capital), min(problem.space.costs)
+    if problem.space.measured:
+        return number("capital", found, above=0.0, wanted="a number of seconds above 0")
+    return number("capital", found, cheapest, wanted=f"at least {cheapest:g}, the cost of the cheapest query")

@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import Outcome, describe, evaluate
 from mfbo_torch.executors import LOOK_AROUND, WorkerLost
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Decision, Optimizer
-from mfbo_torch.options import RunOptions
+from mfbo_torch.options import RunOptions, check_capital
 from mfbo_torch.progress import Progress
 
 if TYPE_CHECKING:
@@ -135,18 +134,6 @@ def drive(
         if not brake.is_set():
             loop.expect_any_value()
     return optimizer.history, not brake.is_set()
-
-
-def check_capital(problem: Problem, capital: float) -> float:
-    """A capital that pays for a query of the problem at least.
-
-    Raises:
-        SettingError: It does not, or is no number.
-    """
-    found, cheapest = number("capital", capital), min(problem.space.costs)
-    if problem.space.measured:
-        return number("capital", found, above=0.0, wanted="a number of seconds above 0")
-    return number("capital", found, cheapest, wanted=f"at least {cheapest:g}, the cost of the cheapest query")
 
 
 @contextmanager

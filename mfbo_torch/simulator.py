@@ -23,9 +23,11 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from mfbo_torch.checks import seeds
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import payable
 from mfbo_torch.metrics import Regret, regret_at
+from mfbo_torch.options import check_capital
 from mfbo_torch.problems.bandit import BLOCK, MultiFidelityBandit
 from mfbo_torch.strategies.arms import ArmStrategy, Plays, warn_if_contradicted
 from mfbo_torch.strategies.mf_ucb import Rule, UpperConfidenceBounds
@@ -45,11 +47,11 @@ class Simulation:
         fidelities: ``R x N`` fidelities, -1 after the end of a trial.
     """
 
-    def __init__(self, problem: MultiFidelityBandit, capital: float, choices: Tensor) -> None:
+    def __init__(self, problem: MultiFidelityBandit, capital: float, codes: Tensor) -> None:
         num_fidelities = problem.space.num_fidelities
         self.problem, self.capital = problem, capital
-        self.arms = choices.div(num_fidelities, rounding_mode="floor")
-        self.fidelities = torch.where(choices < 0, choices, choices % num_fidelities)
+        self.arms = codes.div(num_fidelities, rounding_mode="floor")
+        self.fidelities = torch.where(codes < 0, codes, codes % num_fidelities)
 
     def plays(self) -> Tensor:
         """Plays of each arm at each fidelity, ``R x K x M``."""
@@ -89,13 +91,10 @@ def simulate(
     Raises:
         SettingError: A setting cannot work.
     """
-    streams = list(range(trials)) if isinstance(trials, int) else list(trials)
-    if not streams or min(streams) < 0:
-        raise SettingError("trials", trials, "whole numbers from 0 on, or how many of them, from 1 on")
+    streams = seeds("trials", trials)
     if not isinstance(problem, MultiFidelityBandit):
         raise SettingError("problem", type(problem).__name__, "a MultiFidelityBandit, whose means are known")
-    if not min(problem.space.costs) <= capital < torch.inf:
-        raise SettingError("capital", capital, f"at least {min(problem.space.costs):g}, the cost of the cheapest play")
+    capital = check_capital(problem, capital)
     strategy = strategy.bind(problem.space, capital)
     players = _players(strategy, len(streams), torch.device(device))
     costs = torch.tensor(problem.space.costs, dtype=torch.double, device=device)
@@ -133,8 +132,8 @@ def simulate(
             for m in range(len(costs)):
                 counts[:, m] += (played % len(costs) == m).sum(0)
             since = (i + 1) % BLOCK
-    choices = torch.cat(done).T
-    return Simulation(problem, capital, choices[:, : int((choices >= 0).sum(1).max())].contiguous())
+    played = torch.cat(done).T
+    return Simulation(problem, capital, played[:, : int((played >= 0).sum(1).max())].contiguous())
 
 
 class _Players(ABC):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mfbo_torch.checks import number, one_of, whole
+from mfbo_torch.checks import number, one_of, seeds, whole
 from mfbo_torch.errors import SettingError
 
 
@@ -66,3 +66,14 @@ def test_one_of_a_few():
         one_of("link", "none", ("recursive", "independent"))
     with pytest.raises(SettingError, match=r"^number = True: must be 1 or 2$"):
         one_of("number", True, (1, 2))
+
+
+@pytest.mark.parametrize(("given", "found"), [(3, [0, 1, 2]), ([4, 0, 4], [4, 0, 4]), (range(2), [0, 1])])
+def test_seeds_or_how_many(given, found):
+    assert seeds("seeds", given) == found
+
+
+@pytest.mark.parametrize("given", [0, -1, True, 2.0, [], [1, -1], [0.5], [True], "x", None])
+def test_what_are_no_seeds(given):
+    with pytest.raises(SettingError, match=r"^seeds = .*: must be whole numbers from 0 on, or how many of them"):
+        seeds("seeds", given)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager
 
+from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.executors.processes import Processes, in_processes
@@ -35,14 +36,13 @@ def start(
         SettingError: An unknown kind, no worker, a timeout that is not positive, no scheduler at the
             address, or Dask is not installed.
     """
-    if kind not in KINDS:
-        raise SettingError("executor", kind, " or ".join(map(repr, KINDS)))
+    one_of("executor", kind, KINDS)
     if scheduler is not None and kind != "dask":
         raise SettingError("scheduler", scheduler, "left out, or given with executor dask")
-    if timeout is not None and not timeout > 0:
-        raise SettingError("timeout", timeout, "a number of seconds above 0")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise SettingError("workers", workers, "a whole number from 1 on")
+    if timeout is not None:
+        number("timeout", timeout, above=0, wanted="a number of seconds above 0")
+    if workers is not None:
+        whole("workers", workers)
     if kind == "dask":
         return on_dask(workers, scheduler, timeout)
     return in_processes(workers or os.cpu_count() or 1, timeout)
