@@ -28,6 +28,10 @@ USAGE = """usage: mfbo COMMAND ...
   mfbo export DIR [FILE.csv | FILE.parquet]              its observations as a table
 
 mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
+USAGES = {
+    "show": "usage: mfbo show DIR [--follow | --html]",
+    "export": "usage: mfbo export DIR [FILE.csv | FILE.parquet]",
+}
 
 WRONG_SETTING, BROKEN, INTERRUPTED = 2, 1, 130
 FOLLOW_SECONDS = 1.0
@@ -58,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if command not in commands:
             raise SettingError("command", command, f"one of {', '.join(commands)}")
+        if command in USAGES and arguments in (["-h"], ["--help"]):
+            print(USAGES[command])
+            return 0
         return commands[command](arguments)
     except (DiskFull, BrokenExecutor) as error:
         return _complain(error, BROKEN)
@@ -96,13 +103,9 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _show(arguments: list[str]) -> int:
-    usage = "usage: mfbo show DIR [--follow | --html]"
-    if arguments in (["-h"], ["--help"]):
-        print(usage)
-        return 0
     folders = [argument for argument in arguments if argument not in ("--follow", "--html")]
     follow, html = "--follow" in arguments, "--html" in arguments
-    out = _folder(folders, usage)
+    out = _folder(folders, USAGES["show"])
     if "strategies" in read_mapping(out / experiment.CONFIG, "folder"):
         if follow or html:
             raise SettingError("folder", str(out), "that of a single run where --follow or --html is given")
@@ -124,13 +127,9 @@ def _show(arguments: list[str]) -> int:
 
 
 def _export(arguments: list[str]) -> int:
-    usage = "usage: mfbo export DIR [FILE.csv | FILE.parquet]"
-    if arguments in (["-h"], ["--help"]):
-        print(usage)
-        return 0
-    out = _folder(arguments[:1], usage)
+    out = _folder(arguments[:1], USAGES["export"])
     if len(arguments) > 2:
-        raise SettingError("arguments", " ".join(arguments), f"a folder and a file: {usage}")
+        raise SettingError("arguments", " ".join(arguments), f"a folder and a file: {USAGES['export']}")
     run = experiment.load(out)
     file = Path(arguments[1]) if len(arguments) == 2 else out / "history.csv"
     table.write(run.history, run.problem, file)

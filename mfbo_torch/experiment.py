@@ -216,7 +216,7 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
         "problem": problem.name,
         "strategy": type(strategy).__name__,
         "best_parameters": None if best is None else space.named(best.query.x),
-        "best_value": None if best is None or best.value is None else problem.signed(best.value),
+        "best_value": problem.value_of(best),
         "capital": settings["capital"],
         "spent": history.spent,
         "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),

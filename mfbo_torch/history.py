@@ -122,6 +122,11 @@ class History:
         """The cost of everything asked so far, pending and failed queries included."""
         return math.fsum(record.cost for record in self.records)
 
+    @property
+    def settled(self) -> float:
+        """The cost of what has ended, done or failed."""
+        return math.fsum(record.cost for record in self.records if record.status != Status.PENDING)
+
     def queries_per_fidelity(self, num_fidelities: int) -> list[int]:
         """How many queries each fidelity got, pending and failed ones included."""
         counts = Counter(record.query.fidelity for record in self.records)

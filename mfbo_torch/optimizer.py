@@ -123,7 +123,7 @@ class Optimizer:
 
     def _pays(self, history: History, cost: float, capital: float) -> bool:
         if self.space.measured and not history.done:  # nobody knows what a query costs
-            return math.fsum(r.cost for r in history if r.status != Status.PENDING) < capital
+            return history.settled < capital
         return history.spent + cost <= payable(capital)
 
     def tell(self, id: int, value: float, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:

@@ -83,7 +83,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     for m in range(target + 1):
         chosen = history.select(Status.DONE, m)
         size, alpha = (46, 1.0) if m == target else (16, 0.75)
-        values = [problem.signed(r.value) for r in chosen if r.value is not None]
+        values = [problem.value_of(r) for r in chosen]
         style = {"s": size, "color": colors[m], "alpha": alpha, "edgecolors": "white", "linewidths": 0.5}
         name = f"{fidelity_name(m, problem)}: {counts[m]} {'query' if counts[m] == 1 else 'queries'}"
         upper.scatter(spent[[r.id for r in chosen]], values, label=name, zorder=3 + m, **style)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from mfbo_torch.history import History, Status
+from mfbo_torch.history import History
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -26,12 +25,11 @@ class Progress:
         if self.bar is None:
             layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}<{remaining}{postfix}]"
             self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
-        best = history.best(self.problem.space.target)
+        best = self.problem.value_of(history.best(self.problem.space.target))
         queries = "/".join(map(str, history.queries_per_fidelity(self.problem.space.num_fidelities)))
-        value = "-" if best is None or best.value is None else f"{self.problem.signed(best.value):.6g}"
-        self.bar.set_postfix_str(f"best {value}, queries {queries}", refresh=False)
-        ended = math.fsum(r.cost for r in history if r.status != Status.PENDING)
-        self.bar.update(min(ended, self.capital) - self.bar.n)
+        shown = "-" if best is None else f"{best:.6g}"
+        self.bar.set_postfix_str(f"best {shown}, queries {queries}", refresh=False)
+        self.bar.update(min(history.settled, self.capital) - self.bar.n)
 
     def __enter__(self) -> Progress:
         return self

@@ -47,7 +47,7 @@ def content(run: Experiment) -> dict[str, Any]:
                 for i, p in enumerate(space.parameters)
             ],
             "fidelity": [r.query.fidelity for r in history],
-            "value": [None if r.value is None else problem.signed(r.value) for r in history],
+            "value": [problem.value_of(r) for r in history],
             "cost": [r.cost for r in history],
             "status": [str(r.status) for r in history],
             "deciding": [round(r.decision_seconds, 6) for r in history],
