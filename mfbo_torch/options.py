@@ -22,9 +22,10 @@ def _option(default: Any, help: str) -> Any:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run may change when it is continued, as its decisions are the strategy's all the same.
+    """How a run evaluates, which may differ when it is continued: what is decided on a history stays the same.
 
-    A field is a setting of ``mfbo run`` by its name, type, default and help.
+    Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it.
 
     Raises:
         SettingError: An option cannot work.
