@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from mfbo_torch import plots
+from benchmarks import pictures
 from mfbo_torch.history import History
 from mfbo_torch.problems import Hartmann3, Illustration
 from mfbo_torch.runner import run
@@ -44,7 +44,7 @@ def illustrations() -> dict[int, Figure]:
             mean, variance = model.mean_variance(x)
         widths = math.sqrt(following.meta["beta"]) * variance.sqrt()
         bounds = mean + widths + torch.tensor(following.meta["zeta"])
-        figures[step] = plots.illustration(
+        figures[step] = pictures.illustration(
             x.squeeze(-1).numpy(),
             values,
             list(bounds.mT.numpy()),
@@ -61,7 +61,7 @@ def queries_by_value(queries: int = 184) -> Figure:
     """Where the default strategy queries on Hartmann-3D."""
     problem = Hartmann3()
     history = run(problem, MFGPUCB(), 1500.0, progress=False)
-    return plots.queries_by_value(History(history.records[:queries]), problem)
+    return pictures.queries_by_value(History(history.records[:queries]), problem)
 
 
 def main() -> None:

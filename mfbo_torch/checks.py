@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise, starmap
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -23,8 +23,7 @@ def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, 
         most: Largest that is allowed, if any.
         wanted: What the message asks for, where that is more than the bounds.
     """
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= value and (most is None or value <= most):
+    if _is_whole(value) and least <= value and (most is None or value <= most):
         return int(value)
     raise SettingError(
         setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
@@ -56,6 +55,14 @@ def number(
         if math.isfinite(found) and found >= least and above < found < below:
             return found
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
+
+
+def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
+    """Whole numbers from 0 on, or how many of them, counted from 0."""
+    found = list(given) if isinstance(given, Iterable) else list(range(given)) if _is_whole(given) else []
+    if found and all(_is_whole(seed) and seed >= 0 for seed in found):
+        return [int(seed) for seed in found]
+    raise SettingError(setting, given, "whole numbers from 0 on, or how many of them, from 1 on")
 
 
 def one_of(setting: str, value: T, options: Collection[T]) -> T:
@@ -93,6 +100,10 @@ def several(
     if not found or size not in (None, len(found)) or (order and not all(starmap(order, pairwise(found)))):
         raise SettingError(setting, given, wanted)
     return found
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _bounds(least: float, above: float, below: float) -> str:

@@ -16,7 +16,7 @@ from mfbo_torch import compare, experiment, table
 from mfbo_torch.config import compare_parser, read_mapping, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Recommendation, Status
-from mfbo_torch.journal import DiskFull, Journal
+from mfbo_torch.journal import DiskFull
 from mfbo_torch.problems.user import first_on_path
 from mfbo_torch.runner import Hopeless
 
@@ -28,6 +28,10 @@ USAGE = """usage: mfbo COMMAND ...
   mfbo export DIR [FILE.csv | FILE.parquet]              its observations as a table
 
 mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
+USAGES = {
+    "show": "usage: mfbo show DIR [--follow | --html]",
+    "export": "usage: mfbo export DIR [FILE.csv | FILE.parquet]",
+}
 
 WRONG_SETTING, BROKEN, INTERRUPTED = 2, 1, 130
 FOLLOW_SECONDS = 1.0
@@ -58,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if command not in commands:
             raise SettingError("command", command, f"one of {', '.join(commands)}")
+        if command in USAGES and arguments in (["-h"], ["--help"]):
+            print(USAGES[command])
+            return 0
         return commands[command](arguments)
     except (DiskFull, BrokenExecutor) as error:
         return _complain(error, BROKEN)
@@ -96,13 +103,9 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _show(arguments: list[str]) -> int:
-    usage = "usage: mfbo show DIR [--follow | --html]"
-    if arguments in (["-h"], ["--help"]):
-        print(usage)
-        return 0
     folders = [argument for argument in arguments if argument not in ("--follow", "--html")]
     follow, html = "--follow" in arguments, "--html" in arguments
-    out = _folder(folders, usage)
+    out = _folder(folders, USAGES["show"])
     if "strategies" in read_mapping(out / experiment.CONFIG, "folder"):
         if follow or html:
             raise SettingError("folder", str(out), "that of a single run where --follow or --html is given")
@@ -117,21 +120,16 @@ def _show(arguments: list[str]) -> int:
     print(_report(run), flush=True)
     while follow and not experiment.finished(out):
         time.sleep(FOLLOW_SECONDS)
-        with Journal(out / experiment.JOURNAL, read_only=True) as journal:
-            seen, run = run.history, run._replace(history=journal.history())
+        seen, run = run.history, run._replace(history=experiment.recorded(out))
         if run.history != seen:
             print(f"\n{_report(run)}", flush=True)
     return 0
 
 
 def _export(arguments: list[str]) -> int:
-    usage = "usage: mfbo export DIR [FILE.csv | FILE.parquet]"
-    if arguments in (["-h"], ["--help"]):
-        print(usage)
-        return 0
-    out = _folder(arguments[:1], usage)
+    out = _folder(arguments[:1], USAGES["export"])
     if len(arguments) > 2:
-        raise SettingError("arguments", " ".join(arguments), f"a folder and a file: {usage}")
+        raise SettingError("arguments", " ".join(arguments), f"a folder and a file: {USAGES['export']}")
     run = experiment.load(out)
     file = Path(arguments[1]) if len(arguments) == 2 else out / "history.csv"
     table.write(run.history, run.problem, file)
@@ -164,10 +162,9 @@ def _report(run: experiment.Experiment) -> str:
     elif advised is not None:
         rows.append(("Recommended", _point(space.named(advised.query.x))))
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
-    for m, count in enumerate(summary["queries_per_fidelity"]):
-        spent = sum(record.cost for record in run.history if record.query.fidelity == m)
-        name = "target" if m == space.target else f"fidelity {m}"
-        rows.append((f"  {name}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
+    spending = run.history.spent_per_fidelity(space.num_fidelities)
+    for m, (count, spent) in enumerate(zip(summary["queries_per_fidelity"], spending, strict=True)):
+        rows.append((f"  {space.fidelity_name(m)}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
     rows.append(("Failed", str(summary["failures"])))
     if pending := len(run.history.pending):
         rows.append(("Pending", str(pending)))

@@ -16,22 +16,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
 from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from mfbo_torch import executors, plots
+from mfbo_torch import checks, executors, plots
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import describe
 from mfbo_torch.executors import Workers
-from mfbo_torch.experiment import CONFIG, JOURNAL, SUMMARY, check_folder, execute, prepare, write
+from mfbo_torch.experiment import (
+    CONFIG,
+    JOURNAL,
+    check_folder,
+    execute,
+    finished,
+    prepare,
+    recorded,
+    write,
+    write_settings,
+)
 from mfbo_torch.history import History
-from mfbo_torch.journal import Journal
-from mfbo_torch.metrics import best_values, capital_spent, instant_regret
+from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
+from mfbo_torch.options import check_capital
 from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import check, describe
 from mfbo_torch.strategies.over_averages import recommendations
 
 TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
@@ -94,10 +103,7 @@ def plan(settings: Mapping[str, Any]) -> list[Job]:
         raise SettingError("capital", both, "given once, as capital or as capital_multiple")
     if not settings["strategies"]:
         raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
-    seeds = settings["seeds"]
-    seeds = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
-    if not seeds or min(seeds) < 0:
-        raise SettingError("seeds", settings["seeds"], "whole numbers from 0 on, or how many of them, from 1 on")
+    seeds = list(dict.fromkeys(checks.seeds("seeds", settings["seeds"])))
     jobs: list[Job] = []
     for entry in given:
         used = {job.problem for job in jobs}
@@ -152,11 +158,7 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     if (out / CONFIG).exists() and "strategies" not in read_mapping(out / CONFIG, "out"):
         raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
     problems, jobs = _prepare(settings)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-    except OSError as error:
-        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
+    write_settings(settings)
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
@@ -189,7 +191,7 @@ def _prepare(settings: Mapping[str, Any]) -> tuple[dict[str, Problem], list[Job]
             if (job.problem, job.strategy) not in seen:
                 seen.add((job.problem, job.strategy))
                 build(job.settings)
-                check(problem, job.settings["capital"], 1)
+                check_capital(problem, job.settings["capital"])
             check_folder(job.settings)
         except SettingError as error:
             raise _labelled(error, job.strategy) from error
@@ -218,35 +220,31 @@ def run_job(settings: Mapping[str, Any]) -> str:
     """
     try:
         problem, strategy = prepare(settings)
-        history, finished = execute(settings, problem, strategy, progress=False, picture=False)
-        if finished and isinstance(problem, IndirectProblem):
+        history, ended = execute(settings, problem, strategy, progress=False, picture=False)
+        if ended and isinstance(problem, IndirectProblem):
             advice = recommendations(strategy.bind(problem.space, settings["capital"]), history)
             write(Path(settings["out"]) / ADVISED, json.dumps(problem.advised(advice).tolist()))
     except Exception as error:
         return describe(error)
-    if not finished:
+    if not ended:
         raise KeyboardInterrupt
     return ""
 
 
 def _finished(job: Job, problem: Problem) -> bool:
-    path = Path(job.settings["out"]) / SUMMARY
-    advised = not isinstance(problem, IndirectProblem) or (path.parent / ADVISED).exists()
-    if not path.exists() or not advised:
-        return False
-    summary = read_mapping(path, "summary")
-    return bool(summary.get("finished")) and summary.get("capital") == job.settings["capital"]
+    out = Path(job.settings["out"])
+    advised = not isinstance(problem, IndirectProblem) or (out / ADVISED).exists()
+    return advised and finished(out, job.settings["capital"])
 
 
 def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
     """The curves of the runs that have a journal, by problem and strategy and then by seed."""
     curves: dict[tuple[str, str], dict[int, Curve]] = {}
     for job in jobs:
-        path = Path(job.settings["out"]) / JOURNAL
-        if path.exists():
-            with Journal(path, read_only=True) as journal:
-                history = journal.history()
-            found = curve(history, problems[job.problem], job.settings["capital"], _advised(path.parent, history))
+        out = Path(job.settings["out"])
+        if (out / JOURNAL).exists():
+            history = recorded(out)
+            found = curve(history, problems[job.problem], job.settings["capital"], _advised(out, history))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
 
@@ -283,9 +281,6 @@ def curve(history: History, problem: Problem, capital: float, advised: Tensor | 
     optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
     earned = problem.pseudo_rewards(history)
     amounts = np.linspace(0.0, capital, POINTS)
-    spent = capital_spent(history).numpy()
-    within = np.searchsorted(spent, amounts * (1 + 1e-12), side="right")
-
     if earned is None:
         values, instant, idle = best_values(history, target), instant_regret(history, target, optimum, worst), worst
     else:
@@ -294,16 +289,13 @@ def curve(history: History, problem: Problem, capital: float, advised: Tensor | 
         instant, idle = optimum - earned, 0.0
     if isinstance(problem, IndirectProblem):
         values = torch.full((len(history),), torch.nan, dtype=torch.double) if advised is None else advised
+    within = paid_for(capital_spent(history), torch.from_numpy(amounts))
     best = np.concatenate([[-np.inf], values.numpy()])[within]
-    none = np.isinf(best)
     simple = optimum - np.fmax(best, worst)
-    costs = torch.tensor([r.cost for r in history], dtype=torch.double).numpy()
-    paid = costs * instant.numpy()
-    cumulative = np.concatenate([[0.0], paid.cumsum()])[within]
-    residual = amounts - np.concatenate([[0.0], spent])[within]
-    own_sign = np.where(none, np.nan, best if problem.maximize else -best)
     simple[np.isinf(simple)] = np.nan
-    return Curve(amounts, simple, cumulative + residual * (optimum - idle), own_sign)
+    cumulative = regret_at(torch.from_numpy(amounts), query_costs(history), instant, optimum - idle).total
+    own_sign = np.where(np.isinf(best), np.nan, best if problem.maximize else -best)
+    return Curve(amounts, simple, cumulative.numpy(), own_sign)
 
 
 def _write_table(path: Path, curves: Mapping[tuple[str, str], Mapping[int, Curve]]) -> None:

@@ -7,11 +7,12 @@ import inspect
 import json
 import re
 from argparse import ArgumentError
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import torch
 import yaml
@@ -19,9 +20,10 @@ from jsonargparse import ArgumentParser, Namespace
 
 from mfbo_torch import problems, strategies
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import describe
+from mfbo_torch.options import RunOptions
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user import unavailable
-from mfbo_torch.runner import describe
 from mfbo_torch.signature import settings_of
 from mfbo_torch.strategies.base import Strategy
 
@@ -46,12 +48,7 @@ def run_parser() -> ArgumentParser:
     parser.add_subclass_arguments(Strategy, "strategy", required=True, skip=_GIVEN_BY_THE_RUN, help="how to search")
     parser.add_argument("--capital", type=float, required=True, help="what may be spent, in the unit of the costs")
     parser.add_argument("--out", type=str | None, help="output folder; runs/NAME for NAME.yaml if not given")
-    parser.add_argument("--max_pending", type=int | None, help="queries in flight at once; as many as workers")
-    parser.add_argument("--workers", type=int, default=1, help="processes that evaluate; 1: this one")
-    _add_executor(parser)
-    parser.add_argument("--timeout", type=float | None, help="seconds after which an evaluation is ended, and failed")
-    parser.add_argument("--retries", type=int, default=0, help="how often an evaluation that failed is tried again")
-    parser.add_argument("--charge_retries", type=bool, default=True, help="whether each attempt costs as much again")
+    _add_options(parser)
     parser.add_argument("--warm_start", type=str | None, help="CSV file of observations to begin with, free of charge")
     _add_shared(parser)
     return parser
@@ -78,14 +75,18 @@ def compare_parser() -> ArgumentParser:
     parser.add_argument("--metric", type=Literal["simple", "cumulative"], default="simple", help="regret to draw")
     parser.add_argument("--out", type=str | None, help="output folder; runs/NAME for NAME.yaml if not given")
     parser.add_argument("--workers", type=int | None, help="processes; one a core if not given")
-    _add_executor(parser)
+    _add_options(parser, ("executor", "scheduler"))
     _add_shared(parser, seed=False)
     return parser
 
 
-def _add_executor(parser: ArgumentParser) -> None:
-    parser.add_argument("--executor", type=Literal["processes", "dask"], default="processes", help="what workers are")
-    parser.add_argument("--scheduler", type=str | None, help="Dask scheduler; a cluster on this machine if not given")
+def _add_options(parser: ArgumentParser, names: Collection[str] | None = None) -> None:
+    """The options of a run, or some of them."""
+    types = get_type_hints(RunOptions)
+    for option in fields(RunOptions):
+        if names is None or option.name in names:
+            details = {"type": types[option.name], "default": option.default, "help": option.metadata["help"]}
+            parser.add_argument(f"--{option.name}", **details)
 
 
 def _add_shared(parser: ArgumentParser, seed: bool = True) -> None:

@@ -8,27 +8,27 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from mfbo_torch import executors, plots, table
+from mfbo_torch import plots, table
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import Workers
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import Journal
+from mfbo_torch.options import RunOptions, check_capital
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import Hopeless, check, drive
+from mfbo_torch.runner import Hopeless, drive
 from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG = "run.log"
-_HOW = ("max_pending", "workers", "executor", "scheduler", "timeout", "retries", "charge_retries")
-MAY_DIFFER = ("capital", "out", *_HOW)  # when a run is continued
+MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))  # when a run is continued
 
 
 class Experiment(NamedTuple):
@@ -47,34 +47,27 @@ def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
         SettingError: A setting cannot work, or the output folder holds something else.
     """
     problem, strategy = build(settings)
-    check(problem, settings["capital"], settings["max_pending"], settings["retries"])
-    workers_of(settings)
+    check_capital(problem, settings["capital"])
+    RunOptions.of(settings).start()
     given(settings, problem)
     check_folder(settings)
     return problem, strategy
 
 
-def workers_of(settings: Mapping[str, Any]) -> AbstractContextManager[Workers | None]:
-    """Where a run evaluates; ``None`` in its context is here.
+def recorded(out: Path) -> History:
+    """What the journal of a folder holds.
 
     Raises:
-        SettingError: A setting cannot work.
+        SettingError: There is none.
     """
-    kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
-    if scheduler is not None and workers != 1:
-        raise SettingError("workers", workers, "left out, the scheduler has its own")
-    found = executors.start(kind, None if scheduler else workers, scheduler, settings["timeout"])
-    alone = kind == "processes" and workers == 1 and settings["timeout"] is None
-    return nullcontext() if alone else found
+    with Journal(out / JOURNAL, read_only=True) as journal:
+        return journal.history()
 
 
 def begun(settings: Mapping[str, Any]) -> History:
-    """What the journal of a run holds already."""
+    """What the journal of a run holds already, if there is one."""
     path = Path(settings["out"]) / JOURNAL
-    if not path.exists() or not path.stat().st_size:
-        return History()
-    with Journal(path, read_only=True) as journal:
-        return journal.history()
+    return recorded(path.parent) if path.exists() and path.stat().st_size else History()
 
 
 def given(settings: Mapping[str, Any], problem: Problem) -> list[Record]:
@@ -143,30 +136,19 @@ def execute(
         The history, and whether the run came to its end (it was not interrupted).
     """
     out = Path(settings["out"])
-    with _writable(out):
+    with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-    earlier = given(settings, problem)
+    options, earlier = RunOptions.of(settings), given(settings, problem)
     try:
-        with Journal(out / JOURNAL) as journal, logged(out / LOG), workers_of(settings) as workers:
-            with _writable(out):  # by the one process that has the journal
-                write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-            pending = settings["max_pending"] or (1 if workers is None else None)
-            how = (settings["retries"], settings["charge_retries"], earlier)
-            history, finished = drive(problem, strategy, settings["capital"], workers, pending, journal, progress, *how)
+        with Journal(out / JOURNAL) as journal, logged(out / LOG), options.start() as workers:
+            write_settings(settings)  # by the one process that has the journal
+            capital = settings["capital"]
+            history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
     except Hopeless:
-        with Journal(out / JOURNAL, read_only=True) as journal:
-            _conclude(Experiment(settings, problem, strategy, journal.history()), False, picture)
+        _conclude(Experiment(settings, problem, strategy, recorded(out)), False, picture)
         raise
     _conclude(Experiment(settings, problem, strategy, history), finished, picture)
     return history, finished
-
-
-@contextmanager
-def _writable(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SettingError("out", str(out), f"a folder that can be written: {error.strerror}") from error
 
 
 def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
@@ -208,18 +190,18 @@ def load(out: str | Path) -> Experiment:
     if "strategies" in stored:
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     settings = resolve_run(stored)
-    with Journal(Path(out) / JOURNAL, read_only=True) as journal:
-        history = journal.history()
+    history = recorded(Path(out))
     problem, strategy = build(settings, to_evaluate=False)
     return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
 
 
-def finished(out: Path) -> bool:
-    """Whether the run of a folder has come to its end, and that of the capital it has now."""
+def finished(out: Path, capital: float | None = None) -> bool:
+    """Whether the run of a folder has come to its end, and that of a capital, the one it has now if not given."""
     if not (out / SUMMARY).exists():
         return False
     summary = read_mapping(out / SUMMARY, "summary")
-    return bool(summary.get("finished")) and summary.get("capital") == read_mapping(out / CONFIG, "folder")["capital"]
+    capital = read_mapping(out / CONFIG, "folder")["capital"] if capital is None else capital
+    return bool(summary.get("finished")) and summary.get("capital") == capital
 
 
 def summarise(experiment: Experiment) -> dict[str, Any]:
@@ -227,16 +209,15 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
     settings, problem, strategy, history = experiment
     space = problem.space
     best = history.best(space.target)
-    counts = [sum(r.query.fidelity == m for r in history) for m in range(space.num_fidelities)]
     packages = ("mfbo-torch", "torch", "botorch", "gpytorch")
     return {
         "problem": problem.name,
         "strategy": type(strategy).__name__,
         "best_parameters": None if best is None else space.named(best.query.x),
-        "best_value": None if best is None or best.value is None else problem.signed(best.value),
+        "best_value": problem.value_of(best),
         "capital": settings["capital"],
         "spent": history.spent,
-        "queries_per_fidelity": counts,
+        "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),
         "failures": len(history.select(Status.FAILED)),
         "decision_seconds": math.fsum(r.decision_seconds for r in history),
         "evaluation_seconds": math.fsum(r.evaluation_seconds for r in history),
@@ -246,6 +227,27 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+@contextmanager
+def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
+    """Where a file or folder is written that a setting names."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
+
+
+def write_settings(settings: Mapping[str, Any]) -> None:
+    """Put the settings of a run or a comparison into its folder.
+
+    Raises:
+        SettingError: It cannot be written.
+    """
+    out = Path(settings["out"])
+    with writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
 def write(path: Path, text: str) -> None:

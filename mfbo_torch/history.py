@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -121,6 +122,20 @@ class History:
         """The cost of everything asked so far, pending and failed queries included."""
         return math.fsum(record.cost for record in self.records)
 
+    @property
+    def settled(self) -> float:
+        """The cost of what has ended, done or failed."""
+        return math.fsum(record.cost for record in self.records if record.status != Status.PENDING)
+
+    def queries_per_fidelity(self, num_fidelities: int) -> list[int]:
+        """How many queries each fidelity got, pending and failed ones included."""
+        counts = Counter(record.query.fidelity for record in self.records)
+        return [counts[m] for m in range(num_fidelities)]
+
+    def spent_per_fidelity(self, num_fidelities: int) -> list[float]:
+        """The cost of everything asked so far at each fidelity, pending and failed queries included."""
+        return [math.fsum(r.cost for r in self.records if r.query.fidelity == m) for m in range(num_fidelities)]
+
     def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
         """The records of one status (and one fidelity)."""
         return [r for r in self.records if r.status == status and fidelity in (None, r.query.fidelity)]
@@ -136,6 +151,11 @@ class History:
     def best(self, fidelity: int) -> Record | None:
         """The record with the largest value at a fidelity, the earliest among equals."""
         return max(self.select(Status.DONE, fidelity), key=lambda r: (r.value, -r.id), default=None)
+
+
+def payable(capital: Any) -> Any:
+    """What costs may come to that a capital (a number, or an array of them) pays for: itself, up to rounding."""
+    return capital * (1 + 1e-12)
 
 
 def points(records: Iterable[Record]) -> Tensor:

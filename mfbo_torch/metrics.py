@@ -10,11 +10,27 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History, Status
+from mfbo_torch.history import History, Status, payable
+
+
+class Regret(NamedTuple):
+    r"""Cumulative regret and its two parts [Kandasamy2016mfgpucb]_ (Eq. 2).
+
+    Attributes:
+        total: Their sum.
+        played: :math:`\sum_t \lambda_t (f_* - q_t)` over the queries that the capital pays for.
+        residual: What the rest of the capital, which earns nothing or the least, loses.
+    """
+
+    total: Tensor
+    played: Tensor
+    residual: Tensor
 
 
 def _target_values(history: History, target: int) -> Tensor:
@@ -26,9 +42,43 @@ def _target_values(history: History, target: int) -> Tensor:
     return torch.tensor(rows, dtype=torch.double)
 
 
+def query_costs(history: History) -> Tensor:
+    """Cost of each of the ``n`` records, shape ``n``."""
+    return torch.tensor([r.cost for r in history], dtype=torch.double)
+
+
 def capital_spent(history: History) -> Tensor:
     """Capital spent after each of the ``n`` records, shape ``n``."""
-    return torch.tensor([r.cost for r in history], dtype=torch.double).cumsum(0)
+    return query_costs(history).cumsum(0)
+
+
+def paid_for(spent: Tensor, capital: Tensor | Sequence[float]) -> Tensor:
+    """How many of the first queries each of ``g`` amounts of capital pays for, ``... x g``.
+
+    Args:
+        spent: What the queries have cost by then, ``... x n``, as :func:`capital_spent` gives it.
+        capital: The amounts.
+    """
+    amounts = payable(torch.as_tensor(capital, dtype=torch.double))
+    return torch.searchsorted(spent, amounts.expand(*spent.shape[:-1], -1).contiguous(), right=True)
+
+
+def regret_at(capital: Tensor | Sequence[float], costs: Tensor, instant: Tensor, idle: float | Tensor) -> Regret:
+    """Cumulative regret at ``g`` amounts of capital, ``... x g``.
+
+    Args:
+        capital: The amounts.
+        costs: Of the queries, ``... x n``.
+        instant: The instantaneous regret of each query, ``... x n``.
+        idle: The regret of a unit of capital that is not spent.
+    """
+    spent = costs.cumsum(-1)
+    within = paid_for(spent, capital)
+    none = spent.new_zeros(*spent.shape[:-1], 1)
+    lost = (costs * instant).cumsum(-1)
+    played, used = (torch.cat([none, sums], -1).gather(-1, within) for sums in (lost, spent))
+    residual = (torch.as_tensor(capital, dtype=torch.double) - used) * idle
+    return Regret(played + residual, played, residual)
 
 
 def best_values(history: History, target: int) -> Tensor:
@@ -62,12 +112,8 @@ def cumulative_regret(history: History, target: int, optimum: float, worst: floa
     ``R(Λ) = Λ f* - [Σ λ q_t + (Λ - Σ λ) worst]`` over the first queries whose costs sum to at
     most ``capital``; unused capital earns ``worst``.
     """
-    spent = capital_spent(history)
-    within = spent <= capital * (1 + 1e-12)
-    costs = torch.tensor([r.cost for r in history], dtype=torch.double)[within]
-    regret = instant_regret(history, target, optimum, worst)[within]
-    residual = capital - costs.sum().item()
-    return (costs * regret).sum().item() + residual * (optimum - worst)
+    instant = instant_regret(history, target, optimum, worst)
+    return regret_at([capital], query_costs(history), instant, optimum - worst).total.item()
 
 
 def average_regret(history: History, target: int, optimum: float, worst: float, capital: float) -> float:

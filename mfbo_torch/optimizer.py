@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mfbo_torch.checks import number, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Recommendation, Record, Status
+from mfbo_torch.history import History, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.space import Space
 
@@ -124,8 +124,8 @@ class Optimizer:
 
     def _pays(self, history: History, cost: float, capital: float) -> bool:
         if self.space.measured and not history.done:  # nobody knows what a query costs
-            return math.fsum(r.cost for r in history if r.status != Status.PENDING) < capital
-        return history.spent + cost <= capital * (1 + 1e-12)  # up to rounding
+            return history.settled < capital
+        return history.spent + cost <= payable(capital)
 
     def tell(self, id: int, value: float, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in the value of a pending query.

@@ -1,35 +1,23 @@
-"""The pictures: a run's progress, regret against capital, queries by value, and the method in one dimension.
+"""The pictures: a run's progress, and regret against capital; and what all pictures are drawn with.
 
 Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, so that it
 works without a display; save it with ``figure.savefig(path)``.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from mfbo_torch.history import History, Status
 from mfbo_torch.metrics import best_values, capital_spent
-from mfbo_torch.problems.bandit import MultiFidelityBandit
 from mfbo_torch.problems.base import Problem
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
@@ -39,17 +27,19 @@ CURVES = (RED, BLUE, GREEN, ORANGE, PINK, SKY, INK, FAINT)
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
 
-def _fidelity_colors(count: int) -> list[str]:
+def fidelity_colors(count: int) -> list[str]:
     """Blues for the cheap fidelities, darker as they get better; red for the target."""
     cheap = [SKY] if count == 2 else ["#9AD0F5", "#4FA3DC", BLUE, "#00456E", INK]
     return [cheap[min(m, len(cheap) - 1)] for m in range(count - 1)] + [RED]
 
 
-def _figure(width: float, height: float) -> Figure:
+def canvas(width: float, height: float) -> Figure:
+    """A figure of so many inches."""
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """The look of all axes, set once they are drawn."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(colors=INK, labelsize=9)
@@ -57,7 +47,7 @@ def _tidy(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def _note(
+def note(
     axes: Axes, text: str, at: tuple[float, float], units: tuple[str, str], shift: tuple[float, float], **style: Any
 ) -> None:
     """Text at a point, moved by a few printer's points."""
@@ -65,10 +55,10 @@ def _note(
     axes.annotate(text, at, annotation_clip=False, **place, **{"color": INK, **style})
 
 
-def _fidelity_name(m: int, problem: Problem) -> str:
-    costs = problem.space.costs
-    cost = "" if problem.space.measured else f", cost {costs[m]:g}"
-    return f"{'target' if m == len(costs) - 1 else f'fidelity {m}'}{cost}"
+def fidelity_name(m: int, problem: Problem) -> str:
+    """What a fidelity is called, with its cost where that is known before."""
+    space = problem.space
+    return space.fidelity_name(m) + ("" if space.measured else f", cost {space.costs[m]:g}")
 
 
 def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
@@ -84,18 +74,18 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         strategy: The strategy's name, for the title.
     """
     target = problem.space.target
-    colors = _fidelity_colors(target + 1)
+    colors = fidelity_colors(target + 1)
+    counts = history.queries_per_fidelity(target + 1)
     spent = capital_spent(history).numpy()
     total = float(spent[-1]) if len(spent) else 1.0
-    figure = _figure(8.0, 5.2)
+    figure = canvas(8.0, 5.2)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 0.4 + 0.3 * len(colors)])
     for m in range(target + 1):
         chosen = history.select(Status.DONE, m)
         size, alpha = (46, 1.0) if m == target else (16, 0.75)
-        values = [problem.signed(r.value) for r in chosen if r.value is not None]
+        values = [problem.value_of(r) for r in chosen]
         style = {"s": size, "color": colors[m], "alpha": alpha, "edgecolors": "white", "linewidths": 0.5}
-        count = sum(r.query.fidelity == m for r in history)
-        name = f"{_fidelity_name(m, problem)}: {count} {'query' if count == 1 else 'queries'}"
+        name = f"{fidelity_name(m, problem)}: {counts[m]} {'query' if counts[m] == 1 else 'queries'}"
         upper.scatter(spent[[r.id for r in chosen]], values, label=name, zorder=3 + m, **style)
     failed = [r.id for r in history.select(Status.FAILED)]
     if failed:
@@ -112,33 +102,30 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     if problem.optimum is not None:
         upper.axhline(problem.optimum, color=GREEN, linewidth=1.2, linestyle=DASHES[1], zorder=1)
         corner = (1.0, problem.optimum), ("axes fraction", "data"), (-2, 3)
-        _note(upper, "optimum", *corner, ha="right", fontsize=9, color=GREEN)
+        note(upper, "optimum", *corner, ha="right", fontsize=9, color=GREEN)
     heading = ", ".join(part for part in (f"{problem.name} with {strategy}" if strategy else problem.name, title))
     figure.suptitle(heading, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     upper.set_ylabel("value of a query")
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "ncols": 3, "columnspacing": 1.4}
     upper.legend(fontsize=9, frameon=False, handletextpad=0.4, handlelength=1.4, **place)
-    _capital_shares(lower, history, spent, colors)
+    _capital_shares(lower, history, problem, spent, colors)
     lower.set_xlabel("capital spent" + (" (seconds)" if problem.space.measured else ""))
     lower.set_xlim(0, total * 1.02)
     for axes in (upper, lower):
-        _tidy(axes)
+        tidy(axes)
     return figure
 
 
-def _capital_shares(axes: Axes, history: History, spent: np.ndarray, colors: Sequence[str]) -> None:
+def _capital_shares(axes: Axes, history: History, problem: Problem, spent: np.ndarray, colors: Sequence[str]) -> None:
     """A bar for each query, as wide as its cost and in the row of its fidelity."""
-    costs, count = np.diff(spent, prepend=0.0), len(colors)
+    costs, count, names = np.diff(spent, prepend=0.0), len(colors), []
     for m, color in enumerate(colors):
         rows = [r.id for r in history if r.query.fidelity == m]
         bars = list(zip(spent[rows] - costs[rows], costs[rows], strict=True))
         axes.broken_barh(bars, (m - 0.36, 0.72), facecolors=color, edgecolors="white", linewidth=0.2)
-    names = []
-    for m in range(count):
-        rows = [r.id for r in history if r.query.fidelity == m]
         share = costs[rows].sum() / max(costs.sum(), 1e-300)
         percent = f"{share:.0%}" if share >= 0.01 or not rows else "<1%"
-        names.append(f"{'target' if m == count - 1 else f'fidelity {m}'}, {percent}")
+        names.append(f"{problem.space.fidelity_name(m)}, {percent}")
     axes.set_yticks(range(count), names)
     axes.set_ylim(-0.6, count - 0.4)
     axes.set_title("where the capital went", loc="left", fontsize=10, color=INK)
@@ -161,7 +148,7 @@ def regret(
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     alone = len(panels) == 1
-    figure = _figure(8.0, 5.0) if alone else _figure(4.2 * columns, 3.5 * rows + 0.5)
+    figure = canvas(8.0, 5.0) if alone else canvas(4.2 * columns, 3.5 * rows + 0.5)
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -172,7 +159,7 @@ def regret(
         ends = [end for label, curve in curves.items() if (end := _curve(axes, label, curve, *styles[label], log))]
         if log:
             _log_scale(axes)
-        _tidy(axes)
+        tidy(axes)
         axes.set_xlim(0)
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
         axes.set_xlabel("capital spent")
@@ -223,131 +210,4 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], colors: Ma
     for label, x, y in sorted(ends, key=lambda end: end[2]):
         height = max(to_axes.transform((x, y))[1], height + gap)
         style = {"color": colors[label], "fontsize": 10, "fontweight": "bold", "va": "center"}
-        _note(axes, label, (x, height), ("data", "axes fraction"), (6, 0), **style)
-
-
-def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figure:
-    """How many queries each fidelity got, by the target's value at the queried design.
-
-    A good strategy spends the target on designs with high values and finds out about the
-    others at the cheap fidelities [Kandasamy2016mfgpucb]_ (Fig. 3, right).
-
-    Args:
-        history: What was asked.
-        problem: A problem that is cheap to evaluate: its target is, at every design queried.
-        bins: Number of equal ranges of values.
-    """
-    target = problem.space.target
-    values = np.array([problem.evaluate(r.query.x, target) for r in history])
-    fidelities = np.array([r.query.fidelity for r in history])
-    low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
-    colors = _fidelity_colors(target + 1)
-    figure = _figure(8.0, 4.0)
-    axes = figure.subplots()
-    width = 0.84 / (target + 1)
-    for m, color in enumerate(colors):
-        counts, _ = np.histogram(values[fidelities == m], edges)
-        places = np.arange(bins) + (m - target / 2) * width
-        drawn = axes.bar(places, counts, width * 0.94, color=color, label=_fidelity_name(m, problem))
-        axes.bar_label(drawn, [str(count) if count else "" for count in counts], fontsize=8, color=INK)
-    axes.set_xticks(range(bins), [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges)])
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("value of the target at the queried design")
-    axes.set_ylabel("queries")
-    axes.set_title(f"{problem.name}: queries by value", loc="left", fontsize=13, fontweight="bold", color=INK)
-    axes.legend(fontsize=9, frameon=False)
-    _tidy(axes)
-    return figure
-
-
-def plays_per_arm(panels: Mapping[str, ArrayLike], problem: MultiFidelityBandit) -> Figure:
-    """How often each strategy plays the arms at each fidelity, a panel for each.
-
-    The arms are in increasing order of their mean at the target; a good strategy plays most of the bad ones
-    at the cheap fidelities only [Kandasamy2016mfucb]_ (Fig. 2).
-
-    Args:
-        panels: For each strategy the plays of each arm at each fidelity, ``K x M``, or their mean over trials.
-        problem: The bandit that was played.
-    """
-    order = np.argsort(problem.means[:, -1].numpy(), kind="stable")
-    colors = _fidelity_colors(problem.means.shape[1])
-    figure = _figure(8.4, 3.4)
-    for axes, (label, plays) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        for m, column in enumerate(np.asarray(plays, dtype=float)[order].T):
-            if column.any():
-                style = {"color": colors[m], "s": 7, "linewidths": 0, "zorder": 2 + m}
-                axes.scatter(
-                    np.arange(len(order))[column > 0], column[column > 0], label=_fidelity_name(m, problem), **style
-                )
-        axes.set_yscale("log")
-        axes.set_xlabel("arm, by its mean at the target")
-        axes.set_ylabel("plays")
-        axes.set_title(label, loc="left", fontsize=11, fontweight="bold", color=INK)
-        axes.legend(fontsize=9, frameon=False, markerscale=2.5, handletextpad=0.2, loc="upper left")
-        _tidy(axes)
-    return figure
-
-
-def illustration(
-    x: ArrayLike,
-    values: Sequence[ArrayLike],
-    bounds: Sequence[ArrayLike],
-    queries: Sequence[tuple[float, float, int]],
-    next_query: tuple[float, int] | None,
-    width: ArrayLike,
-    gamma: float,
-    optimum: float | None = None,
-) -> Figure:
-    r"""One decision of MF-GP-UCB in one dimension [Kandasamy2016mfgpucb]_ (Figs. 2 and 6).
-
-    The upper panel has the functions :math:`f^{(m)}`, their upper bounds
-    :math:`\varphi^{(m)}` and the acquisition :math:`\varphi = \min_m \varphi^{(m)}`; the lower
-    one has the width of the first fidelity's band, which decides the fidelity.
-
-    Args:
-        x: ``n`` designs.
-        values: The ``n`` values of each fidelity there, the target last.
-        bounds: The ``n`` upper bounds :math:`\varphi^{(m)}` of each fidelity there.
-        queries: ``(x, value, fidelity)`` of each query so far.
-        next_query: The next ``(x, fidelity)``.
-        width: :math:`\beta_t^{1/2} \sigma^{(1)}_{t-1}` at the ``n`` designs.
-        gamma: The threshold :math:`\gamma^{(1)}` below which the first fidelity is trusted.
-        optimum: Where the target is largest.
-    """
-    x = np.asarray(x, dtype=float)
-    colors = _fidelity_colors(len(values))
-    lowest = np.min([np.asarray(bound, dtype=float) for bound in bounds], axis=0)
-    figure = _figure(8.0, 5.4)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
-    for m, (value, bound, color) in enumerate(zip(values, bounds, colors, strict=True), 1):
-        upper.plot(x, value, color=color, linewidth=1.8, label=rf"$f^{{({m})}}$")
-        upper.plot(x, bound, color=color, linewidth=1.4, linestyle=DASHES[1], label=rf"$\varphi^{{({m})}}$")
-    upper.plot(x, lowest, color=GREEN, linewidth=3.0, alpha=0.65, label=r"$\varphi$")
-    for m, color in enumerate(colors):
-        asked = [(at, value) for at, value, fidelity in queries if fidelity == m]
-        if asked:
-            upper.plot(*zip(*asked, strict=True), "x", color=color, ms=8, mew=2.2, zorder=4)
-    if optimum is not None:
-        for axes in (upper, lower):
-            axes.axvline(optimum, color=FAINT, linewidth=1.0, linestyle=DASHES[2], zorder=0)
-        side, shift = ("right", -4) if optimum > x.mean() else ("left", 4)
-        _note(upper, r"$x_\star$", (optimum, 0.0), ("data", "axes fraction"), (shift, 5), ha=side, fontsize=14)
-    lower.plot(x, width, color=colors[0], linewidth=1.8)
-    lower.axhline(gamma, color=INK, linewidth=1.2, linestyle=DASHES[1])
-    _note(lower, r"$\gamma^{(1)}$", (1.0, gamma), ("axes fraction", "data"), (5, 0), va="center", fontsize=12)
-    lower.set_ylabel(r"$\beta_t^{1/2}\,\sigma^{(1)}_{t-1}$", fontsize=12)
-    lower.set_ylim(0.0, 1.15 * max(float(np.max(np.asarray(width))), gamma))
-    lower.set_xlabel("$x$")
-    if next_query is not None:
-        at, fidelity = next_query
-        name = f"next query, at fidelity {fidelity + 1}"
-        for axes, height in ((upper, np.interp(at, x, lowest)), (lower, np.interp(at, x, np.asarray(width)))):
-            axes.plot([at], [height], "*", color="#C8102E", ms=17, mec="white", mew=0.8, zorder=6, label=name)
-    handles, labels = upper.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=10)
-    upper.set_xlim(float(x.min()), float(x.max()))
-    for axes in (upper, lower):
-        _tidy(axes)
-    return figure
+        note(axes, label, (x, height), ("data", "axes fraction"), (6, 0), **style)

@@ -8,21 +8,20 @@ import signal
 import sys
 import threading
 import time
-import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import Outcome, describe, evaluate
 from mfbo_torch.executors import LOOK_AROUND, WorkerLost
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Decision, Optimizer
+from mfbo_torch.options import RunOptions, check_capital
+from mfbo_torch.progress import Progress
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -37,8 +36,6 @@ DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
 """Seconds between attempts to keep a value while the disk is full: ten minutes in all."""
 PATIENCE = 30
 """Looks around for a worker after which the user is told that there is none."""
-FRAMES = 3
-"""Lines of a traceback that a failure keeps."""
 
 
 class Hopeless(RuntimeError):
@@ -51,14 +48,6 @@ class Hopeless(RuntimeError):
     def __init__(self, message: str, spent: bool = False) -> None:
         super().__init__(message)
         self.spent = spent
-
-
-class Outcome(NamedTuple):
-    """What an evaluation came to: a value, or the reason why there is none."""
-
-    value: float | None
-    reason: str
-    seconds: float
 
 
 def run(
@@ -114,76 +103,37 @@ def run(
             evaluation it was. The queries in flight are recorded as failed, since the one to blame
             would break the next run too.
     """
-    settings = (executor, max_pending, journal, progress, retries, charge_retries)
-    return drive(problem, strategy, capital, *settings)[0]
+    options = RunOptions(max_pending, retries=retries, charge_retries=charge_retries)
+    return drive(problem, strategy, capital, options, executor, journal, progress)[0]
 
 
 def drive(
     problem: Problem,
     strategy: Strategy,
     capital: float,
-    executor: Executor | None,
-    max_pending: int | None,
-    journal: Journal | None,
-    progress: bool,
-    retries: int = 0,
-    charge_retries: bool = True,
+    options: RunOptions,
+    executor: Executor | None = None,
+    journal: Journal | None = None,
+    progress: bool = True,
     given: Sequence[Record] = (),
 ) -> tuple[History, bool]:
     """:func:`run`, which also says whether the run came to its end, and may begin with observations ``given``."""
-    check(problem, capital, max_pending, retries)
+    capital = check_capital(problem, capital)
     optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
     if given and not len(optimizer.history):
         optimizer.give(list(given))
-    with _Progress(problem, capital, progress) as bar, _brake() as brake:
-        loop = _Loop(optimizer, problem, capital, bar, brake, retries, charge_retries)
+    with Progress(problem, capital, progress) as bar, _brake() as brake:
+        loop = _Loop(optimizer, problem, capital, options, bar, brake)
         try:
             if executor is None:
-                loop.here(max_pending or 1)
+                loop.here()
             else:
-                loop.through(executor, max_pending)
+                loop.through(executor)
         except KeyboardInterrupt:
             return optimizer.history, False
         if not brake.is_set():
             loop.expect_any_value()
     return optimizer.history, not brake.is_set()
-
-
-def check(problem: Problem, capital: float, max_pending: int | None, retries: int = 0) -> None:
-    """Raise a :class:`~mfbo_torch.errors.SettingError` if a run with these settings cannot work."""
-    if isinstance(capital, bool) or not isinstance(capital, (int, float)) or not math.isfinite(capital):
-        raise SettingError("capital", capital, "a finite number")
-    cheapest = min(problem.space.costs)
-    if problem.space.measured and capital <= 0:
-        raise SettingError("capital", capital, "a number of seconds above 0")
-    if not problem.space.measured and capital < cheapest:
-        raise SettingError("capital", capital, f"at least {cheapest:g}, the cost of the cheapest query")
-    for setting, value, least in (("max_pending", max_pending, 1), ("retries", retries, 0)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise SettingError(setting, value, f"a whole number from {least} on")
-
-
-def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
-    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
-    started = time.perf_counter()
-    value, reason = None, ""
-    try:
-        value = float(problem.observe(x, fidelity, number))
-    except (Exception, SystemExit) as error:
-        reason = describe(error) + _frames(error)
-    return Outcome(value, reason, time.perf_counter() - started)
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, ``ExceptionType: message``."""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def _frames(error: BaseException) -> str:
-    """The last lines of the traceback, without the three that are always there."""
-    frames = traceback.extract_tb(error.__traceback__)[3:]
-    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
 
 
 @contextmanager
@@ -216,20 +166,19 @@ class _Loop:
         optimizer: Optimizer,
         problem: Problem,
         capital: float,
-        bar: _Progress,
+        options: RunOptions,
+        bar: Progress,
         brake: threading.Event,
-        retries: int,
-        charge_retries: bool,
     ) -> None:
-        self.optimizer, self.problem, self.capital, self.bar, self.brake = optimizer, problem, capital, bar, brake
-        self.retries, self.charge_retries = retries, charge_retries
+        self.optimizer, self.problem, self.capital = optimizer, problem, capital
+        self.options, self.bar, self.brake = options, bar, brake
         self.failures = 0  # of this go; what went wrong before may have been repaired
 
-    def here(self, max_pending: int) -> None:
+    def here(self) -> None:
         """Evaluate in this process, in batches."""
         while not self.brake.is_set():
             batch = self.optimizer.history.pending
-            if not batch and not (batch := self.ask(self.optimizer.deciding(max_pending)())):
+            if not batch and not (batch := self.ask(self.optimizer.deciding(self.options.max_pending or 1)())):
                 return
             self.bar.show(self.optimizer.history)
             for record in batch:
@@ -240,8 +189,9 @@ class _Loop:
                 self.expect_a_value()
                 self.bar.show(self.optimizer.history)
 
-    def through(self, executor: Executor, max_pending: int | None) -> None:
+    def through(self, executor: Executor) -> None:
         """Evaluate through an executor; values are taken in while the next query is decided."""
+        most = self.options.max_pending
         flying: dict[Future[Outcome], tuple[Record, float]] = {}
         waiting = self.optimizer.history.pending
         decider = ThreadPoolExecutor(1, "mfbo-decide")
@@ -254,7 +204,7 @@ class _Loop:
 
         try:
             while True:
-                limit = _workers(executor) if max_pending is None else max_pending
+                limit = _workers(executor) if most is None else most
                 while waiting and len(flying) < limit and not self.brake.is_set():
                     submit(waiting.pop(0))
                 if deciding is None and len(flying) < limit and not refused and not self.brake.is_set():
@@ -318,8 +268,8 @@ class _Loop:
             LOG.info("%d ended: %r after %.3f s, cost %g", record.id, outcome.value, outcome.seconds, total)
             return None
         reason = outcome.reason or f"the value is not finite: {outcome.value}"
-        if record.retries < self.retries:
-            following = (total if self.charge_retries else record.sunk) + (record.cost - record.sunk)
+        if record.retries < self.options.retries:
+            following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
                 return _kept(lambda: self.optimizer.retry(record.id, reason, cost=following))
@@ -394,32 +344,3 @@ def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)
-
-
-class _Progress:
-    """A bar in units of capital, with the best value at the target and the queries so far."""
-
-    def __init__(self, problem: Problem, capital: float, shown: bool) -> None:
-        self.problem, self.capital, self.shown = problem, capital, shown
-        self.bar: tqdm | None = None  # made when the first query has been decided
-
-    def show(self, history: History) -> None:
-        if not self.shown:
-            return
-        if self.bar is None:
-            layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}<{remaining}{postfix}]"
-            self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
-        best = history.best(self.problem.space.target)
-        counts = Counter(record.query.fidelity for record in history)
-        queries = "/".join(str(counts[m]) for m in range(self.problem.space.num_fidelities))
-        value = "-" if best is None or best.value is None else f"{self.problem.signed(best.value):.6g}"
-        self.bar.set_postfix_str(f"best {value}, queries {queries}", refresh=False)
-        ended = math.fsum(r.cost for r in history if r.status != Status.PENDING)
-        self.bar.update(min(ended, self.capital) - self.bar.n)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()

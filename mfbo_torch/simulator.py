@@ -23,8 +23,11 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from mfbo_torch.bandit_metrics import Regret
+from mfbo_torch.checks import seeds
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import payable
+from mfbo_torch.metrics import Regret, regret_at
+from mfbo_torch.options import check_capital
 from mfbo_torch.problems.bandit import MultiFidelityBandit
 from mfbo_torch.problems.noise import BLOCK
 from mfbo_torch.strategies.arms import ArmStrategy, Plays, warn_if_contradicted
@@ -45,11 +48,11 @@ class Simulation:
         fidelities: ``R x N`` fidelities, -1 after the end of a trial.
     """
 
-    def __init__(self, problem: MultiFidelityBandit, capital: float, choices: Tensor) -> None:
+    def __init__(self, problem: MultiFidelityBandit, capital: float, codes: Tensor) -> None:
         num_fidelities = problem.space.num_fidelities
         self.problem, self.capital = problem, capital
-        self.arms = choices.div(num_fidelities, rounding_mode="floor")
-        self.fidelities = torch.where(choices < 0, choices, choices % num_fidelities)
+        self.arms = codes.div(num_fidelities, rounding_mode="floor")
+        self.fidelities = torch.where(codes < 0, codes, codes % num_fidelities)
 
     def plays(self) -> Tensor:
         """Plays of each arm at each fidelity, ``R x K x M``."""
@@ -60,17 +63,9 @@ class Simulation:
 
     def regret(self, capital: Tensor | Sequence[float]) -> Regret:
         r"""Pseudo-regret at ``g`` amounts of capital, ``R x g`` [Kandasamy2016mfucb]_ (Eq. 1)."""
-        amounts = torch.as_tensor(capital, dtype=torch.double)
         costs, top = torch.tensor([*self.problem.space.costs, torch.inf], dtype=torch.double), self.problem.means[:, -1]
         paid = costs[self.fidelities.long()]  # -1: never paid for
-        spent = paid.cumsum(1)
-        lost = torch.where(paid.isinf(), 0.0, paid) * (top.max() - top[self.arms.long()])
-        within = torch.searchsorted(spent, (amounts * (1 + 1e-12)).expand(len(spent), -1).contiguous(), right=True)
-        start = torch.zeros(len(spent), 1, dtype=torch.double)
-        played = torch.cat([start, lost.cumsum(1)], 1).gather(1, within)
-        used = torch.cat([start, spent], 1).gather(1, within)
-        residual = (amounts - used) * top.max()
-        return Regret(played + residual, played, residual)
+        return regret_at(capital, paid, top.max() - top[self.arms.long()], top.max())
 
 
 @torch.no_grad()
@@ -97,13 +92,10 @@ def simulate(
     Raises:
         SettingError: A setting cannot work.
     """
-    streams = list(range(trials)) if isinstance(trials, int) else list(trials)
-    if not streams or min(streams) < 0:
-        raise SettingError("trials", trials, "whole numbers from 0 on, or how many of them, from 1 on")
+    streams = seeds("trials", trials)
     if not isinstance(problem, MultiFidelityBandit):
         raise SettingError("problem", type(problem).__name__, "a MultiFidelityBandit, whose means are known")
-    if not min(problem.space.costs) <= capital < torch.inf:
-        raise SettingError("capital", capital, f"at least {min(problem.space.costs):g}, the cost of the cheapest play")
+    capital = check_capital(problem, capital)
     strategy = strategy.bind(problem.space, capital)
     players = _players(strategy, len(streams), torch.device(device))
     costs = torch.tensor(problem.space.costs, dtype=torch.double, device=device)
@@ -122,7 +114,7 @@ def simulate(
         arm, fidelity = players.choose(t + 1)
         if t >= check:
             spent = (counts * costs).sum(-1)
-            fits = spent + costs[fidelity] <= capital * (1 + 1e-12)
+            fits = spent + costs[fidelity] <= payable(capital)
             if not fits.all():
                 players.warn()
                 rows = fits.nonzero().squeeze(-1)
@@ -141,8 +133,8 @@ def simulate(
             for m in range(len(costs)):
                 counts[:, m] += (played % len(costs) == m).sum(0)
             since = (i + 1) % BLOCK
-    choices = torch.cat(done).T
-    return Simulation(problem, capital, choices[:, : int((choices >= 0).sum(1).max())].contiguous())
+    played = torch.cat(done).T
+    return Simulation(problem, capital, played[:, : int((played >= 0).sum(1).max())].contiguous())
 
 
 class _Players(ABC):

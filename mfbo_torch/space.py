@@ -230,6 +230,10 @@ class Space:
             found.append((used, -w[used] * (upper - lower), (w[used] @ lower).item() - bound))
         return found or None
 
+    def fidelity_name(self, m: int) -> str:
+        """What pictures and reports call a fidelity."""
+        return "target" if m == self.target else f"fidelity {m}"
+
     def named(self, x: Sequence[float]) -> dict[str, float | int]:
         """A point in the user's units as ``{name: value}``, integers as ``int``."""
         pairs = zip(self.parameters, x, strict=True)

@@ -54,7 +54,7 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
         "id": record.id,
         **{_column(name): value for name, value in problem.space.named(record.query.x).items()},
         "fidelity": record.query.fidelity,
-        "value": None if record.value is None else problem.signed(record.value),
+        "value": problem.value_of(record),
         "status": str(record.status),
         "cost": record.cost,
         "retries": record.retries,

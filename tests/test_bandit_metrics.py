@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from mfbo_torch.bandit_metrics import (
+from benchmarks.bandit.metrics import (
     OPTIMAL,
     expected_plays,
     gaps,

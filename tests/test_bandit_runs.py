@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.bandit.metrics import pseudo_regret
 from mfbo_torch import compare, config
-from mfbo_torch.bandit_metrics import pseudo_regret
 from mfbo_torch.cli import main
 from mfbo_torch.history import History
 from mfbo_torch.journal import Journal

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mfbo_torch.checks import number, one_of, several, whole
+from mfbo_torch.checks import number, one_of, seeds, several, whole
 from mfbo_torch.errors import SettingError
 
 
@@ -80,3 +80,14 @@ def test_one_that_is_wrong_shows_all(values):
     with pytest.raises(SettingError, match=r"^costs = .*: must be two increasing numbers$") as caught:
         several("costs", values, number, "two increasing numbers", size=2, order=lt)
     assert caught.value.value == values
+
+
+@pytest.mark.parametrize(("given", "found"), [(3, [0, 1, 2]), ([4, 0, 4], [4, 0, 4]), (range(2), [0, 1])])
+def test_seeds_or_how_many(given, found):
+    assert seeds("seeds", given) == found
+
+
+@pytest.mark.parametrize("given", [0, -1, True, 2.0, [], [1, -1], [0.5], [True], "x", None])
+def test_what_are_no_seeds(given):
+    with pytest.raises(SettingError, match=r"^seeds = .*: must be whole numbers from 0 on, or how many of them"):
+        seeds("seeds", given)

@@ -12,7 +12,7 @@ from test_cli import contents, history, refused
 from test_runner import timeless
 from toy import Hill, NoOptimum, Walk
 
-from mfbo_torch import cli, compare, metrics
+from mfbo_torch import cli, compare, experiment, metrics
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import ShiftedPeak
@@ -213,7 +213,7 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compare, "write", full)
+    monkeypatch.setattr(experiment, "write", full)
     refused(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
 
 

@@ -15,6 +15,9 @@ from mfbo_torch.metrics import (
     capital_spent,
     cumulative_regret,
     instant_regret,
+    paid_for,
+    query_costs,
+    regret_at,
     simple_regret,
 )
 
@@ -102,6 +105,21 @@ def test_a_perfect_run_has_no_regret():
         history = history.updated(history.records[-1].done(OPTIMUM))
     # ten times 0.1 is within a capital of 1, whatever the rounding
     assert cumulative_regret(history, 2, OPTIMUM, WORST, 1.0) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_several_runs_at_several_capitals():
+    histories, capitals = [drawn(23, seed) for seed in range(3)], [0.5, 20.0, 60.0, 1e3]
+    costs = torch.stack([query_costs(history) for history in histories])
+    instant = torch.stack([instant_regret(history, 2, OPTIMUM, WORST) for history in histories])
+    found = regret_at(capitals, costs, instant, OPTIMUM - WORST)
+    for row, history in enumerate(histories):
+        totals = [sum(COSTS[r.query.fidelity] for r in history.records[:n]) for n in range(1, 24)]
+        counts = [sum(total <= capital for total in totals) for capital in capitals]
+        assert paid_for(capital_spent(history), capitals).tolist() == counts
+        expected = [cumulative(history, capital) for capital in capitals]
+        assert found.total[row].tolist() == pytest.approx(expected, rel=1e-12)
+        unspent = [c - sum(r.cost for r in history.records[:n]) for c, n in zip(capitals, counts, strict=True)]
+        assert found.residual[row].tolist() == pytest.approx([14.0 * capital for capital in unspent], rel=1e-12)
 
 
 def test_no_history():

@@ -15,6 +15,7 @@ from toy import Hill, Plain, Walk
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.journal import Journal
+from mfbo_torch.options import RunOptions
 from mfbo_torch.runner import describe, drive, evaluate, run
 
 HERE = Path(__file__).parent
@@ -154,11 +155,13 @@ def test_reasons_are_one_line():
 def test_interruption_leaves_the_query_pending_and_can_be_continued(tmp_path):
     whole = quiet(Hill(), Walk(), 60.0)
     with Journal(tmp_path / "a.sqlite") as journal:
-        history, finished = drive(Hill(trouble="interrupt"), Walk(), 60.0, None, 1, journal, False)
+        history, finished = drive(
+            Hill(trouble="interrupt"), Walk(), 60.0, RunOptions(1), journal=journal, progress=False
+        )
         assert not finished
         assert len(history.pending) == 1
         assert journal.history() == history
-        history, finished = drive(Hill(), Walk(), 60.0, None, 1, journal, False)
+        history, finished = drive(Hill(), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
         assert finished
         assert timeless(history) == timeless(whole) == timeless(journal.history())
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.bandit import plain
+from benchmarks.bandit.metrics import plays, pseudo_regret
 from mfbo_torch import simulator
-from mfbo_torch.bandit_metrics import plays, pseudo_regret
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History
 from mfbo_torch.problems import Currin, MultiFidelityBandit

@@ -16,6 +16,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.options import RunOptions
 from mfbo_torch.runner import Hopeless, drive
 from mfbo_torch.table import GIVEN
 
@@ -123,12 +124,12 @@ def test_the_first_interrupt_finishes_what_is_in_flight_the_second_does_not(tmp_
     whole = quiet(Hill(), Walk(), 60.0)
     before = signal.getsignal(signal.SIGINT)
     with Journal(tmp_path / "a.sqlite") as journal:
-        history, finished = drive(Interrupting(times), Walk(), 60.0, None, 1, journal, False)
+        history, finished = drive(Interrupting(times), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
         assert not finished
         assert [len(history.done), len(history)] == [ended, 3]
         assert "Ctrl-C again stops at once" in capsys.readouterr().err
         assert signal.getsignal(signal.SIGINT) is before
-        history, finished = drive(Hill(), Walk(), 60.0, None, 1, journal, False)
+        history, finished = drive(Hill(), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
         assert finished
         assert timeless(history) == timeless(whole)
 
@@ -137,7 +138,9 @@ def test_an_interrupt_lets_workers_finish(tmp_path):
     """What was asked in the moment of the interrupt, and was not sent, is pending still."""
     problem = Interrupting(1)
     with Journal(tmp_path / "a.sqlite") as journal, ThreadPoolExecutor(2) as executor:
-        history, finished = drive(problem, Walk(), 60.0, executor, 2, journal, False)
+        history, finished = drive(
+            problem, Walk(), 60.0, RunOptions(2), executor=executor, journal=journal, progress=False
+        )
         assert not finished
         assert problem.count == len(history.done)
         assert 3 <= len(history.done) <= 5
@@ -148,7 +151,7 @@ def test_a_handler_of_someone_else_is_left_alone():
     heard = []
     former = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
     try:
-        _, finished = drive(Interrupting(1), Walk(), 60.0, None, 1, None, False)
+        _, finished = drive(Interrupting(1), Walk(), 60.0, RunOptions(1), progress=False)
     finally:
         signal.signal(signal.SIGINT, former)
     assert heard == [1]
@@ -270,11 +273,11 @@ def test_earlier_observations_are_given_once_and_cost_nothing(tmp_path):
         for i, x in enumerate((1.0, 4.0))
     ]
     with Journal(tmp_path / "a.sqlite") as journal:
-        history, _ = drive(Hill(), Walk(), 30.0, None, 1, journal, False, given=given)
+        history, _ = drive(Hill(), Walk(), 30.0, RunOptions(1), journal=journal, progress=False, given=given)
         assert history.records[:2] == tuple(given)
         assert history.spent <= 30.0 < history.spent + 10.0
         assert journal.history() == history
-        assert drive(Hill(), Walk(), 30.0, None, 1, journal, False, given=given)[0] == history
+        assert drive(Hill(), Walk(), 30.0, RunOptions(1), journal=journal, progress=False, given=given)[0] == history
         optimizer = Optimizer(Walk(), journal, problem=Hill())
         with pytest.raises(
             SettingError, match=r"^warm_start = '2 observations': must be given before the first query$"
@@ -296,7 +299,7 @@ def test_other_errors_of_an_executor_rise():
 def test_failures_count_whatever_a_run_began_with():
     given = [Record(0, Query((1.0,), 1, GIVEN), 0.0, 0.5, Status.DONE)]
     with pytest.raises(Hopeless, match=r"^all 10 evaluations failed"):
-        drive(Flaky(10**9), Walk(), 1000.0, None, 1, None, False, given=given)
+        drive(Flaky(10**9), Walk(), 1000.0, RunOptions(1), progress=False, given=given)
 
 
 def test_failures_that_took_the_capital_are_told_again(tmp_path):

@@ -22,8 +22,9 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
+from benchmarks import pictures
+from benchmarks.bandit.metrics import OPTIMAL, expected_plays, lower_bound, partition, upper_bound
 from mfbo_torch import plots
-from mfbo_torch.bandit_metrics import OPTIMAL, expected_plays, lower_bound, partition, upper_bound
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.simulator import Simulation, simulate
 from mfbo_torch.strategies import MFUCB, UCB, SuccessiveElimination
@@ -234,7 +235,7 @@ def main() -> None:
     assert pictured is not None
     problem, simulations = pictured
     counts = {name: simulations[name].plays().double().mean(0).numpy() for name in ("UCB", "MF-UCB")}
-    plots.plays_per_arm(counts, problem).savefig(options.out / "bandit-plays.png")
+    pictures.plays_per_arm(counts, problem).savefig(options.out / "bandit-plays.png")
     picture_of_bounds(between).savefig(options.out / "bandit-bounds.png")
     print((options.out / "bandit.md").read_text())
     print(f"the problems took {report['seconds']:.0f} s")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from mfbo_torch import plots_indirect
+from benchmarks.indirect import plots
 from mfbo_torch.problems import DiseaseMap, IndirectBranin, IndirectProblem, Satellite, ShiftedPeak
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import CMES, CMETS
@@ -41,9 +41,9 @@ def main() -> None:
         history = run(problem, strategy, capital, progress=False)
         bound = strategy.bind(problem.space, capital)
         if name == "tree" and isinstance(bound, CMETS):
-            figure = plots_indirect.tree(bound, history)
+            figure = plots.tree(bound, history)
         else:
-            figure = plots_indirect.posteriors(bound, history, problem)
+            figure = plots.posteriors(bound, history, problem)
         figure.savefig(out / f"indirect-{name}.png", dpi=100)
 
 

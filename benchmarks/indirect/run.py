@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from benchmarks.rows import added_to, read
 from mfbo_torch import strategies
-from mfbo_torch.metrics import capital_spent
+from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
@@ -85,11 +85,9 @@ def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> 
         advised.append(optimizer.recommend())
         seconds.append(round(time.process_time() - started, 2))
     history = optimizer.history
-    spent = capital_spent(history)
     simple, instant = (regret.tolist() for regret in problem.regrets(history, advised))
     rows: list[tuple[object, ...]] = []
-    for capital in capitals:
-        n = int((spent <= capital * (1 + 1e-12)).sum())
+    for capital, n in zip(capitals, paid_for(capital_spent(history), capitals).tolist(), strict=True):
         if n:
             rows.append((*job, capital, round(simple[n - 1], 6), round(instant[n - 1], 6), n, seconds[n - 1]))
     return rows

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from benchmarks.rows import added_to, read
 from mfbo_torch import problems, strategies
-from mfbo_torch.metrics import capital_spent, simple_regret
+from mfbo_torch.metrics import capital_spent, paid_for, simple_regret
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
@@ -117,8 +117,7 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     spent = capital_spent(history) / top
     regret = simple_regret(history, target, problem.optimum, problem.worst)
     rows: list[tuple[object, ...]] = []
-    for capital in job.capitals:
-        within = int((spent <= capital * (1 + 1e-12)).sum())
+    for capital, within in zip(job.capitals, paid_for(spent, job.capitals).tolist(), strict=True):
         seconds = sum(record.decision_seconds for record in history.records[:within])
         found = (regret[within - 1].item(), round(spent[within - 1].item(), 6), within, round(seconds, 3))
         rows.append((job.problem, job.strategy, job.seed, capital, *found))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd  # type: ignore[import-untyped]
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import Analysis
@@ -13,6 +15,7 @@ from plotly import graph_objects as go
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import goal, read
 from mfbo_torch.errors import SettingError
+from mfbo_torch.metrics import best_values, capital_spent
 
 
 class ValueAgainstCost(Analysis):
@@ -73,13 +76,9 @@ def table(experiment: Experiment, generation_strategy: GenerationStrategy) -> pd
     domain = node_of(generation_strategy).bound(experiment)[1]
     history, sources = read(experiment, domain)
     sign, rows = goal(experiment.optimization_config).sign, []
-    spent, best = 0.0, None
-    for record, (index, _) in zip(history, sources, strict=True):
-        spent += record.cost
-        fidelity, value = record.query.fidelity, record.value
-        if value is not None and fidelity == domain.space.target and (best is None or value > best):
-            best = value
-        shown = [None if v is None else sign * v for v in (value, best)]
-        rows.append((index, fidelity, record.cost, spent, str(record.status), *shown))
+    spent, best = capital_spent(history).tolist(), best_values(history, domain.space.target).tolist()
+    for record, (index, _), paid, most in zip(history, sources, spent, best, strict=True):
+        shown = [None if v is None or math.isinf(v) else sign * v for v in (record.value, most)]
+        rows.append((index, record.query.fidelity, record.cost, paid, str(record.status), *shown))
     names = ["trial_index", "fidelity", "cost", "spent", "status", "value", "best"]
     return pd.DataFrame(rows, columns=names).astype({"value": float, "best": float})

@@ -69,9 +69,10 @@ def best_point(client: Client) -> BestPoint | BestInput:
     strategy, domain = node.bound(experiment)
     history, sources = read(experiment, domain)
     sign = goal(experiment.optimization_config).sign
+    spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
     best = strategy.recommend(history)
     if isinstance(best, Recommendation):
-        return BestInput(best.x, sign * best.mean, best.deviation, spent(history, strategy))
+        return BestInput(best.x, sign * best.mean, best.deviation, spent)
     if not isinstance(best, Record) or best.query.fidelity != domain.space.target or best.value is None:
         best = history.best(domain.space.target)
     if best is None or best.value is None:
@@ -80,7 +81,7 @@ def best_point(client: Client) -> BestPoint | BestInput:
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]
     parameters = dict(experiment.arms_by_name[arm_name].parameters)
-    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent(history, strategy))
+    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent)
 
 
 def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
@@ -94,12 +95,6 @@ def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
     if not found:
         raise SettingError("generation_strategy", generation_strategy.name, "one with a StrategyNode")
     return found[-1]
-
-
-def spent(history: History, strategy: Strategy) -> tuple[float, ...]:
-    """The cost of everything asked so far at each fidelity."""
-    levels = range(strategy.space.num_fidelities)
-    return tuple(math.fsum(r.cost for r in history if r.query.fidelity == m) for m in levels)
 
 
 def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float, float]:

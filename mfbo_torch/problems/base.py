@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from mfbo_torch.checks import number, several, whole
-from mfbo_torch.history import History
+from mfbo_torch.history import History, Record
 from mfbo_torch.space import Space
 
 
@@ -79,6 +79,10 @@ class Problem(ABC):
     def signed(self, value: float) -> float:
         """Turn a value to be maximised into the objective's own sign, or back."""
         return value if self.maximize else -value
+
+    def value_of(self, record: Record | None) -> float | None:
+        """The value of a record in the objective's own sign, ``None`` where there is none."""
+        return None if record is None or record.value is None else self.signed(record.value)
 
     @property
     def name(self) -> str:

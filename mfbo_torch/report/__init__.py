@@ -40,10 +40,8 @@ def write(run: Experiment, path: Path) -> Path:
         SettingError: plotly is not installed, or ``path`` cannot be written.
     """
     page = render(run)
-    try:
+    with experiment.writable("html", path, "file"):
         experiment.write(path, page)
-    except OSError as error:
-        raise SettingError("html", str(path), f"a file that can be written: {error.strerror}") from error
     return path
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mfbo_torch.evaluation import describe
 from mfbo_torch.experiment import Experiment
 from mfbo_torch.history import Status
-from mfbo_torch.runner import describe
 
 GRID = 81
 """Designs along each slice."""
@@ -38,7 +38,7 @@ def content(run: Experiment) -> dict[str, Any]:
             for p in space.parameters
         ],
         "fidelities": [
-            {"name": "target" if m == space.target else f"fidelity {m}", "cost": None if space.measured else cost}
+            {"name": space.fidelity_name(m), "cost": None if space.measured else cost}
             for m, cost in enumerate(space.costs)
         ],
         "records": {
@@ -47,7 +47,7 @@ def content(run: Experiment) -> dict[str, Any]:
                 for i, p in enumerate(space.parameters)
             ],
             "fidelity": [r.query.fidelity for r in history],
-            "value": [None if r.value is None else problem.signed(r.value) for r in history],
+            "value": [problem.value_of(r) for r in history],
             "cost": [r.cost for r in history],
             "status": [str(r.status) for r in history],
             "deciding": [round(r.decision_seconds, 6) for r in history],

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import payable
 from mfbo_torch.space import Space
 
 MOST_DRAWS = 2**16
@@ -98,7 +99,7 @@ def multi_fidelity_counts(
 def with_the_target(counts: Sequence[int], costs: Sequence[float], capital: float | None) -> list[int]:
     """So many queries at each fidelity, the cheapest left out where the capital would not pay for the target's too."""
     found = list(counts)
-    if capital is None or counts[-1] * costs[-1] > capital * (1 + 1e-12):
+    if capital is None or counts[-1] * costs[-1] > payable(capital):
         return found
     for m, cost in enumerate(costs[:-1]):
         over = sum(count * each for count, each in zip(found, costs, strict=True)) - capital

@@ -14,43 +14,24 @@ References:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mfbo_torch.concentration import switching_thresholds
 from mfbo_torch.history import History
-from mfbo_torch.metrics import capital_spent
+from mfbo_torch.metrics import Regret, query_costs, regret_at
 from mfbo_torch.problems.bandit import MultiFidelityBandit
 
 OPTIMAL = -1
 """Where :func:`partition` puts the optimal arms."""
 
 
-class Regret(NamedTuple):
-    r"""Pseudo-regret ``R(Λ)`` and its two parts [Kandasamy2016mfucb]_ (Eq. 1).
-
-    Attributes:
-        total: :math:`\Lambda \mu_* - \sum_t \lambda^{(m_t)} \mu^{(M)}_{I_t}`.
-        played: :math:`\sum_t \lambda^{(m_t)} (\mu_* - \mu^{(M)}_{I_t})`.
-        residual: :math:`(\Lambda - \sum_t \lambda^{(m_t)}) \mu_*`: unused capital earns nothing.
-    """
-
-    total: Tensor
-    played: Tensor
-    residual: Tensor
-
-
 def pseudo_regret(history: History, problem: MultiFidelityBandit, capital: float) -> Regret:
     """Pseudo-regret of the first plays whose costs sum to at most ``capital``, scalars."""
-    spent = capital_spent(history)
-    within = spent <= capital * (1 + 1e-12)
-    costs = spent.diff(prepend=spent.new_zeros(1))[within]
     best = problem.means[:, -1].max()
-    played = (costs * (best - problem.pseudo_rewards(history)[within])).sum()
-    residual = (capital - costs.sum()) * best
-    return Regret(played + residual, played, residual)
+    found = regret_at([capital], query_costs(history), best - problem.pseudo_rewards(history), best)
+    return Regret(*(part.squeeze(0) for part in found))
 
 
 def plays(history: History, problem: MultiFidelityBandit) -> Tensor:

@@ -22,7 +22,7 @@ from mfbo_torch.history import History, Record
 from mfbo_torch.models import EmpiricalConditional
 from mfbo_torch.models.conditionals.weighted import Weights
 from mfbo_torch.models.conditionals.windows import UniformWindows, Windows
-from mfbo_torch.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, _figure, _tidy
+from mfbo_torch.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, canvas, tidy
 from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.strategies.cmets import CMETS, Node
 from mfbo_torch.strategies.over_averages import OverAverages
@@ -53,7 +53,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
         raise SettingError("history", "no value", "a history with values")
     if d > 2 or space.dim != d:
         raise SettingError("space", f"{space.dim} parameters, inputs of width {d}", "one of each, or two")
-    figure = _figure(10.0, 4.4)
+    figure = canvas(10.0, 4.4)
     left, right = figure.subplots(1, 2)
     if d == 1:
         _line(left, right, strategy, history, problem)
@@ -123,7 +123,7 @@ def _line(left: Axes, right: Axes, strategy: OverAverages, history: History, pro
         if truth is not None:
             axes.plot(at, truth, color=INK, linewidth=1.2, linestyle=(0, (5, 1.5)), label="truth")
         axes.set_ylabel("value")
-        _tidy(axes)
+        tidy(axes)
     values = np.array([r.value for r in records])
     centre, covariance = windows(strategy, records)
     deviation = covariance[:, 0, 0].sqrt()
@@ -237,7 +237,7 @@ def tree(strategy: CMETS, history: History) -> Figure:
     space = strategy.space
     if space.dim != 2:
         raise SettingError("space", f"{space.dim} parameters", "two")
-    figure = _figure(9.0, 5.0)
+    figure = canvas(9.0, 5.0)
     box, counts = figure.subplots(1, 2, width_ratios=[2.2, 1])
     asked = [Node(r.query.fidelity, tuple(r.query.meta["node"])) for r in history if "node" in r.query.meta]
     shades = _shades(space.num_fidelities)
@@ -260,7 +260,7 @@ def tree(strategy: CMETS, history: History) -> Figure:
     counts.set_title("nodes asked", loc="left", fontsize=11, fontweight="bold", color=INK)
     counts.xaxis.set_major_locator(MaxNLocator(integer=True))
     counts.set_xlim(0, 1.15 * max([*heights, 1]))
-    _tidy(counts)
+    tidy(counts)
     counts.grid(visible=False)
     return figure
 

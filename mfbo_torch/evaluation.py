@@ -1,0 +1,45 @@
+"""One evaluation, wherever it runs: it ends with a value or with a reason."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
+
+FRAMES = 3
+"""Lines of a traceback that a failure keeps."""
+
+
+class Outcome(NamedTuple):
+    """What an evaluation came to: a value, or the reason why there is none."""
+
+    value: float | None
+    reason: str
+    seconds: float
+
+
+def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
+    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
+    started = time.perf_counter()
+    value, reason = None, ""
+    try:
+        value = float(problem.observe(x, fidelity, number))
+    except (Exception, SystemExit) as error:
+        reason = describe(error) + _frames(error)
+    return Outcome(value, reason, time.perf_counter() - started)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, ``ExceptionType: message``."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _frames(error: BaseException) -> str:
+    """The last lines of the traceback, without the three that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[3:]
+    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
