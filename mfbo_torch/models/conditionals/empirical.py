@@ -14,7 +14,6 @@ References:
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from botorch.exceptions import BotorchTensorDimensionError, BotorchWarning, Inpu
 from gpytorch.kernels import Kernel, RBFKernel
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import number
 from mfbo_torch.models.conditionals.base import check_queries, frozen
 from mfbo_torch.models.conditionals.leave_one_out import choose, subset
 from mfbo_torch.models.conditionals.weighted import WeightedConditional
@@ -69,8 +68,8 @@ class EmpiricalConditional(WeightedConditional):
     ) -> None:
         super().__init__()
         _check_samples(X, A)
-        if regularization is not None and not 0 < regularization < math.inf:
-            raise SettingError("regularization", regularization, "a positive number")
+        if regularization is not None:
+            regularization = number("regularization", regularization, above=0, wanted="a positive number")
         kernel = RBFKernel(ard_num_dims=A.shape[-1]) if covar_module is None else frozen(covar_module)
         self.register_buffer("points", X.detach())
         self.register_buffer("queries", A.detach())

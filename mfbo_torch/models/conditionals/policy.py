@@ -17,6 +17,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.conditionals.base import check_queries, frozen
 from mfbo_torch.models.conditionals.weighted import WeightedConditional
@@ -50,9 +51,8 @@ class PolicyConditional(WeightedConditional):
     def __init__(self, policy: Callable[[Tensor], Tensor] | Any, arms: Tensor | int) -> None:
         super().__init__()
         if not isinstance(arms, Tensor):
-            if isinstance(arms, bool) or not isinstance(arms, int) or arms < 1:
-                raise SettingError("arms", arms, "K x d inputs, or a whole number from 1 on")
-            arms = torch.eye(arms, dtype=torch.double)
+            number = whole("arms", arms, wanted="K x d inputs, or a whole number from 1 on")
+            arms = torch.eye(number, dtype=torch.double)
         elif arms.dim() != 2 or len(arms) == 0:
             raise SettingError("arms", f"a tensor of shape {tuple(arms.shape)}", "K x d, K from 1 on")
         self.register_buffer("points", arms)

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 from torch.utils.checkpoint import checkpoint
 
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.conditionals import closed_forms
 from mfbo_torch.models.conditionals.base import Conditional, Embedding, Function, check_queries, frozen
@@ -176,8 +177,8 @@ class WindowConditional(Conditional):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if num_samples is not None and (isinstance(num_samples, bool) or num_samples < 2):
-            raise SettingError("num_samples", num_samples, "None or a whole number from 2 on")
+        if num_samples is not None:
+            num_samples = whole("num_samples", num_samples, 2, wanted="None or a whole number from 2 on")
         self.location = frozen(location)
         self.num_samples, self.seed = num_samples, seed
         self.width: Any = frozen(width) if callable(width) else None
