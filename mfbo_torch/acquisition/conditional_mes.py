@@ -78,7 +78,6 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
             )
         self.form, self.cost, self.noise, self.log = one_of("form", form, FORMS), cost, noise, log
         self.register_buffer("max_values", SAMPLERS[sampler](model, candidate_set, num_max_value_samples))
-        self._hallucinated = model
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:

@@ -59,7 +59,6 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
-        self._hallucinated = model
         self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
