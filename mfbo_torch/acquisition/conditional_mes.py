@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.max_values import gumbel, thompson
 from mfbo_torch.acquisition.truncated_entropy import log_noisy_information, log_truncated_information
-from mfbo_torch.errors import SettingError
+from mfbo_torch.checks import one_of, whole
 from mfbo_torch.models.deconditional import DeconditionalGP
 
 SAMPLERS = {"thompson": thompson, "gumbel": gumbel}
@@ -70,19 +70,14 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         super().__init__(model=model)
         if not isinstance(model, DeconditionalGP):
             raise UnsupportedError(f"model = {type(model).__name__}: must be a DeconditionalGP")
-        if sampler not in SAMPLERS:
-            raise SettingError("sampler", sampler, " or ".join(map(repr, SAMPLERS)))
-        if form not in FORMS:
-            raise SettingError("form", form, " or ".join(map(repr, FORMS)))
-        if isinstance(num_max_value_samples, bool) or num_max_value_samples < 1:
-            raise SettingError("num_max_value_samples", num_max_value_samples, "a whole number from 1 on")
+        one_of("sampler", sampler, SAMPLERS)
+        num_max_value_samples = whole("num_max_value_samples", num_max_value_samples)
         if candidate_set.dim() != 2 or len(candidate_set) == 0:
             raise BotorchTensorDimensionError(
                 f"candidate_set of shape {tuple(candidate_set.shape)}: must be n x d, n from 1 on"
             )
-        self.form, self.cost, self.noise, self.log = form, cost, noise, log
+        self.form, self.cost, self.noise, self.log = one_of("form", form, FORMS), cost, noise, log
         self.register_buffer("max_values", SAMPLERS[sampler](model, candidate_set, num_max_value_samples))
-        self._hallucinated = model
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:

@@ -15,9 +15,10 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.acquisition._settings import checked_points
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
+from mfbo_torch.models.checks import check_points
 from mfbo_torch.ops import greedy as operation
 from mfbo_torch.ops.greedy import Selection
 
@@ -63,11 +64,10 @@ def greedy_hallucinated_ucb(
         UnsupportedError: Several outputs, a model that is not an exact GP, or a backend that cannot run.
     """
     acquisition = HallucinatedUpperConfidenceBound(model, beta, X_pending)
-    checked_points("choices", choices, acquisition.model.dim)
+    check_points("choices", choices, acquisition.model.dim)
     if len(choices) == 0:
         raise SettingError("choices", "an empty set", "at least one point")
-    if not isinstance(q, int) or not 1 <= q <= len(choices):
-        raise SettingError("q", q, f"a whole number from 1 to {len(choices)}, the number of choices")
+    q = whole("q", q, 1, len(choices), wanted=f"a whole number from 1 to {len(choices)}, the number of choices")
     cache = acquisition.cache
     if cache is None:
         return _by_acquisition(acquisition, choices, q)

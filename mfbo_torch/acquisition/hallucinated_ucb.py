@@ -13,14 +13,14 @@ import math
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.acquisition._settings import checked_beta, scalar_of
+from mfbo_torch.checks import number
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
@@ -66,7 +66,7 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
     ) -> None:
         super().__init__(model=model if isinstance(model, CachedGP) else CachedGP(model))
-        self.beta = checked_beta(beta)
+        self.beta = number("beta", beta, 0)
         self.weight, self.offset = scalar_of(posterior_transform)
         self._hallucinated: CachedGP = self.model
         self.set_X_pending(X_pending)
@@ -115,3 +115,17 @@ def _in_turn(covariance: Tensor, noise: Tensor) -> Tensor:
     noisy = covariance + torch.diag_embed(noise)
     left = psd_safe_cholesky(noisy).diagonal(dim1=-2, dim2=-1).square()
     return left - (noisy - covariance).diagonal(dim1=-2, dim2=-1)
+
+
+def scalar_of(posterior_transform: PosteriorTransform | None) -> tuple[float, float]:
+    """Weight and offset that a posterior transform gives the one outcome; 1 and 0 for none.
+
+    Raises:
+        UnsupportedError: It is not a ``ScalarizedPosteriorTransform`` of one outcome.
+    """
+    if posterior_transform is None:
+        return 1.0, 0.0
+    if not isinstance(posterior_transform, ScalarizedPosteriorTransform) or len(posterior_transform.weights) != 1:
+        name = type(posterior_transform).__name__
+        raise UnsupportedError(f"posterior_transform = {name}: must be a ScalarizedPosteriorTransform of one outcome")
+    return float(posterior_transform.weights), float(posterior_transform.offset)

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
-from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions import UnsupportedError
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
-from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
+from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.deconditional import DeconditionalGP
@@ -93,14 +92,8 @@ def construct_inputs_multi_fidelity_ucb(
     target = {model.dim: model.num_fidelities - 1}
     if target_fidelities is not None and {i % (model.dim + 1): t for i, t in target_fidelities.items()} != target:
         raise SettingError("target_fidelities", dict(target_fidelities), str(target))
-    weight = 1.0
-    if posterior_transform is not None:
-        known = isinstance(posterior_transform, ScalarizedPosteriorTransform)
-        if not known or posterior_transform.weights.numel() != 1:
-            raise UnsupportedError(f"posterior_transform = {posterior_transform}: must be of one weight")
-        weight = posterior_transform.weights.item()
     return {
-        "model": model if weight > 0 else Negated(model),
+        "model": model if scalar_of(posterior_transform)[0] > 0 else Negated(model),
         "beta": beta,
         "zeta": zeta,
         "X_pending": X_pending,

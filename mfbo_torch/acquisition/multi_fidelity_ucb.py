@@ -18,7 +18,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition._settings import checked_beta
+from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 
@@ -53,13 +53,12 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         X_pending: Tensor | None = None,
     ) -> None:
         super().__init__(model=model)
-        self.beta = checked_beta(beta)
+        self.beta = number("beta", beta, 0)
         if zeta is not None:
             zeta = [float(z) for z in zeta]
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
-        self._hallucinated = model
         self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
@@ -124,7 +123,7 @@ def select_fidelity(
         SettingError: A negative ``beta`` or another number of thresholds.
         BotorchTensorDimensionError: ``x`` of another shape.
     """
-    beta = checked_beta(beta)
+    beta = number("beta", beta, 0)
     if len(gamma) != model.num_fidelities - 1:
         raise SettingError("gamma", list(gamma), f"{model.num_fidelities - 1} thresholds, none for the target")
     if x.shape != (1, model.dim):
@@ -169,7 +168,7 @@ def cost_thresholds(
         raise SettingError("costs", list(costs), f"{model.num_fidelities} numbers, one a fidelity")
     with torch.no_grad():
         _, variance = model.hallucinate(X_pending).mean_variance(x)
-    width = math.sqrt(checked_beta(beta) * variance[0, -1].item())
+    width = math.sqrt(number("beta", beta, 0) * variance[0, -1].item())
     slopes = model.slopes.abs().tolist()
     growth = [1.0] * (len(costs) - 1) if growth is None else growth
     return [

@@ -80,7 +80,8 @@ class CachedGP(Factored):
     With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also
     conditioned on observations with the model's noise (the mean noise, where it is known) at these points. What
     the factor cannot answer then comes from the wrapped model's joint posterior with them, as exactly; what has
-    no such posterior (:meth:`fantasize`, a call of the model itself, outcomes that are not normal) is refused.
+    no such posterior (:meth:`fantasize`, a call of the model itself, outcomes that are not normal, given noise
+    variances) is refused.
 
     Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred
     and known noise; any input transform of one point to one point; ``Standardize`` or no outcome
@@ -194,7 +195,7 @@ class CachedGP(Factored):
         Args:
             X: Points in the user's units.
             output_indices: Passed on; there is one output.
-            observation_noise: Passed on; with points pending, as for :class:`~mfbo_torch.models.PerFidelityGP`.
+            observation_noise: Passed on; with points pending, whether to add the model's (the mean one, where known).
             posterior_transform: Passed on.
         """
         plain = posterior_transform is None and observation_noise is False
@@ -207,6 +208,8 @@ class CachedGP(Factored):
                 return CachedPosterior(mean, variance, self._whole, X)
         if self._pending is not None:
             self.subset_output(output_indices or [0])
+            if isinstance(observation_noise, Tensor):  # BoTorch takes them in the units behind the outcome transform
+                raise UnsupportedError("observation_noise = given variances: must be True or False with points pending")
             return self._whole(X, observation_noise, posterior_transform)
         wishes = {} if output_indices is None else {"output_indices": output_indices}
         return self._wrapped.posterior(

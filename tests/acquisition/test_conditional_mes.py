@@ -318,7 +318,7 @@ def test_bad_input():
     for settings, named in (
         ({"sampler": "sobol"}, "sampler = 'sobol'"),
         ({"form": "exact"}, "form = 'exact'"),
-        ({"num_max_value_samples": 0}, "num_max_value_samples = 0"),
+        *(({"num_max_value_samples": n}, f"num_max_value_samples = {n!r}") for n in (0, 2.5, "10", True)),
     ):
         with pytest.raises(SettingError, match=named):
             ConditionalMaxValueEntropy(made, X, **settings)

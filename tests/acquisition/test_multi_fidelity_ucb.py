@@ -333,7 +333,7 @@ def test_input_constructor():
     for wrong in ({2: 1.0}, {0: 2.0}):
         with pytest.raises(SettingError, match=r"target_fidelities = .*: must be {2: 2}"):
             construct(model=model, target_fidelities=wrong)
-    with pytest.raises(UnsupportedError, match=r"posterior_transform = .*: must be of one weight"):
+    with pytest.raises(UnsupportedError, match=r"posterior_transform = .*: must be a .* of one outcome"):
         construct(model=model, posterior_transform=ScalarizedPosteriorTransform(torch.ones(2).double()))
     X = dense.points(3, 5)[:, :-1]
     minus = construct(model=model, posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1).double()))["model"]
