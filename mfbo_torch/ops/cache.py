@@ -21,6 +21,9 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import cross_correlation
 from mfbo_torch.ops.prepared import Prepared, prepare
 
+DENSE_POINTS, DENSE_CONDITION = 512, 1e6
+"""Up to so many points and such a condition a gradient comes from the inverse itself."""
+
 
 @dataclass(frozen=True)
 class Cache:
@@ -75,6 +78,22 @@ class Cache:
             tensors = self._tensors()
             del tensors["noise"]
             return prepare(self.kernel, **tensors)
+
+    @cached_property
+    def precision(self) -> Tensor | None:
+        r""":math:`s^2 (K + S)^{-1}`, ``... x n x n`` with ``s`` the output scale, where that has digits to spare.
+
+        A variance and its gradient take one product with it, and two with the factor; but it multiplies rounding by
+        the condition, of which :math:`n s \max_i (K + S)^{-1}_{ii}` is an estimate.
+        """
+        if not 0 < self.num_points <= DENSE_POINTS:
+            return None
+        with torch.inference_mode(False), torch.no_grad():
+            spread = self.outputscale.unsqueeze(-1) * self.mask
+            condition = self.num_points * (spread * self.inverse.square().sum(-2)).amax()
+            if self.inverse.dtype != torch.double or not condition <= DENSE_CONDITION:
+                return None
+            return spread.unsqueeze(-1) * (self.inverse.mT @ self.inverse) * spread.unsqueeze(-2)
 
     def _tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
