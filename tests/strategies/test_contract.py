@@ -195,7 +195,7 @@ def test_dimensions_and_fidelities(design_row, dim, num_fidelities):
         with pytest.raises(SettingError, match=f"^space = .*at most {design_row.most}"):
             bound(design_row, space).ask(History())
         return
-    for query in queries(loop(bound(design_row, space), toy(space), 6 if dim == 1 else 5)):
+    for query in queries(loop(bound(design_row, space), toy(space), min(design_row.steps, 6 if dim == 1 else 5))):
         check_allowed(query, space)
 
 
