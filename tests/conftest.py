@@ -1,6 +1,17 @@
-"""Puts this folder on the import path: the tests below it share ``tolerances`` and ``dense``."""
+"""Lets one process compute in one thread, and puts this folder on the import path.
 
+The tests below this folder share ``tolerances`` and ``dense``.
+"""
+
+import os
 import signal
+import sys
+
+# Each of the parallel workers would start as many threads as there are cores. The libraries read this when they are
+# first imported, and the processes that tests start inherit it.
+if "torch" in sys.modules and "OMP_NUM_THREADS" not in os.environ:  # a plugin was first
+    sys.modules["torch"].set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:

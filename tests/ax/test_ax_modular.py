@@ -164,8 +164,13 @@ def test_discrete_designs():
     parameters = [PARAMETERS[0], RangeParameterConfig("k", (0, 4), "int")]
     client = started(parameters=parameters)
     use(client, modular_node(COSTS))
-    for p in client.get_next_trials(2).values():
-        client._experiment.search_space.check_membership(p, raise_error=True)
+    trials = client.get_next_trials(2).values()
+    assert len(trials) == 2
+    for p in trials:
+        assert client._experiment.search_space.check_membership(p)
+        assert -1.0 <= p["x"] <= 2.0
+        assert p["k"] in range(5)
+        assert p["fidelity"] in range(len(COSTS))
 
 
 def test_storage(tmp_path):

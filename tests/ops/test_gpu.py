@@ -154,6 +154,7 @@ def test_greedy_does_not_wait_for_the_device():
     greedy(cache, X, 3.0, 3)  # compiles
     torch.cuda.set_sync_debug_mode("error")
     try:
-        greedy(cache, X, 3.0, 20)
+        picks = greedy(cache, X, 3.0, 20).indices
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(picks, greedy(cache, X, 3.0, 20, "torch").indices)

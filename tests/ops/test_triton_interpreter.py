@@ -12,7 +12,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ import dense
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from tolerances import TOLERANCES
 from torch import Tensor
 
@@ -38,32 +38,45 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 
 
 @functools.cache
-def outcomes() -> dict[str, tuple[str, str]]:
-    """What became of each test in a process with the interpreter: passed, skipped or failed, and why."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        coverage = sys.modules.get("coverage")  # its files are combined when this process ends
-        counted = coverage is not None and coverage.Coverage.current() is not None
-        measured = ["-m", "coverage", "run", "--parallel-mode"] if counted else []
-        options = [__file__, "-p", "no:cov", "-o", "addopts=", "-q", f"--junitxml={report}"]
-        run = subprocess.run(
-            [sys.executable, *measured, "-m", "pytest", *options],
-            env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not report.exists():
-            return {"": ("failed", run.stdout + run.stderr)}
-        found = {}
-        for case in ElementTree.parse(report).iter("testcase"):
-            verdict, why = "passed", ""
-            for child in case:
-                if child.tag in ("failure", "error", "skipped"):
-                    verdict = "skipped" if child.tag == "skipped" else "failed"
-                    why = child.get("message", "") + "\n" + (child.text or "")
-            found[case.get("name", "")] = (verdict, why)
-        return found
+def outcomes(folder: Path) -> dict[str, tuple[str, str]]:
+    """What became of each test in a process with the interpreter: passed, skipped or failed, and why.
+
+    Args:
+        folder: Where its report is. Of several workers the first to ask starts the process, the others wait.
+    """
+    report, said = folder / "interpreter.xml", folder / "interpreter.txt"
+    with FileLock(folder / "interpreter.lock"):
+        if not said.exists():
+            coverage = sys.modules.get("coverage")  # its files are combined when this process ends
+            counted = coverage is not None and coverage.Coverage.current() is not None
+            measured = ["-m", "coverage", "run", "--parallel-mode"] if counted else []
+            options = [__file__, "-p", "no:cov", "-o", "addopts=", "-q", f"--junitxml={report}"]
+            run = subprocess.run(
+                [sys.executable, *measured, "-m", "pytest", *options],
+                env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            said.write_text(run.stdout + run.stderr)
+    if not report.exists():
+        return {"": ("failed", said.read_text())}
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        verdict, why = "passed", ""
+        for child in case:
+            if child.tag in ("failure", "error", "skipped"):
+                verdict = "skipped" if child.tag == "skipped" else "failed"
+                why = child.get("message", "") + "\n" + (child.text or "")
+        found[case.get("name", "")] = (verdict, why)
+    return found
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers have."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def interpreted(test: Callable) -> Callable:
@@ -73,8 +86,9 @@ def interpreted(test: Callable) -> Callable:
     def outcome(**arguments):
         if INTERPRETED:
             return test(**arguments)
+        folder = arguments["triton_file"]
         name = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].removesuffix(" (call)")
-        verdict, why = outcomes().get(name) or outcomes().get("", ("failed", f"{name} did not run"))
+        verdict, why = outcomes(folder).get(name) or outcomes(folder).get("", ("failed", f"{name} did not run"))
         if verdict == "skipped":
             pytest.skip(why)
         assert verdict == "passed", why
@@ -99,10 +113,10 @@ def loops() -> bool:
 
 
 @pytest.fixture
-def triton_file(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType | None]:
-    """The kernels' file; whatever the kernels do not write is NaN."""
+def triton_file(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Iterator[ModuleType | Path]:
+    """The kernels' file; whatever the kernels do not write is NaN. Elsewhere, the folder of the outcomes."""
     if not INTERPRETED:
-        yield None
+        yield shared
         return
     from mfbo_torch.ops.posterior import triton
 

@@ -122,14 +122,14 @@ ROWS = [
     Row(
         "mf_gibbon",
         lambda seed: MFGIBBON(
-            seed=seed, initial_capital=1.0, num_candidates=100, num_restarts=1, raw_samples=16, max_iterations=10
+            seed=seed, initial_capital=1.0, num_candidates=50, num_restarts=1, raw_samples=8, max_iterations=4
         ),
         steps=5,
     ),
     Row(
         "mf_kg",
         lambda seed: MFKnowledgeGradient(
-            seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=4, max_iterations=4
+            seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=2, max_iterations=2
         ),
         steps=4,
     ),

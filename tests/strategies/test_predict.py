@@ -9,7 +9,7 @@ import torch
 from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
 
 from mfbo_torch.history import History, Query
-from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch
+from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch, Strategy
 from mfbo_torch.strategies.one_fidelity import OneFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
@@ -30,25 +30,30 @@ def history(seed: int = 0) -> History:
     return step(found, Query((0.0, 1.0), 0), SPACE, None)
 
 
+@cache
+def bound(row: Row) -> Strategy:
+    """The row's strategy, which keeps what it has fitted: the tests ask it about the same history."""
+    return row.make(0).bind(SPACE, row.capital)
+
+
 def designs() -> torch.Tensor:
     return torch.tensor([r.query.x for r in history().done], dtype=torch.double)
 
 
 @pytest.mark.parametrize("each", PLAIN_ROWS, ids=lambda row: row.label)
 def test_nothing_to_say(each):
-    strategy = each.make(0).bind(SPACE, each.capital)
-    assert strategy.predict(History(), designs()) is None
-    assert (strategy.predict(history(), designs()) is None) == (each.label in NONE)
+    assert each.make(0).bind(SPACE, each.capital).predict(History(), designs()) is None
+    assert (bound(each).predict(history(), designs()) is None) == (each.label in NONE)
 
 
 def test_observed_values_are_predicted(row):
     """Noise-free data at every fidelity of a design: the mean is the value and the deviation small."""
     X = designs()
-    mean, deviation = row.make(0).bind(SPACE, row.capital).predict(history(), X)
+    strategy = bound(row)
+    mean, deviation = strategy.predict(history(), X)
     assert mean.shape == deviation.shape == (len(X), 2)
     assert mean.dtype == deviation.dtype == torch.double
     values = torch.tensor([[toy(SPACE)(Query(tuple(x), m)) for m in (0, 1)] for x in X.tolist()])
-    strategy = row.make(0).bind(SPACE, row.capital)
     modelled = [strategy.level] if isinstance(strategy, OneFidelity) else [0, 1]
     for m in (0, 1):
         if m not in modelled:
@@ -66,9 +71,9 @@ def test_scaled_values(row):
     scaled = history()
     for r in scaled.done:
         scaled = scaled.updated(r.done(1024.0 * r.value))
-    strategy, X = row.make(0).bind(SPACE, row.capital), torch.tensor([[1.0, 2.0], [8.0, 0.02]], dtype=torch.double)
-    mean, deviation = strategy.predict(history(), X)
-    mean_scaled, deviation_scaled = strategy.predict(scaled, X)
+    X = torch.tensor([[1.0, 2.0], [8.0, 0.02]], dtype=torch.double)
+    mean, deviation = bound(row).predict(history(), X)
+    mean_scaled, deviation_scaled = bound(row).predict(scaled, X)
     near = {"rtol": 1e-3, "atol": 1e-2, "equal_nan": True}
     torch.testing.assert_close(mean_scaled, 1024.0 * mean, **near)
     torch.testing.assert_close(deviation_scaled, 1024.0 * deviation, **near)

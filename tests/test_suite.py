@@ -1,0 +1,17 @@
+"""What the suite arranges for itself, whatever the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import torch
+
+
+def test_a_process_has_the_threads_it_was_told():
+    """One, unless somebody asks for more; also in the processes that tests start."""
+    assert str(torch.get_num_threads()) == os.environ["OMP_NUM_THREADS"]
+    command = [sys.executable, "-c", "import torch; print(torch.get_num_threads())"]
+    child = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == os.environ["OMP_NUM_THREADS"]
