@@ -1,6 +1,6 @@
 """How long a play takes: many trials at once beside one play at a time.
 
-    python -m benchmarks.bandit.speed [--arms 10 30 100 300 1000 3000] [--trials 20] [--out FOLDER]
+    python -m benchmarks.bandit.speed [--arms 10 30 100 300 1000 3000] [--trials 20]
 
 First the K = 1,000 problem of Fig. 2 with a capital of 3,000: a plain Python loop over arms and fidelities, the
 strategy asked one play at a time, and the simulator with all trials; all three must decide alike, or nothing is
@@ -11,23 +11,20 @@ at the cheapest one and some more. Times are processor time per play and trial. 
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from matplotlib.figure import Figure
 
 from benchmarks.bandit import plain
+from benchmarks.common import parser, quiet, tidy, write_json
 from mfbo_torch import plots
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.runner import run
 from mfbo_torch.simulator import simulate
 from mfbo_torch.strategies import MFUCB
 
-RESULTS = Path(__file__).parents[1] / "results"
 LABELS = {
     "simulator": "many trials at once",
     "strategy": "the strategy, play by play",
@@ -77,21 +74,19 @@ def picture(arms: list[int], rows: list[dict[str, float]]) -> Figure:
     for (way, label), color in zip(LABELS.items(), plots.CURVES, strict=False):
         axes.plot(arms, [1e6 * row[way] for row in rows], marker="o", color=color, label=label)
     axes.set(xscale="log", yscale="log", xlabel="arms", ylabel="microseconds a play and trial")
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     axes.legend(frameon=False)
     return figure
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Check, time, draw, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arms", type=int, nargs="+", default=[10, 30, 100, 300, 1000, 3000])
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--capital", type=float, default=3000.0, help="on the K = 1,000 problem")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    made = parser(__doc__)
+    made.add_argument("--arms", type=int, nargs="+", default=[10, 30, 100, 300, 1000, 3000])
+    made.add_argument("--trials", type=int, default=20)
+    made.add_argument("--capital", type=float, default=3000.0, help="on the K = 1,000 problem")
+    options = made.parse_args(arguments)
+    quiet()
     large = seconds_a_play(SyntheticBandit(4), options.capital, options.trials)
     ratio = large["loop"] / large["simulator"]
     print(
@@ -105,11 +100,9 @@ def main() -> None:
         "trials": options.trials,
         "problem_4": {**large, "loop_over_simulator": ratio},
         "by_arms": dict(zip(map(str, options.arms), rows, strict=True)),
-        "versions": {"torch": torch.__version__, "python": platform.python_version()},
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bandit-speed.json").write_text(json.dumps(report, indent=1) + "\n")
-    picture(options.arms, rows).savefig(options.out / "bandit-speed.png")
+    write_json(options.results / "bandit-speed.json", report)
+    picture(options.arms, rows).savefig(options.results / "bandit-speed.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables and pictures of ``benchmarks/results/batch``.
+"""Tables and pictures of the runs in ``batch``.
 
     python -m benchmarks.batch.report [NAME ...] [--results FOLDER]
 
@@ -10,9 +10,9 @@ simulated time, and how much sooner a regret is reached with several workers.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 
@@ -20,8 +20,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.batch.run import RESULTS
-from benchmarks.rows import read
+from benchmarks.batch.run import FOLDER
+from benchmarks.common import parser, tidy
+from benchmarks.runs import read
 
 Run = dict[str, np.ndarray]
 Runs = dict[tuple[str, str], dict[int, Run]]
@@ -187,18 +188,16 @@ def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.set_yscale("log")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the pictures beside the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    for path in sorted(options.results.glob("*.csv")):
-        if (options.names and path.stem not in options.names) or not (runs := collect(path)):
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*")
+    given = options.parse_args(arguments)
+    for path in sorted((given.results / FOLDER).glob("*.csv")):
+        if (given.names and path.stem not in given.names) or not (runs := collect(path)):
             continue
         workers = all("worker" in label for _, label in runs)
         table = worker_table(runs) if workers else batch_table(runs)
