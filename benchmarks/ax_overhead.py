@@ -64,9 +64,7 @@ def measure(client: Client, trials: int) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    options = parser(__doc__)
-    options.add_argument("--trials", type=int, default=100)
-    given = options.parse_args(arguments)
+    given = parser(__doc__, trials=100).parse_args(arguments)
     quiet()
     logging.disable(logging.INFO)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ import re
 import subprocess
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -28,17 +28,21 @@ PACKAGES = ("torch", "botorch", "gpytorch", "ax-platform", "sqlalchemy", "distri
 """Whose versions are told where they are installed."""
 
 
-def parser(page: str | None, workers: int | None = None) -> ArgumentParser:
-    """The options that benchmarks share.
+def parser(page: str | None, **defaults: Any) -> ArgumentParser:
+    """A parser with ``--results`` and an option for each of the defaults.
 
     Args:
         page: The module's docstring, which ``--help`` shows.
-        workers: Where a benchmark does several runs: how many at once if ``--workers`` does not say it.
+        defaults: By the option's name. Where it is a list the option takes several values, words only from the list.
     """
     made = ArgumentParser(description=page, formatter_class=RawDescriptionHelpFormatter)
     made.add_argument("--results", type=_folder, default=RESULTS, metavar="FOLDER", help="where results go")
-    if workers:
-        made.add_argument("--workers", type=int, default=workers, help="runs at once; 1: in this process")
+    for name, default in defaults.items():
+        several = isinstance(default, Sequence) and not isinstance(default, str)
+        form: dict[str, Any] = {"type": type(default[0]), "nargs": "+"} if several else {"type": type(default)}
+        if form["type"] is str and several:
+            form["choices"] = default
+        made.add_argument(f"--{name}", default=default, metavar=name.upper(), **form)
     return made
 
 

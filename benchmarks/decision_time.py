@@ -35,11 +35,16 @@ def history(observations: int, ahead: int) -> list[History]:
         m = levels[i]
         query = Query(tuple(U[rank[m]].tolist()), m, {"stage": "model"})
         rank[m] += 1
-        grown = grown.asked(query, problem.space.costs[m])
-        grown = grown.updated(grown.records[-1].done(problem.reward(query.x, m)))
+        grown = observed(grown, query, problem)
         if len(grown) >= observations:
             found.append(grown)
     return found
+
+
+def observed(past: History, query: Query, problem: Hartmann3) -> History:
+    """The history with one more value."""
+    past = past.asked(query, problem.space.costs[query.fidelity])
+    return past.updated(past.records[-1].done(problem.reward(query.x, query.fidelity)))
 
 
 def measure(make: Callable[[], Strategy], histories: list[History]) -> dict[str, float]:
@@ -53,10 +58,7 @@ def measure(make: Callable[[], Strategy], histories: list[History]) -> dict[str,
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    options = parser(__doc__)
-    options.add_argument("--observations", type=int, default=100)
-    options.add_argument("--repeats", type=int, default=10)
-    given = options.parse_args(arguments)
+    given = parser(__doc__, observations=100, repeats=10).parse_args(arguments)
     quiet()
     histories = history(given.observations, AHEAD)
     space = Hartmann3().space

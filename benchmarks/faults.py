@@ -19,7 +19,6 @@ import time
 from argparse import SUPPRESS
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.common import parser
 from benchmarks.runs import measure
@@ -31,14 +30,6 @@ from mfbo_torch.runner import run
 
 COLUMNS = ("kind", "seed", "evaluations", "values", "raised", "timeouts", "lost_workers", "driver_kills", "seconds")
 WORKERS, TIMEOUT, KILLS = 4, 2.0, 5
-
-
-class Job(NamedTuple):
-    """One run."""
-
-    kind: str
-    seed: int
-    evaluations: int
 
 
 def found(record: Record) -> str:
@@ -53,16 +44,8 @@ def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
     from mfbo_torch.strategies import RandomSearch  # its workers load this module too
 
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
-        capital = evaluations * CENTS / 100
-        run(
-            Troubled(),
-            RandomSearch(seed=seed),
-            capital,
-            executor=workers,
-            max_pending=None,
-            journal=journal,
-            progress=False,
-        )
+        how = {"executor": workers, "max_pending": None, "journal": journal, "progress": False}
+        run(Troubled(), RandomSearch(seed=seed), evaluations * CENTS / 100, **how)
 
 
 def torment(kind: str, path: Path, evaluations: int, seed: int) -> int:
@@ -111,12 +94,13 @@ def check(path: Path, evaluations: int) -> dict[str, int]:
     return {kind: outcomes.count(kind) for kind in ("value", "raised", "timeout", "lost")}
 
 
-def execute(job: Job) -> list[tuple[object, ...]]:
+def execute(job: tuple[str, int, int]) -> list[tuple[object, ...]]:
     """Torment and check; what happened."""
+    kind, seed, evaluations = job
     with tempfile.TemporaryDirectory() as folder:
         path, started = Path(folder) / "history.sqlite", time.perf_counter()
-        kills = torment(job.kind, path, job.evaluations, job.seed)
-        counts = check(path, job.evaluations)
+        kills = torment(kind, path, evaluations, seed)
+        counts = check(path, evaluations)
     row = (*job, *counts.values(), kills, round(time.perf_counter() - started))
     print(*(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True)), flush=True)
     return [row]
@@ -124,17 +108,14 @@ def execute(job: Job) -> list[tuple[object, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Torment and check, again and again; the exit status."""
-    options = parser(__doc__)
+    options = parser(__doc__, repeats=1, evaluations=200, seed=0)
     options.add_argument("--kind", choices=executors.KINDS, default="processes")
-    options.add_argument("--repeats", type=int, default=1)
-    options.add_argument("--evaluations", type=int, default=200)
-    options.add_argument("--seed", type=int, default=0)
     options.add_argument("--drive", type=Path, help=SUPPRESS)
     given = options.parse_args(arguments)
     if given.drive:
         drive(given.kind, given.drive, given.evaluations, given.seed)
         return 0
-    wanted = [Job(given.kind, given.seed + i, given.evaluations) for i in range(given.repeats)]
+    wanted = [(given.kind, given.seed + i, given.evaluations) for i in range(given.repeats)]
     return measure(wanted, execute, given.results / "faults.csv", COLUMNS)
 
 

@@ -5,7 +5,7 @@
 Writes ``illustration-T.png`` for the published method at some numbers of queries ``T`` (Figs. 2 and 6 of
 Kandasamy et al., NeurIPS 2016), and ``queries-by-value.png``, queries per fidelity by range of the
 target's value on Hartmann-3D after 184 queries (Fig. 3, right). Regret against capital is
-``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10).
+``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full capital.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def queries_by_value(share: float, queries: int = 184) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw and save."""
-    options = parser(__doc__)
-    options.add_argument("--share", type=float, default=1.0, help="of the full capital")
-    given = options.parse_args(arguments)
+    given = parser(__doc__, share=1.0).parse_args(arguments)
     for step, figure in illustrations(given.share).items():
         figure.savefig(given.results / f"illustration-{step}.png", dpi=110)
     queries_by_value(given.share).savefig(given.results / "queries-by-value.png", dpi=110)

@@ -2,9 +2,9 @@
 
 A benchmark declares its grid, a list of jobs, and a function from a job to its rows; :func:`measure` does the rest.
 
-- A job is a named tuple. Its first fields are its key, mostly a problem, a method and a seed; they are the first
-  columns of its rows. What else the function needs stands behind them. A field of the key that is a tuple stands for
-  as many rows, one for each of its values, such as the capitals at which one run is looked at.
+- A job is a tuple. Its first fields are its key, mostly a problem, a method and a seed; they are the first columns of
+  its rows. What else the function needs stands behind them. A field of the key that is itself a tuple stands for as
+  many rows, one for each of its values, such as the capitals at which one run is looked at.
 - ``execute(job)`` returns the rows of the run, each with a value for each column. Worker processes find it by name,
   so it belongs to a module. It runs on one thread.
 - A run that is in the file is not done again, so a command can be stopped, killed and started again, with more
@@ -31,6 +31,7 @@ from tqdm import tqdm
 from benchmarks.common import about, quiet
 from mfbo_torch import executors
 
+Job = tuple[Any, ...]
 Execute = Callable[[Any], Iterable[Sequence[object]]]
 UNFINISHED = ".unfinished"
 
@@ -44,13 +45,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def measure(
-    jobs: Sequence[tuple[Any, ...]],
-    execute: Execute,
-    path: Path,
-    columns: Sequence[str],
-    *,
-    key: int = 3,
-    workers: int = 1,
+    jobs: Sequence[Job], execute: Execute, path: Path, columns: Sequence[str], *, key: int = 3, workers: int = 1
 ) -> int:
     """Do the runs that are missing.
 
@@ -98,7 +93,7 @@ def measure(
     return int(failed)
 
 
-def _keys(job: tuple[Any, ...], key: int) -> set[tuple[str, ...]]:
+def _keys(job: Job, key: int) -> set[tuple[str, ...]]:
     """What tells the rows of a job from the others."""
     return set(product(*(tuple(map(str, part if isinstance(part, tuple) else (part,))) for part in job[:key])))
 
@@ -134,8 +129,8 @@ def _note(path: Path, session: dict[str, Any]) -> None:
 
 
 def _outcomes(
-    jobs: Sequence[tuple[Any, ...]], execute: Execute, workers: int
-) -> Iterator[tuple[tuple[Any, ...], list[Sequence[object]] | BaseException]]:
+    jobs: Sequence[Job], execute: Execute, workers: int
+) -> Iterator[tuple[Job, list[Sequence[object]] | BaseException]]:
     """Each job with its rows or its error, as they come."""
     if workers == 1:
         for job in jobs:
@@ -150,6 +145,6 @@ def _outcomes(
             yield futures[future], future.exception() or future.result()
 
 
-def _rows(execute: Execute, job: tuple[Any, ...]) -> list[Sequence[object]]:
+def _rows(execute: Execute, job: Job) -> list[Sequence[object]]:
     quiet()
     return list(execute(job))

@@ -22,6 +22,7 @@ from statistics import median
 import torch
 
 from benchmarks.common import about, parser, quiet, write_json
+from benchmarks.decision_time import observed
 from benchmarks.timing import exponent, seconds
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import Journal
@@ -54,14 +55,8 @@ def long_run(observations: int) -> list[dict[str, float]]:
                 run(problem, RandomSearch(), count * problem.space.costs[-1], journal=journal, progress=False)
             taken = time.perf_counter() - started
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
-            rows.append(
-                {
-                    "observations": count,
-                    "resident_mb": round(resident(), 1),
-                    "journal_mb": round(size / 2**20, 2),
-                    "ms_an_evaluation": round(1e4 * taken / observations, 3),
-                }
-            )
+            row = {"observations": count, "resident_mb": round(resident(), 1), "journal_mb": round(size / 2**20, 2)}
+            rows.append(row | {"ms_an_evaluation": round(1e4 * taken / observations, 3)})
             print(rows[-1], flush=True)
     return rows
 
@@ -74,12 +69,6 @@ def history(size: int) -> History:
         m = 2 if i % 50 == 0 else 1 if i % 12 == 1 else 0
         grown = observed(grown, Query(tuple(U[i].tolist()), m, {"stage": "model"}), problem)
     return grown
-
-
-def observed(past: History, query: Query, problem: Hartmann3) -> History:
-    """The history with one more value."""
-    past = past.asked(query, problem.space.costs[query.fidelity])
-    return past.updated(past.records[-1].done(problem.reward(query.x, query.fidelity)))
 
 
 def decisions(size: int, past: History) -> dict[str, float]:
@@ -103,10 +92,7 @@ def decisions(size: int, past: History) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write; a part that is not measured stays as it was."""
-    options = parser(__doc__)
-    options.add_argument("--parts", nargs="+", choices=("run", "decisions"), default=["run", "decisions"])
-    options.add_argument("--observations", type=int, default=10_000)
-    options.add_argument("--most", type=int, default=10_000)
+    options = parser(__doc__, parts=("run", "decisions"), observations=10_000, most=10_000)
     given = options.parse_args(arguments)
     quiet()
     torch.manual_seed(0)

@@ -57,9 +57,8 @@ def busy(label: str, capital: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, executors.start("processes", WORKERS) as workers:
         problem = Slow(Path(folder) / "notes")
         wait([workers.submit(time.sleep, LOADED) for _ in range(WORKERS)])
-        history = run(
-            problem, strategy, capital * problem.space.costs[-1], executor=workers, max_pending=None, progress=False
-        )
+        spent = capital * problem.space.costs[-1]
+        history = run(problem, strategy, spent, executor=workers, max_pending=None, progress=False)
         lines = problem.notes.read_text().splitlines()
     spans = sorted((float(start), float(end)) for start, end in map(str.split, lines))
     first, last = spans[WORKERS - 1][0], spans[4 * len(spans) // 5][0]
@@ -84,16 +83,9 @@ def overhead(kind: str | None, workers: int) -> float:
         if executor is not None:
             wait([executor.submit(time.sleep, LOADED) for _ in range(workers)])
         with Journal(Path(folder) / "history.sqlite") as journal:
-            started = time.perf_counter()
-            run(
-                problem,
-                RandomSearch(),
-                EVALUATIONS * problem.space.costs[-1],
-                executor=executor,
-                max_pending=workers,
-                journal=journal,
-                progress=False,
-            )
+            capital, started = EVALUATIONS * problem.space.costs[-1], time.perf_counter()
+            how = {"executor": executor, "max_pending": workers, "journal": journal, "progress": False}
+            run(problem, RandomSearch(), capital, **how)
             return 1e3 * (time.perf_counter() - started) / EVALUATIONS
 
 

@@ -5,7 +5,8 @@
 Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json`` (final
 regret, late slope, plays of each group of arms, seconds), the pictures ``bandit-regret.png`` (the four regret
 panels), ``bandit-plays.png`` (plays per arm, the two other panels) and ``bandit-bounds.png`` (regret between
-its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it.
+its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it. The
+share is that of the full capital.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
+from benchmarks.bandit.speed import around
 from benchmarks.common import parser, quiet, write_json
 from mfbo_torch import plots
 from mfbo_torch.bandit_metrics import OPTIMAL, expected_plays, lower_bound, partition, upper_bound
@@ -89,9 +91,8 @@ def measure(number: int, trials: int, share: float) -> tuple[dict[str, Any], dic
             "curve": (amounts, regret),
             "groups": groups(problem, simulation),
         }
-        print(
-            f"problem {number}, {name}: regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}", flush=True
-        )
+        told = f"regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}"
+        print(f"problem {number}, {name}: {told}", flush=True)
     return found, simulations
 
 
@@ -120,11 +121,7 @@ def violated(trials: int, share: float) -> bool:
 
 def few_arms() -> MultiFidelityBandit:
     """Ten arms with gaps wide enough that a long run comes to what the bounds say of its end."""
-    target = torch.linspace(0.2, 0.9, 10, dtype=torch.double)
-    noise = torch.rand(10, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 2 - 1
-    zeta = torch.tensor([0.2, 0.1, 0.0], dtype=torch.double)
-    means = (target.unsqueeze(-1) + noise * zeta).clamp(0.0, 1.0)
-    return MultiFidelityBandit(means.tolist(), zeta.tolist(), (1, 10, 100), "bernoulli")
+    return around(torch.linspace(0.2, 0.9, 10, dtype=torch.double), torch.Generator().manual_seed(0))
 
 
 def bounds(trials: int, share: float) -> dict[str, Any]:
@@ -193,11 +190,7 @@ def table(report: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, draw, write."""
-    made = parser(__doc__)
-    made.add_argument("--trials", type=int, default=20)
-    made.add_argument("--problems", type=int, nargs="+", default=[1, 2, 3, 4])
-    made.add_argument("--share", type=float, default=1.0, help="of the full capital")
-    options = made.parse_args(arguments)
+    options = parser(__doc__, trials=20, problems=(1, 2, 3, 4), share=1.0).parse_args(arguments)
     quiet()
     started = time.perf_counter()
     problems, pictured = {}, None

@@ -25,6 +25,7 @@ from mfbo_torch.runner import run
 from mfbo_torch.simulator import simulate
 from mfbo_torch.strategies import MFUCB
 
+ARMS = (10, 30, 100, 300, 1000, 3000)
 LABELS = {
     "simulator": "many trials at once",
     "strategy": "the strategy, play by play",
@@ -58,11 +59,16 @@ def seconds_a_play(problem: MultiFidelityBandit, capital: float, trials: int) ->
 
 
 def bernoulli(arms: int) -> MultiFidelityBandit:
-    """Random arms with three fidelities."""
+    """Arms in random order with three fidelities."""
     generator = torch.Generator().manual_seed(arms)
     target = torch.linspace(0.1, 0.9, arms, dtype=torch.double)[torch.randperm(arms, generator=generator)]
+    return around(target, generator)
+
+
+def around(target: torch.Tensor, generator: torch.Generator) -> MultiFidelityBandit:
+    """Arms with some means at the target and, at two cheaper fidelities, random ones near them."""
     zeta = torch.tensor([0.2, 0.1, 0.0], dtype=torch.double)
-    noise = torch.rand(arms, 3, generator=generator, dtype=torch.double) * 2 - 1
+    noise = torch.rand(len(target), 3, generator=generator, dtype=torch.double) * 2 - 1
     means = (target.unsqueeze(-1) + noise * zeta).clamp(0.0, 1.0)
     return MultiFidelityBandit(means.tolist(), zeta.tolist(), (1, 10, 100), "bernoulli")
 
@@ -81,17 +87,12 @@ def picture(arms: list[int], rows: list[dict[str, float]]) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check, time, draw, write."""
-    made = parser(__doc__)
-    made.add_argument("--arms", type=int, nargs="+", default=[10, 30, 100, 300, 1000, 3000])
-    made.add_argument("--trials", type=int, default=20)
-    made.add_argument("--capital", type=float, default=3000.0, help="on the K = 1,000 problem")
-    options = made.parse_args(arguments)
+    options = parser(__doc__, arms=ARMS, trials=20, capital=3000.0).parse_args(arguments)
     quiet()
     large = seconds_a_play(SyntheticBandit(4), options.capital, options.trials)
     ratio = large["loop"] / large["simulator"]
-    print(
-        f"K = 1,000: {ratio:.0f} times the plain loop", {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
-    )
+    told = {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
+    print(f"K = 1,000: {ratio:.0f} times the plain loop", told)
     rows = [seconds_a_play(bernoulli(arms), 3.0 * arms + 300.0, options.trials) for arms in options.arms]
     for arms, row in zip(options.arms, rows, strict=True):
         print(f"{arms:6d} arms", {way: f"{1e6 * value:.1f} us" for way, value in row.items()})

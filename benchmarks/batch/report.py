@@ -78,8 +78,8 @@ def batch_table(runs: Runs) -> list[str]:
         ratio = mean(averages[t] for t in shared) / mean(reference[t] for t in shared) if shared else math.nan
         least = told([float(run["minimum"][-1]) for run in trials.values()])
         seconds = median(float(run["seconds"][-1]) for run in trials.values())
-        cells = (label, str(len(trials)), told(list(averages.values())), f"{ratio:.2f}", least, f"{seconds:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
+        average = told(list(averages.values()))
+        lines.append(f"| {label} | {len(trials)} | {average} | {ratio:.2f} | {least} | {seconds:.2f} |")
     notes = "Means and standard errors; ratio to the first strategy over the trials that both have; seconds of"
     return [*lines, "", f"{notes} processor time for all decisions of a trial, median."]
 
@@ -126,15 +126,8 @@ def worker_table(runs: Runs) -> list[str]:
             base = median(float(run["minimum"][-1]) for run in alone.values())
             time = median(float(run["time"][-1]) for run in trials.values())
             usual = median(float(run["time"][-1]) for run in alone.values())
-            cells = (
-                label,
-                str(len(trials)),
-                f"{least:.3g}",
-                f"{least / base:.2f}",
-                f"{time:.4g}",
-                f"{usual / time:.1f}",
-            )
-            lines.append("| " + " | ".join(cells) + " |")
+            quicker = f"{least:.3g} | {least / base:.2f} | {time:.4g} | {usual / time:.1f}"
+            lines.append(f"| {label} | {len(trials)} | {quicker} |")
         lines += ["", "Median simulated time (and evaluations) until a regret is reached, and times quicker than the"]
         lines += ["first; a dash where fewer than half of the trials reached it.", ""]
         lines += ["| workers | " + " | ".join(f"{r:g}" for r in REGRETS) + " |"]

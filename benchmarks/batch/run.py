@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
     options = parser(__doc__, workers=os.cpu_count())
     options.add_argument("config", type=Path)
-    options.add_argument("--strategies", nargs="+")
+    options.add_argument("--strategies", nargs="+", metavar="LABEL")
     options.add_argument("--trials", type=int)
     given = options.parse_args(arguments)
     wanted = jobs(yaml.safe_load(given.config.read_text()), given.strategies, given.trials)

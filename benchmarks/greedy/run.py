@@ -60,7 +60,7 @@ def batch(case: Case, rounds: int) -> dict[str, Any]:
         "paper": lambda: paper(False),
         "paper_bounded": lambda: paper(True),
     }
-    row = {"n": case.n, "m": case.m, "d": case.d, "q": case.q, "same_picks": _agree([c() for c in calls.values()])}
+    row = _sizes(case) | {"same_picks": _agree([c() for c in calls.values()])}
     times = side_by_side(list(calls.values()), "cpu", rounds, 0.01)
     row["seconds"] = {name: spread(found) for name, found in zip(calls, times, strict=True)}
     row["ratio"] = {
@@ -83,11 +83,7 @@ def large(case: Case, rounds: int) -> dict[str, Any]:
     select(X[: case.q])  # the first call loads and lays out
     turns = [(seconds(select), seconds(lambda: mean_variance(cache, X))) for _ in range(rounds)]
     times = list(zip(*turns, strict=True))
-    return {
-        "n": case.n,
-        "m": case.m,
-        "d": case.d,
-        "q": case.q,
+    return _sizes(case) | {
         "seconds": {name: spread(list(row)) for name, row in zip(("lazy", "one_pass"), times, strict=True)},
         "ratio": median(ours / one for ours, one in turns),
         "num_variances": select().num_variances,
@@ -138,6 +134,10 @@ def over_rounds(m: int, d: int, q: int, total: int) -> dict[str, Any]:
     return found
 
 
+def _sizes(case: Case) -> dict[str, Any]:
+    return {"n": case.n, "m": case.m, "d": case.d, "q": case.q}
+
+
 def _agree(picks: list[list[int]]) -> bool:
     return all(one == picks[0] for one in picks)
 
@@ -169,10 +169,7 @@ def main(
     arguments: list[str] | None = None, small: Case = BATCH, big: Case = LARGE, course: tuple[int, ...] = ROUNDS
 ) -> int:
     """Check, measure, print, write; 1 if picks differ."""
-    made = parser(__doc__)
-    made.add_argument("--rounds", type=int, default=9)
-    made.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options = made.parse_args(arguments)
+    options = parser(__doc__, rounds=9, threads=torch.get_num_threads()).parse_args(arguments)
     quiet(options.threads)
     report: dict[str, Any] = {}
     report["batch"] = row = batch(small, options.rounds)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.indirect.pictures [--share 1.0]
 
-Writes ``indirect-NAME.png``; all problems are simulated.
+Writes ``indirect-NAME.png``; all problems are simulated. The share is that of the full capital.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ RUNS: dict[str, tuple[Callable[[], IndirectProblem], Callable[[], Indirect], flo
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and draw everything."""
-    options = parser(__doc__)
-    options.add_argument("--share", type=float, default=1.0, help="of the full capital")
-    given = options.parse_args(arguments)
+    given = parser(__doc__, share=1.0).parse_args(arguments)
     quiet()
     for name, (make, search, capital) in RUNS.items():
         torch.manual_seed(0)

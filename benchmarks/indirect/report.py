@@ -85,20 +85,13 @@ def table(found: dict[Key, list[float]]) -> str:
             labels = [label for label in MAKERS if (setting, label, regret, capitals[-1]) in found]
             if not labels:
                 continue
-            parts += [
-                "",
-                f"## {setting}: {regret} regret",
-                "",
-                "| strategy | seeds | " + " | ".join(f"{c:g}" for c in capitals) + " |",
-            ]
+            parts += ["", f"## {setting}: {regret} regret", ""]
+            parts += ["| strategy | seeds | " + " | ".join(f"{c:g}" for c in capitals) + " |"]
             parts += ["| --- | ---: |" + " ---: |" * len(capitals)]
-            best = {
-                c: min(
-                    (found[setting, label, regret, c] for label in labels if (setting, label, regret, c) in found),
-                    key=mean,
-                )
-                for c in capitals
-            }
+            best = {}
+            for c in capitals:
+                told = (found.get((setting, label, regret, c)) for label in labels)
+                best[c] = min((values for values in told if values), key=mean)
             for label in labels:
                 cells = []
                 for c in capitals:
@@ -131,16 +124,10 @@ def picture(found: dict[Key, list[float]]) -> Figure:
                 values = [found[setting, label, regret, c] for c in capitals]
                 middle = np.array([max(mean(v), 1e-5) for v in values])
                 spread = np.array([error(v) if len(v) > 1 else 0.0 for v in values])
-                width = 2.2 if label == ours(setting) else 1.4
-                axes.fill_between(
-                    capitals,
-                    np.maximum(middle - spread, middle / 10),
-                    middle + spread,
-                    color=COLORS[label],
-                    alpha=0.14,
-                    linewidth=0,
-                )
-                axes.plot(capitals, middle, color=COLORS[label], linestyle=DASHES[label], linewidth=width, label=label)
+                color, width = COLORS[label], 2.2 if label == ours(setting) else 1.4
+                low, high = np.maximum(middle - spread, middle / 10), middle + spread
+                axes.fill_between(capitals, low, high, color=color, alpha=0.14, linewidth=0)
+                axes.plot(capitals, middle, color=color, linestyle=DASHES[label], linewidth=width, label=label)
             axes.set(yscale="log", xlabel="queries" if kind == "fixed" else "capital spent")
             if kind == "fixed":
                 axes.set_xscale("log")

@@ -121,12 +121,7 @@ def exponents(rows: list[dict], along: str) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    made = parser(__doc__)
-    made.add_argument("--threads", type=int, default=2)
-    made.add_argument("--queries", type=int, default=10_000)
-    made.add_argument("--repeats", type=int, default=5)
-    made.add_argument("--samples", type=int, nargs="+", default=SAMPLES)
-    made.add_argument("--observed", type=int, nargs="+", default=OBSERVED)
+    made = parser(__doc__, threads=2, queries=10_000, repeats=5, samples=SAMPLES, observed=OBSERVED)
     options = made.parse_args(arguments)
     quiet(options.threads)
     most, largest = max(options.observed), max(options.samples)

@@ -5,6 +5,7 @@
 The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
 ``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
+``--only`` is for the cases whose name has a text; ``--span`` are the seconds of a turn.
 """
 
 from __future__ import annotations
@@ -66,13 +67,9 @@ HEADER = (
 
 def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: dict[str, list[Case]] = SWEEPS) -> int:
     """Check, measure, print, write; 1 if a check failed."""
-    made = parser(__doc__)
+    made = parser(__doc__, only="", rounds=15, span=0.01, threads=torch.get_num_threads())
     made.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    made.add_argument("--only", default="", help="cases whose name has this text")
-    made.add_argument("--rounds", type=int, default=15)
-    made.add_argument("--span", type=float, default=0.01, help="seconds of a turn")
-    made.add_argument("--threads", type=int, default=torch.get_num_threads())
-    made.add_argument("--ceiling", type=int, default=None, help="size of the product that gives the ceiling")
+    made.add_argument("--ceiling", type=int, help="size of the product that gives the ceiling")
     options = made.parse_args(arguments)
     quiet(options.threads)
     device = options.device

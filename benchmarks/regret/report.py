@@ -77,16 +77,9 @@ def picture(regrets: Regrets) -> Figure:
         for label in ENTRIES:
             points = [(c, median(regrets[name, label, c])) for c in CAPITALS if (name, label, c) in regrets]
             if points:
-                own = label in COLORS
-                axis.plot(
-                    *zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True),
-                    marker="o",
-                    markersize=4,
-                    linewidth=2.5 if own else 1.2,
-                    color=COLORS.get(label),
-                    zorder=3 if own else 2,
-                    label=label,
-                )
+                x, y = zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True)
+                style = {"linewidth": 2.5, "zorder": 3} if label in COLORS else {"linewidth": 1.2, "zorder": 2}
+                axis.plot(x, y, marker="o", markersize=4, color=COLORS.get(label), label=label, **style)
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()
         axis.set_xticklabels(map(str, CAPITALS))

@@ -1,6 +1,7 @@
 """Simple regret of every strategy on the synthetic problems at equal capital.
 
     python -m benchmarks.regret.run [--workers N] [--strategies LABEL ...] [--problems NAME ...] [--seeds N]
+        [--largest CAPITAL]
 
 Adds the runs that are missing to ``regret.csv`` (see :mod:`benchmarks.runs`); ``python -m benchmarks.regret.report``
 makes the tables and the picture. Capital counts everything, the initial design included.
@@ -118,12 +119,8 @@ def _interrupt(*_: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
-    options = parser(__doc__, workers=os.cpu_count())
-    options.add_argument("--strategies", nargs="+", choices=ENTRIES, default=list(ENTRIES))
-    options.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    options.add_argument("--seeds", type=int, default=10)
-    options.add_argument("--largest", type=int, default=max(CAPITALS), help="largest capital")
-    given = options.parse_args(arguments)
+    grid = {"strategies": list(ENTRIES), "problems": PROBLEMS, "seeds": 10, "largest": max(CAPITALS)}
+    given = parser(__doc__, workers=os.cpu_count(), **grid).parse_args(arguments)
     wanted = jobs(given.strategies, given.problems, given.seeds, given.largest)
     return measure(wanted, execute, given.results / FILE, COLUMNS, key=4, workers=given.workers)
 
