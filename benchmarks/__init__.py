@@ -24,7 +24,6 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.workers``              how busy workers are kept, what an executor costs; ``workers.json``
 ``benchmarks.soak``                 10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.faults``               workers and drivers killed, every query accounted for; ``faults.csv``
-``benchmarks.figures``              the figures that show how MF-GP-UCB works; ``illustration-T.png``,
-                                    ``queries-by-value.png``
+``benchmarks.figures``              how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
 ==================================  ================================================================================
 """

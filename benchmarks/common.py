@@ -88,7 +88,7 @@ def _processor() -> str:
 def _commit() -> str | None:
     """The commit, and whether files have changed since that are no results."""
     git = ["git", "-C", str(RESULTS.parent)]
-    commands = ["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "-uno", "--", ":/", f":!{RESULTS}"]
+    commands = ["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "-uno", "--", ":/", ":(exclude)results"]
     try:
         commit, changed = (subprocess.check_output(git + c, stderr=subprocess.DEVNULL, text=True) for c in commands)
     except (OSError, subprocess.CalledProcessError):

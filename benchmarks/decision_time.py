@@ -62,10 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet()
     histories = history(given.observations, AHEAD)
     space = Hartmann3().space
-    makers: dict[str, Callable[[], Strategy]] = {
-        "MFGPUCB": lambda: MFGPUCB(space=space),
-        "MF-GIBBON": lambda: MFGIBBON(space=space),
-    }
+    makers = {"MFGPUCB": lambda: MFGPUCB(space=space), "MF-GIBBON": lambda: MFGIBBON(space=space)}
     for make in makers.values():
         make().ask(histories[0])  # imports and first calls
     runs: dict[str, list[dict[str, float]]] = {label: [] for label in makers}

@@ -92,8 +92,7 @@ def decisions(size: int, past: History) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write; a part that is not measured stays as it was."""
-    options = parser(__doc__, parts=("run", "decisions"), observations=10_000, most=10_000)
-    given = options.parse_args(arguments)
+    given = parser(__doc__, parts=("run", "decisions"), observations=10_000, most=10_000).parse_args(arguments)
     quiet()
     torch.manual_seed(0)
     path = given.results / "soak.json"

@@ -15,9 +15,14 @@ import torch
 
 import benchmarks
 from benchmarks.bandit import figure2, speed
-from benchmarks.common import about
+from benchmarks.batch import report as batch
+from benchmarks.common import RESULTS, about
 from benchmarks.indirect import pictures
+from benchmarks.indirect import report as indirect
 from benchmarks.ops.cases import TINY, Case
+from benchmarks.regret import report as regret
+from benchmarks.regret import run as regret_run
+from benchmarks.runs import measure
 from mfbo_torch.strategies import RandomSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -216,3 +221,31 @@ def test_every_benchmark_is_there():
     modules = {".".join(file.with_suffix("").parts) for file in files}
     assert modules == {command.split()[0] for smoke in SMOKE.values() for command in smoke.commands}
     assert all(f"benchmarks.{module}" in (benchmarks.__doc__ or "") for module in modules)
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "batch").glob("*.csv")), ids=lambda path: path.stem)
+def test_tables_of_batches_are_of_the_rows_beside_them(path):
+    runs = batch.collect(path)
+    worker = all("worker" in label for _, label in runs)
+    lines = [f"# {path.stem}", "", *(batch.worker_table if worker else batch.batch_table)(runs)]
+    assert "\n".join(lines).rstrip() + "\n" == path.with_suffix(".md").read_text()
+
+
+def test_tables_are_of_the_rows_beside_them():
+    path = RESULTS / "regret.csv"
+    assert regret.table(*regret.collect(path)) == path.with_suffix(".md").read_text()
+    path = RESULTS / "indirect.csv"
+    assert indirect.table(indirect.collect(path)) == path.with_suffix(".md").read_text()
+    wanted = json.loads((RESULTS / "bandit.json").read_text())
+    assert figure2.table(wanted) == (RESULTS / "bandit.md").read_text()
+
+
+def test_what_is_committed_is_not_done_again(tmp_path):
+    """All of the regrets are there, those of strategies that plan with the capital too."""
+    jobs = regret_run.jobs(list(regret_run.ENTRIES), regret_run.PROBLEMS, 10, 100)
+    apart = [job.capitals for job in jobs if job[:3] in (("Currin", "MF-NAIVE", 0), ("Hartmann3", "MF-NAIVE", 0))]
+    assert apart == [(15,), (20,), (30,), (15, 20, 30)]
+    path = tmp_path / "regret.csv"
+    path.write_bytes((RESULTS / "regret.csv").read_bytes())
+    assert measure(jobs, pytest.fail, path, regret_run.COLUMNS, key=4) == 0
+    assert path.read_bytes() == (RESULTS / "regret.csv").read_bytes()

@@ -61,9 +61,9 @@ def groups(problem: MultiFidelityBandit, simulation: Simulation) -> list[dict[st
         inside = own == m
         if inside.any():
             name = "optimal" if m == OPTIMAL else f"K({m + 1})"
-            row = {"group": name, "arms": int(inside.sum()), "plays": plays[inside].mean(0).tolist()}
             most = [bound if math.isfinite(bound) else None for bound in bounds[inside].mean(0).tolist()]
-            rows.append({**row, "bounds": most})
+            row = {"group": name, "arms": int(inside.sum()), "plays": plays[inside].mean(0).tolist(), "bounds": most}
+            rows.append(row)
     return rows
 
 
@@ -179,10 +179,8 @@ def table(report: dict[str, Any]) -> str:
             ]
             lines.append(f"| {number} | {row['group']} | {row['arms']} | {', '.join(cells)} |")
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
-    lines += [
-        "",
-        f"With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is {mf:,.0f},",
-    ]
+    lines += ["", "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"]
+    lines[-1] += f" {mf:,.0f},"
     lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. Told a fifth of the true ζ of problem 1, a run"]
     lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict it.", ""]
     return "\n".join(lines)

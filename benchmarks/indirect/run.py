@@ -99,8 +99,7 @@ def explored(job: Job, problem: IndirectProblem, capitals: Sequence[float]) -> l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
-    options = parser(__doc__, workers=1, settings=SETTINGS, strategies=list(MAKERS), seeds=10)
-    given = options.parse_args(arguments)
+    given = parser(__doc__, workers=1, settings=SETTINGS, strategies=list(MAKERS), seeds=10).parse_args(arguments)
     wanted = jobs(given.settings, given.strategies, given.seeds)
     return measure(wanted, execute, given.results / FILE, COLUMNS, workers=given.workers)
 

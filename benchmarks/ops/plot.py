@@ -18,9 +18,8 @@ def draw_growth(growth: dict[str, Any], sweeps: dict[str, list[Case]], path: Pat
     for panel, (axis, found) in zip(panels, growth.items(), strict=True):
         for who, name, style in (("ours", "cached", "o-"), ("peer", "BoTorch", "s--")):
             fit = found[who]
-            panel.loglog(
-                found["sizes"], fit["seconds"], style, label=f"{name}, $\\propto {axis}^{{{fit['exponent']:.2f}}}$"
-            )
+            label = f"{name}, $\\propto {axis}^{{{fit['exponent']:.2f}}}$"
+            panel.loglog(found["sizes"], fit["seconds"], style, label=label)
         other = found["fixed"]
         panel.set(xlabel=labels[axis], title=f"{other} = {getattr(sweeps[axis][0], other):,}")
         panel.grid(alpha=0.3, which="both", linewidth=0.5)

@@ -36,7 +36,9 @@ class Entry(NamedTuple):
 
     Attributes:
         make: From a seed to the strategy.
-        capitals: At which capitals its regret is told; all are read off one run to the largest.
+        capitals: At which capitals its regret is told.
+        separate: Problems where each capital is a run of its own, for a strategy that plans with the
+            capital; elsewhere all are read off one run to the largest.
         problems: Where it runs.
         seeds: At most so many seeds.
         slow: Problems where only the first two seeds run: there a run is cut long before its capital is spent.
@@ -44,6 +46,7 @@ class Entry(NamedTuple):
 
     make: Callable[[int], Strategy]
     capitals: tuple[int, ...] = CAPITALS
+    separate: tuple[str, ...] = ()
     problems: tuple[str, ...] = PROBLEMS
     seeds: int = 10
     slow: tuple[str, ...] = ()
@@ -64,7 +67,9 @@ ENTRIES = {
     "MF-NAIVE (random)": Entry(lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES),
     "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
     "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
-    "MF-KG": Entry(lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), ("Currin", "Hartmann3"), 3),
+    "MF-KG": Entry(
+        lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3
+    ),
 }
 
 
@@ -86,7 +91,9 @@ def jobs(labels: Sequence[str], names: Sequence[str], seeds: int, largest: int) 
                 entry = ENTRIES[label]
                 if seed >= (2 if name in entry.slow else entry.seeds) or name not in entry.problems:
                     continue
-                found.append(Job(name, label, seed, tuple(c for c in entry.capitals if c <= largest)))
+                capitals = tuple(capital for capital in entry.capitals if capital <= largest)
+                parts = [(capital,) for capital in capitals] if name in entry.separate else [capitals]
+                found += [Job(name, label, seed, part) for part in parts]
     return found
 
 
