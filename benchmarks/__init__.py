@@ -1,0 +1,29 @@
+"""What is measured, and the figures of the papers.
+
+Every command takes ``--results FOLDER`` (``benchmarks/results`` if not given) and ``--help``. A JSON report has a key
+``about`` (versions, commit, processor, date); a CSV file of runs has ``NAME.about.json`` beside it. Runs of a grid can
+be stopped and started again; their one runner is :mod:`benchmarks.runs`.
+
+==================================  ================================================================================
+``python -m``                       what; where its result goes
+==================================  ================================================================================
+``benchmarks.regret.run``           simple regret of every strategy at equal capital; ``regret.csv``
+``benchmarks.regret.report``        ``regret.md``, ``regret.png``
+``benchmarks.batch.run CONFIG``     batches and delays, simulated (``configs/batch``); ``batch/NAME.csv``
+``benchmarks.batch.report``         ``batch/NAME.md``, ``batch/NAME.png``
+``benchmarks.indirect.run``         regret with indirect queries; ``indirect.csv``
+``benchmarks.indirect.report``      ``indirect.md``, ``indirect.png``
+``benchmarks.indirect.scaling``     time and memory against samples and queries; ``indirect-scaling.json``
+``benchmarks.indirect.pictures``    what is believed of a function seen through averages; ``indirect-NAME.png``
+``benchmarks.bandit.figure2``       regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``
+``benchmarks.bandit.speed``         time a play, three ways; ``bandit-speed.json``, ``bandit-speed.png``
+``benchmarks.ops.run``              the operations checked against BoTorch and timed; ``MACHINE.json``, ``MACHINE.png``
+``benchmarks.greedy.run``           selecting batches from a finite set; ``greedy.json``, ``greedy.png``
+``benchmarks.decision_time``        MFGPUCB's decisions beside MF-GIBBON's; ``decision_time.json``
+``benchmarks.ax_overhead``          what Ax adds to a decision; ``ax_overhead.json``
+``benchmarks.workers``              how busy workers are kept, what an executor costs; ``workers.json``
+``benchmarks.soak``                 10,000 observations: time, memory, disk; ``soak.json``
+``benchmarks.faults``               workers and drivers killed, every query accounted for; ``faults.csv``
+``benchmarks.figures``              how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
+==================================  ================================================================================
+"""

@@ -1,6 +1,6 @@
 """What Ax costs a trial, beside the decision itself: MFGPUCB through a client, in memory and in SQLite.
 
-    python -m benchmarks.ax_overhead [--trials 100] [--results FILE]
+    python -m benchmarks.ax_overhead [--trials 100]
 
 One trial at a time of Hartmann-3D with three fidelities: ``get_next_trials`` and ``complete_trial``, in seconds of
 the processor (this process), means over the last ten trials. ``decision`` is the part of it spent in the strategy;
@@ -9,21 +9,17 @@ the processor (this process), means over the last ten trials. ``decision`` is th
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-import platform
 import tempfile
 import time
-import warnings
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Sequence
+from statistics import mean
 from unittest import mock
 
-import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 
+from benchmarks.common import parser, quiet, write_json
 from mfbo_torch.ax import multi_fidelity_client
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import MFGPUCB
@@ -62,27 +58,21 @@ def measure(client: Client, trials: int) -> dict[str, float]:
             started = time.process_time()
             client.complete_trial(index, {"value": value})
             spent[trial] += time.process_time() - started
-    decision, total = (sum(seconds[-LAST:]) / LAST for seconds in (deciding, spent))
+    decision, total = (mean(seconds[-LAST:]) for seconds in (deciding, spent))
     return {"decision": decision, "ax": total - decision}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "ax_overhead.json")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
+    given = parser(__doc__, trials=100).parse_args(arguments)
+    quiet()
     logging.disable(logging.INFO)
     with tempfile.TemporaryDirectory() as folder:
         stores = {"memory": None, "sqlite": StorageConfig(url=f"sqlite:///{folder}/ax.db")}
-        seconds = {name: measure(client_of(config), options.trials) for name, config in stores.items()}
+        seconds = {name: measure(client_of(config), given.trials) for name, config in stores.items()}
     for name, row in seconds.items():
         print(f"{name:8s}", "  ".join(f"{part} {value:.3f} s" for part, value in row.items()))
-    versions = {name: version(name) for name in ("ax-platform", "botorch", "torch", "sqlalchemy")}
-    report = {"trials": options.trials, "processor_seconds": seconds, **versions, "python": platform.python_version()}
-    options.results.write_text(json.dumps(report, indent=2) + "\n")
+    write_json(given.results / "ax_overhead.json", {"trials": given.trials, "processor_seconds": seconds})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long deciding takes: MFGPUCB beside MF-GIBBON with ``optimize_acqf_mixed``, on the same data.
 
-    python -m benchmarks.decision_time [--observations 100] [--repeats 10] [--results FILE]
+    python -m benchmarks.decision_time [--observations 100] [--repeats 10]
 
 Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in
 one process on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them,
@@ -9,18 +9,13 @@ as between two refits; ``amortised`` is the mean over the next ten observations,
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import time
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from statistics import median
 
-import botorch
 import torch
 
+from benchmarks.common import parser, quiet, write_json
+from benchmarks.timing import seconds
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy
@@ -40,48 +35,38 @@ def history(observations: int, ahead: int) -> list[History]:
         m = levels[i]
         query = Query(tuple(U[rank[m]].tolist()), m, {"stage": "model"})
         rank[m] += 1
-        grown = grown.asked(query, problem.space.costs[m])
-        grown = grown.updated(grown.records[-1].done(problem.reward(query.x, m)))
+        grown = observed(grown, query, problem)
         if len(grown) >= observations:
             found.append(grown)
     return found
 
 
-def timed(decide: Callable[[], object]) -> float:
-    """Seconds of one call."""
-    started = time.perf_counter()
-    decide()
-    return time.perf_counter() - started
+def observed(past: History, query: Query, problem: Hartmann3) -> History:
+    """The history with one more value."""
+    past = past.asked(query, problem.space.costs[query.fidelity])
+    return past.updated(past.records[-1].done(problem.reward(query.x, query.fidelity)))
 
 
 def measure(make: Callable[[], Strategy], histories: list[History]) -> dict[str, float]:
     """Seconds of a cold, a warm and an amortised decision."""
     strategy = make()
-    cold = timed(lambda: strategy.ask(histories[0]))
-    warm = timed(lambda: strategy.ask(histories[0]))
-    later = sum(timed(lambda grown=grown: strategy.ask(grown)) for grown in histories[1:])
+    cold = seconds(lambda: strategy.ask(histories[0]))
+    warm = seconds(lambda: strategy.ask(histories[0]))
+    later = sum(seconds(lambda grown=grown: strategy.ask(grown)) for grown in histories[1:])
     return {"cold": cold, "warm": warm, "amortised": later / len(histories[1:])}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--observations", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "decision_time.json")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    histories = history(options.observations, AHEAD)
+    given = parser(__doc__, observations=100, repeats=10).parse_args(arguments)
+    quiet()
+    histories = history(given.observations, AHEAD)
     space = Hartmann3().space
-    makers: dict[str, Callable[[], Strategy]] = {
-        "MFGPUCB": lambda: MFGPUCB(space=space),
-        "MF-GIBBON": lambda: MFGIBBON(space=space),
-    }
+    makers = {"MFGPUCB": lambda: MFGPUCB(space=space), "MF-GIBBON": lambda: MFGIBBON(space=space)}
     for make in makers.values():
         make().ask(histories[0])  # imports and first calls
     runs: dict[str, list[dict[str, float]]] = {label: [] for label in makers}
-    for _ in range(options.repeats):
+    for _ in range(given.repeats):
         for label, make in makers.items():
             runs[label].append(measure(make, histories))
     summary = {
@@ -91,9 +76,8 @@ def main() -> None:
     }
     for kind, row in summary.items():
         print(f"{kind:10s}", "  ".join(f"{label} {value:.3f}" for label, value in row.items()))
-    versions = {"torch": torch.__version__, "botorch": botorch.__version__, "python": platform.python_version()}
-    report = {"observations": options.observations, "repeats": options.repeats, "seconds": summary, **versions}
-    options.results.write_text(json.dumps(report, indent=2) + "\n")
+    report = {"observations": given.observations, "repeats": given.repeats, "seconds": summary}
+    write_json(given.results / "decision_time.json", report)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A long run: 10,000 observations, what deciding costs as they come, and what memory and disk are used.
 
-    python -m benchmarks.soak [--parts run decisions] [--observations 10000] [--most 10000] [--results FILE]
+    python -m benchmarks.soak [--parts run decisions] [--observations 10000] [--most 10000]
 
 First a whole run of Hartmann-3D with random search, journal included: resident memory, bytes of the journal and
 seconds an evaluation, taken after every tenth part. Then MFGPUCB on histories of growing size, nine of ten
@@ -11,20 +11,19 @@ fitted exponents. One thread.
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
-import platform
 import resource
 import tempfile
 import time
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from benchmarks.decision_time import timed
+from benchmarks.common import about, parser, quiet, write_json
+from benchmarks.decision_time import observed
+from benchmarks.timing import exponent, seconds
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import Hartmann3
@@ -34,6 +33,8 @@ from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.surrogate import refit_step
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 10_000)
+LARGE = 1000
+"""The exponents are of the sizes from here on."""
 REPEATS = 3
 
 
@@ -52,16 +53,10 @@ def long_run(observations: int) -> list[dict[str, float]]:
             count, started = observations * part // 10, time.perf_counter()
             with Journal(path) as journal:
                 run(problem, RandomSearch(), count * problem.space.costs[-1], journal=journal, progress=False)
-            seconds = time.perf_counter() - started
+            taken = time.perf_counter() - started
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
-            rows.append(
-                {
-                    "observations": count,
-                    "resident_mb": round(resident(), 1),
-                    "journal_mb": round(size / 2**20, 2),
-                    "ms_an_evaluation": round(1e4 * seconds / observations, 3),
-                }
-            )
+            row = {"observations": count, "resident_mb": round(resident(), 1), "journal_mb": round(size / 2**20, 2)}
+            rows.append(row | {"ms_an_evaluation": round(1e4 * taken / observations, 3)})
             print(rows[-1], flush=True)
     return rows
 
@@ -76,22 +71,16 @@ def history(size: int) -> History:
     return grown
 
 
-def observed(past: History, query: Query, problem: Hartmann3) -> History:
-    """The history with one more value."""
-    past = past.asked(query, problem.space.costs[query.fidelity])
-    return past.updated(past.records[-1].done(problem.reward(query.x, query.fidelity)))
-
-
 def decisions(size: int, past: History) -> dict[str, float]:
     """Seconds of deciding with ``size`` observations."""
     problem, fits, extensions, between = Hartmann3(), [], [], []
     for _ in range(REPEATS if size < 8000 else 1):
         strategy, grown = MFGPUCB(space=problem.space), past
-        fits.append(timed(lambda strategy=strategy, grown=grown: strategy.ask(grown)))
+        fits.append(seconds(lambda strategy=strategy, grown=grown: strategy.ask(grown)))
         for _ in range(2):
             grown = observed(grown, Query(tuple(torch.rand(3).tolist()), 0, {"stage": "model"}), problem)
-            extension = timed(lambda strategy=strategy, grown=grown: strategy.model(grown).caches)
-            whole = timed(lambda strategy=strategy, grown=grown: strategy.ask(grown))  # extends it again
+            extension = seconds(lambda strategy=strategy, grown=grown: strategy.model(grown).caches)
+            whole = seconds(lambda strategy=strategy, grown=grown: strategy.ask(grown))  # extends it again
         extensions.append(extension)
         between.append(whole)
     fit, extension, warm = median(fits), median(extensions), median(between)
@@ -101,37 +90,26 @@ def decisions(size: int, past: History) -> dict[str, float]:
     return row | {"peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
 
 
-def exponent(rows: list[dict[str, float]], key: str) -> float:
-    """Slope of the logarithms over the sizes from 1,000 on."""
-    large = [row for row in rows if row["observations"] >= 1000]
-    x = torch.tensor([math.log(row["observations"]) for row in large])
-    y = torch.tensor([math.log(row[key]) for row in large])
-    return float(((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum())
-
-
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=("run", "decisions"), default=["run", "decisions"])
-    parser.add_argument("--observations", type=int, default=10_000)
-    parser.add_argument("--most", type=int, default=10_000)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "soak.json")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, write; a part that is not measured stays as it was."""
+    given = parser(__doc__, parts=("run", "decisions"), observations=10_000, most=10_000).parse_args(arguments)
+    quiet()
     torch.manual_seed(0)
-    report = json.loads(options.results.read_text()) if options.results.exists() else {}
-    report |= {"torch": torch.__version__, "machine": platform.machine()}
-    if "run" in options.parts:
-        report["run"] = long_run(options.observations)
-    if "decisions" in options.parts:
-        sizes = [size for size in SIZES if size <= options.most]
+    path = given.results / "soak.json"
+    report = json.loads(path.read_text()) if path.exists() and len(given.parts) == 1 else {}
+    report["about"] = report.get("about", {}) | {part: about() for part in given.parts}
+    if "run" in given.parts:
+        report["run"] = long_run(given.observations)
+    if "decisions" in given.parts:
+        sizes = [size for size in SIZES if size <= given.most]
         whole = history(sizes[-1])
-        rows = [decisions(size, History(whole.records[:size])) for size in sizes]
-        keys = ("extension", "between", "with_fit", "mean")
-        report |= {"decisions": rows, "exponents": {key: round(exponent(rows, key), 2) for key in keys}}
-        print("exponents from 1,000 on", report["exponents"])
-    options.results.write_text(json.dumps(report, indent=2) + "\n")
+        report["decisions"] = rows = [decisions(size, History(whole.records[:size])) for size in sizes]
+        large, found = [row for row in rows if row["observations"] >= LARGE], {}
+        for key in ("extension", "between", "with_fit", "mean"):
+            found[key] = round(exponent([row["observations"] for row in large], [row[key] for row in large]), 2)
+        report["exponents"] = found
+        print(f"exponents from {LARGE:,} on", found)
+    write_json(path, report)
 
 
 if __name__ == "__main__":

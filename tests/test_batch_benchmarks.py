@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from toy import Hill, Walk
 from benchmarks.batch import report
 from benchmarks.batch import run as runner
 from benchmarks.batch.simulate import simulate, varying
-from benchmarks.rows import read
+from benchmarks.runs import read
 from mfbo_torch.config import build, resolve_run
 from mfbo_torch.history import Query, Record
 
@@ -116,52 +115,31 @@ def test_only_improvements_are_told():
 
 
 @pytest.mark.parametrize("config", [SMALL, WORKERS], ids=["batches", "workers"])
-def test_runs_and_reports(config, tmp_path, monkeypatch, capsys):
+def test_runs_and_reports(config, tmp_path, capsys):
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", _Here)
-    arguments = ["run", str(tmp_path / "small.yaml"), "--results", str(tmp_path), "--workers", "1"]
-    monkeypatch.setattr("sys.argv", arguments)
-    runner.main()
-    written = (tmp_path / "small.csv").read_text()
-    runner.main()  # nothing is left
-    assert (tmp_path / "small.csv").read_text() == written
-    monkeypatch.setattr("sys.argv", ["report", "--results", str(tmp_path)])
-    report.main()
-    assert (tmp_path / "small.png").stat().st_size > 10_000
-    table = (tmp_path / "small.md").read_text()
+    arguments = [str(tmp_path / "small.yaml"), "--results", str(tmp_path), "--workers", "1"]
+    assert runner.main(arguments) == 0
+    written = (tmp_path / "batch" / "small.csv").read_text()
+    assert runner.main(arguments) == 0  # nothing is left
+    assert (tmp_path / "batch" / "small.csv").read_text() == written
+    report.main(["--results", str(tmp_path)])
+    assert (tmp_path / "batch" / "small.png").stat().st_size > 10_000
+    table = (tmp_path / "batch" / "small.md").read_text()
     assert all(label in table for label in config["strategies"])
     assert table in capsys.readouterr().out
 
 
-def test_a_failed_run_leaves_the_others(tmp_path, monkeypatch, capsys):
+def test_a_failed_run_leaves_the_others(tmp_path, capsys):
     config = {**SMALL, "strategies": {**SMALL["strategies"], "odd": {"class_path": "Nothing", "workers": 1}}}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", _Here)
-    monkeypatch.setattr("sys.argv", ["run", str(tmp_path / "small.yaml"), "--results", str(tmp_path), "--trials", "1"])
-    runner.main()
-    assert {row["strategy"] for row in read(tmp_path / "small.csv")} == {"GP-UCB", "NRB-UCB"}
+    assert (
+        runner.main([str(tmp_path / "small.yaml"), "--results", str(tmp_path), "--trials", "1", "--workers", "1"]) == 1
+    )
+    assert {row["strategy"] for row in read(tmp_path / "batch" / "small.csv")} == {"GP-UCB", "NRB-UCB"}
+    assert "('small', 'odd', 0) failed, the others go on" in capsys.readouterr().out
 
 
 def test_average_after_the_first_batch():
     run = {"queries": [10.0, 20.0], "average": [3.0, 2.0]}
     arrays = {name: report.np.array(values) for name, values in run.items()}
     assert report.later_average(arrays) == pytest.approx(1.0)
-
-
-class _Here:
-    """An executor that needs no other process."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def __enter__(self) -> _Here:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def submit(self, function, *arguments):
-        future: Future[object] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as error:
-            future.set_exception(error)
-        return future

@@ -7,14 +7,14 @@ import csv
 import pytest
 
 from benchmarks.indirect import report
-from benchmarks.indirect.run import COLUMNS, MAKERS, Job, execute, jobs, problem_of
-from benchmarks.rows import read
+from benchmarks.indirect.run import COLUMNS, MAKERS, Job, explored, jobs, problem_of
+from benchmarks.runs import read
 from mfbo_torch.problems import IndirectBranin
 
 
 def test_a_run_gives_rows():
     problem = IndirectBranin(resolutions=2, known=True)
-    rows = execute(Job("tree linear", "CMETS", 0), problem, (0.5, 2.0, 3.0))
+    rows = explored(Job("tree linear", "CMETS", 0), problem, (0.5, 2.0, 3.0))
     assert [row[3] for row in rows] == [0.5, 2.0, 3.0]
     simple = [row[4] for row in rows]
     assert simple == sorted(simple, reverse=True)

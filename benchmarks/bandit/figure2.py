@@ -1,22 +1,21 @@
 """Regret and plays of MF-UCB, UCB and successive elimination on the four problems of Fig. 2 of its paper.
 
-    python -m benchmarks.bandit.figure2 [--trials 20] [--problems 1 2 3 4] [--share 1.0] [--out FOLDER]
+    python -m benchmarks.bandit.figure2 [--trials 20] [--problems 1 2 3 4] [--share 1.0]
 
 Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json`` (final
 regret, late slope, plays of each group of arms, seconds), the pictures ``bandit-regret.png`` (the four regret
 panels), ``bandit-plays.png`` (plays per arm, the two other panels) and ``bandit-bounds.png`` (regret between
-its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it.
+its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it. The
+share is that of the full capital.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
-import platform
+import math
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,6 +23,8 @@ from matplotlib.figure import Figure
 
 from benchmarks import pictures
 from benchmarks.bandit.metrics import OPTIMAL, expected_plays, lower_bound, partition, upper_bound
+from benchmarks.bandit.speed import around
+from benchmarks.common import parser, quiet, write_json
 from mfbo_torch import plots
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.simulator import Simulation, simulate
@@ -32,7 +33,6 @@ from mfbo_torch.strategies.arms import ArmStrategy, ZetaWarning
 
 RHO = 2.0
 POINTS = 51
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 def strategies(problem: MultiFidelityBandit) -> dict[str, ArmStrategy]:
@@ -53,7 +53,7 @@ def mean_error(values: torch.Tensor) -> tuple[float, float]:
 
 
 def groups(problem: MultiFidelityBandit, simulation: Simulation) -> list[dict[str, Any]]:
-    """Mean plays of the arms of each ``K^(m)`` at each fidelity, beside what Lemma 5 bounds them by."""
+    """Mean plays of the arms of each ``K^(m)`` at each fidelity, beside what Lemma 5 bounds them by, if it does."""
     own = partition(problem)
     n = float((simulation.arms >= 0).sum(1).double().mean())
     plays, bounds = simulation.plays().double().mean(0), expected_plays(problem, n, RHO)
@@ -62,8 +62,9 @@ def groups(problem: MultiFidelityBandit, simulation: Simulation) -> list[dict[st
         inside = own == m
         if inside.any():
             name = "optimal" if m == OPTIMAL else f"K({m + 1})"
-            row = {"group": name, "arms": int(inside.sum()), "plays": plays[inside].mean(0).tolist()}
-            rows.append({**row, "bounds": bounds[inside].mean(0).tolist()})
+            most = [bound if math.isfinite(bound) else None for bound in bounds[inside].mean(0).tolist()]
+            row = {"group": name, "arms": int(inside.sum()), "plays": plays[inside].mean(0).tolist(), "bounds": most}
+            rows.append(row)
     return rows
 
 
@@ -91,9 +92,8 @@ def measure(number: int, trials: int, share: float) -> tuple[dict[str, Any], dic
             "curve": (amounts, regret),
             "groups": groups(problem, simulation),
         }
-        print(
-            f"problem {number}, {name}: regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}", flush=True
-        )
+        told = f"regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}"
+        print(f"problem {number}, {name}: {told}", flush=True)
     return found, simulations
 
 
@@ -122,11 +122,7 @@ def violated(trials: int, share: float) -> bool:
 
 def few_arms() -> MultiFidelityBandit:
     """Ten arms with gaps wide enough that a long run comes to what the bounds say of its end."""
-    target = torch.linspace(0.2, 0.9, 10, dtype=torch.double)
-    noise = torch.rand(10, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 2 - 1
-    zeta = torch.tensor([0.2, 0.1, 0.0], dtype=torch.double)
-    means = (target.unsqueeze(-1) + noise * zeta).clamp(0.0, 1.0)
-    return MultiFidelityBandit(means.tolist(), zeta.tolist(), (1, 10, 100), "bernoulli")
+    return around(torch.linspace(0.2, 0.9, 10, dtype=torch.double), torch.Generator().manual_seed(0))
 
 
 def bounds(trials: int, share: float) -> dict[str, Any]:
@@ -179,29 +175,22 @@ def table(report: dict[str, Any]) -> str:
     for number, found in report["problems"].items():
         for row in found["strategies"]["MF-UCB"]["groups"]:
             cells = [
-                f"{play:,.4g}" + (f" ({most:,.4g})" if 0 < most < float("inf") else "")
+                f"{play:,.4g}" + (f" ({most:,.4g})" if most else "")
                 for play, most in zip(row["plays"], row["bounds"], strict=True)
             ]
             lines.append(f"| {number} | {row['group']} | {row['arms']} | {', '.join(cells)} |")
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
-    lines += [
-        "",
-        f"With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is {mf:,.0f},",
-    ]
+    lines += ["", "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"]
+    lines[-1] += f" {mf:,.0f},"
     lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. Told a fifth of the true ζ of problem 1, a run"]
     lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict it.", ""]
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, draw, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--problems", type=int, nargs="+", default=[1, 2, 3, 4])
-    parser.add_argument("--share", type=float, default=1.0, help="of the full capital")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    options = parser(__doc__, trials=20, problems=(1, 2, 3, 4), share=1.0).parse_args(arguments)
+    quiet()
     started = time.perf_counter()
     problems, pictured = {}, None
     for number in options.problems:
@@ -211,33 +200,32 @@ def main() -> None:
     report["seconds"] = time.perf_counter() - started
     report["useless"] = useless(options.trials, options.share)
     report["violated"] = violated(options.trials, options.share)
-    report["versions"] = {"torch": torch.__version__, "python": platform.python_version()}
     between = bounds(options.trials, options.share)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bandit.md").write_text(table(report))
 
     panels: dict[str, Any] = {}
-    with (options.out / "bandit-regret.csv").open("w", newline="") as file:
+    out = options.results
+    with (out / "bandit-regret.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["problem", "strategy", "capital", "mean_regret", "standard_error"])
         for number, found in problems.items():
             space = SyntheticBandit(number).space
             arms, costs = round(space.parameters[0].upper) + 1, ", ".join(f"{cost:g}" for cost in space.costs)
-            title = f"K = {arms}, costs {costs}"
-            panels[title] = {name: row.pop("curve") for name, row in found["strategies"].items()}
-            for name, (amounts, regret) in panels[title].items():
+            panel = panels[f"K = {arms}, costs {costs}"] = {}
+            for name, row in found["strategies"].items():
+                amounts, regret = panel[name] = row.pop("curve")
                 error = regret.std(0) / options.trials**0.5
                 rows = torch.stack([amounts, regret.mean(0), error], dim=1).tolist()
                 writer.writerows([number, name, *(f"{x:.6g}" for x in row)] for row in rows)
-    (options.out / "bandit.json").write_text(json.dumps(report, indent=1).replace("Infinity", "null") + "\n")
-    labels = dict.fromkeys(panels, "regret")
-    plots.regret(panels, labels, list(panels)).savefig(options.out / "bandit-regret.png")
+    write_json(out / "bandit.json", report)
+    plots.regret(panels, dict.fromkeys(panels, "regret"), list(panels)).savefig(out / "bandit-regret.png")
     assert pictured is not None
     problem, simulations = pictured
     counts = {name: simulations[name].plays().double().mean(0).numpy() for name in ("UCB", "MF-UCB")}
-    pictures.plays_per_arm(counts, problem).savefig(options.out / "bandit-plays.png")
-    picture_of_bounds(between).savefig(options.out / "bandit-bounds.png")
-    print((options.out / "bandit.md").read_text())
+    pictures.plays_per_arm(counts, problem).savefig(out / "bandit-plays.png")
+    picture_of_bounds(between).savefig(out / "bandit-bounds.png")
+    text = table(report)
+    (out / "bandit.md").write_text(text)
+    print(text)
     print(f"the problems took {report['seconds']:.0f} s")
 
 

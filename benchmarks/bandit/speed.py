@@ -1,6 +1,6 @@
 """How long a play takes: many trials at once beside one play at a time.
 
-    python -m benchmarks.bandit.speed [--arms 10 30 100 300 1000 3000] [--trials 20] [--out FOLDER]
+    python -m benchmarks.bandit.speed [--arms 10 30 100 300 1000 3000] [--trials 20]
 
 First the K = 1,000 problem of Fig. 2 with a capital of 3,000: a plain Python loop over arms and fidelities, the
 strategy asked one play at a time, and the simulator with all trials; all three must decide alike, or nothing is
@@ -11,23 +11,21 @@ at the cheapest one and some more. Times are processor time per play and trial. 
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from matplotlib.figure import Figure
 
 from benchmarks.bandit import plain
+from benchmarks.common import parser, quiet, tidy, write_json
 from mfbo_torch import plots
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.runner import run
 from mfbo_torch.simulator import simulate
 from mfbo_torch.strategies import MFUCB
 
-RESULTS = Path(__file__).parents[1] / "results"
+ARMS = (10, 30, 100, 300, 1000, 3000)
 LABELS = {
     "simulator": "many trials at once",
     "strategy": "the strategy, play by play",
@@ -61,11 +59,16 @@ def seconds_a_play(problem: MultiFidelityBandit, capital: float, trials: int) ->
 
 
 def bernoulli(arms: int) -> MultiFidelityBandit:
-    """Random arms with three fidelities."""
+    """Arms in random order with three fidelities."""
     generator = torch.Generator().manual_seed(arms)
     target = torch.linspace(0.1, 0.9, arms, dtype=torch.double)[torch.randperm(arms, generator=generator)]
+    return around(target, generator)
+
+
+def around(target: torch.Tensor, generator: torch.Generator) -> MultiFidelityBandit:
+    """Arms with some means at the target and, at two cheaper fidelities, random ones near them."""
     zeta = torch.tensor([0.2, 0.1, 0.0], dtype=torch.double)
-    noise = torch.rand(arms, 3, generator=generator, dtype=torch.double) * 2 - 1
+    noise = torch.rand(len(target), 3, generator=generator, dtype=torch.double) * 2 - 1
     means = (target.unsqueeze(-1) + noise * zeta).clamp(0.0, 1.0)
     return MultiFidelityBandit(means.tolist(), zeta.tolist(), (1, 10, 100), "bernoulli")
 
@@ -77,26 +80,19 @@ def picture(arms: list[int], rows: list[dict[str, float]]) -> Figure:
     for (way, label), color in zip(LABELS.items(), plots.CURVES, strict=False):
         axes.plot(arms, [1e6 * row[way] for row in rows], marker="o", color=color, label=label)
     axes.set(xscale="log", yscale="log", xlabel="arms", ylabel="microseconds a play and trial")
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     axes.legend(frameon=False)
     return figure
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Check, time, draw, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arms", type=int, nargs="+", default=[10, 30, 100, 300, 1000, 3000])
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--capital", type=float, default=3000.0, help="on the K = 1,000 problem")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    options = parser(__doc__, arms=ARMS, trials=20, capital=3000.0).parse_args(arguments)
+    quiet()
     large = seconds_a_play(SyntheticBandit(4), options.capital, options.trials)
     ratio = large["loop"] / large["simulator"]
-    print(
-        f"K = 1,000: {ratio:.0f} times the plain loop", {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
-    )
+    told = {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
+    print(f"K = 1,000: {ratio:.0f} times the plain loop", told)
     rows = [seconds_a_play(bernoulli(arms), 3.0 * arms + 300.0, options.trials) for arms in options.arms]
     for arms, row in zip(options.arms, rows, strict=True):
         print(f"{arms:6d} arms", {way: f"{1e6 * value:.1f} us" for way, value in row.items()})
@@ -105,11 +101,9 @@ def main() -> None:
         "trials": options.trials,
         "problem_4": {**large, "loop_over_simulator": ratio},
         "by_arms": dict(zip(map(str, options.arms), rows, strict=True)),
-        "versions": {"torch": torch.__version__, "python": platform.python_version()},
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bandit-speed.json").write_text(json.dumps(report, indent=1) + "\n")
-    picture(options.arms, rows).savefig(options.out / "bandit-speed.png")
+    write_json(options.results / "bandit-speed.json", report)
+    picture(options.arms, rows).savefig(options.results / "bandit-speed.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables and pictures of ``benchmarks/results/batch``.
+"""Tables and pictures of the runs in ``batch``.
 
     python -m benchmarks.batch.report [NAME ...] [--results FOLDER]
 
@@ -10,9 +10,9 @@ simulated time, and how much sooner a regret is reached with several workers.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 
@@ -20,8 +20,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.batch.run import RESULTS
-from benchmarks.rows import read
+from benchmarks.batch.run import FOLDER
+from benchmarks.common import parser, tidy
+from benchmarks.runs import read
 
 Run = dict[str, np.ndarray]
 Runs = dict[tuple[str, str], dict[int, Run]]
@@ -77,8 +78,8 @@ def batch_table(runs: Runs) -> list[str]:
         ratio = mean(averages[t] for t in shared) / mean(reference[t] for t in shared) if shared else math.nan
         least = told([float(run["minimum"][-1]) for run in trials.values()])
         seconds = median(float(run["seconds"][-1]) for run in trials.values())
-        cells = (label, str(len(trials)), told(list(averages.values())), f"{ratio:.2f}", least, f"{seconds:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
+        average = told(list(averages.values()))
+        lines.append(f"| {label} | {len(trials)} | {average} | {ratio:.2f} | {least} | {seconds:.2f} |")
     notes = "Means and standard errors; ratio to the first strategy over the trials that both have; seconds of"
     return [*lines, "", f"{notes} processor time for all decisions of a trial, median."]
 
@@ -125,15 +126,8 @@ def worker_table(runs: Runs) -> list[str]:
             base = median(float(run["minimum"][-1]) for run in alone.values())
             time = median(float(run["time"][-1]) for run in trials.values())
             usual = median(float(run["time"][-1]) for run in alone.values())
-            cells = (
-                label,
-                str(len(trials)),
-                f"{least:.3g}",
-                f"{least / base:.2f}",
-                f"{time:.4g}",
-                f"{usual / time:.1f}",
-            )
-            lines.append("| " + " | ".join(cells) + " |")
+            quicker = f"{least:.3g} | {least / base:.2f} | {time:.4g} | {usual / time:.1f}"
+            lines.append(f"| {label} | {len(trials)} | {quicker} |")
         lines += ["", "Median simulated time (and evaluations) until a regret is reached, and times quicker than the"]
         lines += ["first; a dash where fewer than half of the trials reached it.", ""]
         lines += ["| workers | " + " | ".join(f"{r:g}" for r in REGRETS) + " |"]
@@ -187,18 +181,16 @@ def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.set_yscale("log")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the pictures beside the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    for path in sorted(options.results.glob("*.csv")):
-        if (options.names and path.stem not in options.names) or not (runs := collect(path)):
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*")
+    given = options.parse_args(arguments)
+    for path in sorted((given.results / FOLDER).glob("*.csv")):
+        if (given.names and path.stem not in given.names) or not (runs := collect(path)):
             continue
         workers = all("worker" in label for _, label in runs)
         table = worker_table(runs) if workers else batch_table(runs)

@@ -2,8 +2,7 @@
 
     python -m benchmarks.batch.run CONFIG [--workers N] [--strategies LABEL ...] [--trials N]
 
-Each finished run adds its rows to ``benchmarks/results/batch/NAME.csv`` for ``NAME.yaml``; runs that are
-there are not repeated, so the command can be stopped and started again. ``python -m
+Adds the runs of ``NAME.yaml`` that are missing to ``batch/NAME.csv`` (see :mod:`benchmarks.runs`); ``python -m
 benchmarks.batch.report`` makes the tables and the pictures.
 
 A row is the state of a run after ``queries`` evaluations, in the order in which they ended: the capital
@@ -14,25 +13,21 @@ whenever the minimum falls, and one at the end.
 
 from __future__ import annotations
 
-import argparse
 import os
-import warnings
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 import yaml
-from tqdm import tqdm
 
 from benchmarks.batch.simulate import simulate, varying
-from benchmarks.rows import added_to, read
+from benchmarks.common import parser
+from benchmarks.runs import measure
 from mfbo_torch.config import build, resolve_run
 from mfbo_torch.problems.finite import FiniteProblem
 
-RESULTS = Path(__file__).parents[1] / "results" / "batch"
+FOLDER = "batch"
 COLUMNS = ("problem", "strategy", "trial", "queries", "spent", "time", "average", "minimum", "seconds")
 
 
@@ -66,8 +61,6 @@ def jobs(config: Mapping[str, Any], labels: list[str] | None = None, trials: int
 
 def execute(job: Job) -> list[tuple[object, ...]]:
     """Run a job; its rows."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     given, config = dict(job.settings["strategy"]), job.settings
     workers = given.pop("workers")
     given.pop("trials", None)
@@ -95,32 +88,17 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     return rows
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--strategies", nargs="+")
-    parser.add_argument("--trials", type=int)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    path = options.results / f"{options.config.stem}.csv"
-    wanted = jobs(yaml.safe_load(options.config.read_text()), options.strategies, options.trials)
-    have = {(row["problem"], row["strategy"], int(row["trial"])) for row in read(path)}
-    left = [job for job in wanted if job[:3] not in have]
-    with (
-        added_to(path, COLUMNS) as add,
-        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
-        tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
-    ):
-        futures = {pool.submit(execute, job): job for job in left}
-        for future in as_completed(futures):
-            bar.update()
-            if error := future.exception():
-                bar.write(f"{futures[future][:3]} failed, the others go on: {error}")
-                continue
-            add(future.result())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing; the exit status."""
+    options = parser(__doc__, workers=os.cpu_count())
+    options.add_argument("config", type=Path)
+    options.add_argument("--strategies", nargs="+", metavar="LABEL")
+    options.add_argument("--trials", type=int)
+    given = options.parse_args(arguments)
+    wanted = jobs(yaml.safe_load(given.config.read_text()), given.strategies, given.trials)
+    path = given.results / FOLDER / f"{given.config.stem}.csv"
+    return measure(wanted, execute, path, COLUMNS, workers=given.workers)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

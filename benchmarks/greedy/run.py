@@ -1,6 +1,6 @@
 """Selecting batches from a finite set: ours, BoTorch's way, the paper's, checked and timed in turn in one process.
 
-    python -m benchmarks.greedy.run [--rounds 9] [--threads N] [--results DIR]
+    python -m benchmarks.greedy.run [--rounds 9] [--threads N]
 
 ``batch``: one batch from 10,000 points. ``large``: 64 picks from a million points beside one pass over all of
 their variances. ``rounds``: GP-BUCB for 400 queries on 10,000 points, and which share of the variances is
@@ -9,24 +9,22 @@ never computed. Writes ``greedy.json`` and ``greedy.png``.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from benchmarks.common import parser, quiet, write_json
 from benchmarks.greedy.paper import PaperLazy
 from benchmarks.ops.cases import Case
 from benchmarks.ops.operations import BETA, draw, greedy_selection, model_of
-from benchmarks.ops.run import about
-from benchmarks.ops.timing import peak_bytes, seconds, side_by_side, spread
+from benchmarks.timing import peak_bytes, seconds, side_by_side, spread
 from mfbo_torch import CachedGP
 from mfbo_torch.acquisition import greedy_hallucinated_ucb
 from mfbo_torch.confidence import practical_beta
@@ -34,7 +32,6 @@ from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.greedy import Selection, greedy
 from mfbo_torch.ops.posterior import mean_variance
 
-RESULTS = Path(__file__).parents[1] / "results"
 LABELS = {
     "lazy": "ours",
     "whole": "ours, all variances",
@@ -63,7 +60,7 @@ def batch(case: Case, rounds: int) -> dict[str, Any]:
         "paper": lambda: paper(False),
         "paper_bounded": lambda: paper(True),
     }
-    row = {"n": case.n, "m": case.m, "d": case.d, "q": case.q, "same_picks": _agree([c() for c in calls.values()])}
+    row = _sizes(case) | {"same_picks": _agree([c() for c in calls.values()])}
     times = side_by_side(list(calls.values()), "cpu", rounds, 0.01)
     row["seconds"] = {name: spread(found) for name, found in zip(calls, times, strict=True)}
     row["ratio"] = {
@@ -84,13 +81,9 @@ def large(case: Case, rounds: int) -> dict[str, Any]:
         return greedy_hallucinated_ucb(cached, X, BETA**2, case.q)
 
     select(X[: case.q])  # the first call loads and lays out
-    turns = [(seconds(select, 1, "cpu"), seconds(lambda: mean_variance(cache, X), 1, "cpu")) for _ in range(rounds)]
+    turns = [(seconds(select), seconds(lambda: mean_variance(cache, X))) for _ in range(rounds)]
     times = list(zip(*turns, strict=True))
-    return {
-        "n": case.n,
-        "m": case.m,
-        "d": case.d,
-        "q": case.q,
+    return _sizes(case) | {
         "seconds": {name: spread(list(row)) for name, row in zip(("lazy", "one_pass"), times, strict=True)},
         "ratio": median(ours / one for ours, one in turns),
         "num_variances": select().num_variances,
@@ -141,17 +134,17 @@ def over_rounds(m: int, d: int, q: int, total: int) -> dict[str, Any]:
     return found
 
 
+def _sizes(case: Case) -> dict[str, Any]:
+    return {"n": case.n, "m": case.m, "d": case.d, "q": case.q}
+
+
 def _agree(picks: list[list[int]]) -> bool:
     return all(one == picks[0] for one in picks)
 
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Two panels over the queries: the share of variances saved, and the seconds a batch takes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     picture = Figure(figsize=(9, 3.6), layout="constrained")
-    FigureCanvasAgg(picture)
     left, right = picture.subplots(1, 2)
     labels = {"lazy": "ours, each batch for itself", "paper": "the paper's, bounds kept", "whole": "all variances"}
     for name, style in (("lazy", "-"), ("paper", "--"), ("whole", ":")):
@@ -176,14 +169,9 @@ def main(
     arguments: list[str] | None = None, small: Case = BATCH, big: Case = LARGE, course: tuple[int, ...] = ROUNDS
 ) -> int:
     """Check, measure, print, write; 1 if picks differ."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    warnings.simplefilter("ignore")
-    report: dict[str, Any] = about("cpu")
+    options = parser(__doc__, rounds=9, threads=torch.get_num_threads()).parse_args(arguments)
+    quiet(options.threads)
+    report: dict[str, Any] = {}
     report["batch"] = row = batch(small, options.rounds)
     for name, taken in row["seconds"].items():
         ratio = f"{row['ratio'][name]:8.1f} times ours" if name in row["ratio"] else ""
@@ -197,8 +185,7 @@ def main(
     report["rounds"] = found = over_rounds(*course)
     for name in ("lazy", "paper"):
         print(f"{LABELS[name]:36s} saves {100 * min(found[name]['saved']):.2f} % of the variances or more")
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "greedy.json").write_text(json.dumps(report, indent=1) + "\n")
+    write_json(options.results / "greedy.json", report)
     figure(found, options.results / "greedy.png")
     return int(not (report["batch"]["same_picks"] and found["same_picks"]))
 

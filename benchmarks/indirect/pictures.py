@@ -1,19 +1,15 @@
 """Pictures of indirect queries: what is believed of ``f`` beside what is seen of ``g``, and a tree.
 
-    python -m benchmarks.indirect.pictures [--out DIR]
+    python -m benchmarks.indirect.pictures [--share 1.0]
 
-Writes ``indirect-NAME.png`` to ``benchmarks/results``; all problems are simulated.
+Writes ``indirect-NAME.png``; all problems are simulated. The share is that of the full capital.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-import torch
-
+from benchmarks.common import parser, quiet
 from benchmarks.indirect import plots
 from mfbo_torch.problems import DiseaseMap, IndirectBranin, IndirectProblem, Satellite, ShiftedPeak
 from mfbo_torch.runner import run
@@ -29,22 +25,19 @@ RUNS: dict[str, tuple[Callable[[], IndirectProblem], Callable[[], OverAverages],
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run and draw everything."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results")
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
+    given = parser(__doc__, share=1.0).parse_args(arguments)
+    quiet()
     for name, (make, search, capital) in RUNS.items():
         problem, strategy = make(), search()
-        history = run(problem, strategy, capital, progress=False)
-        bound = strategy.bind(problem.space, capital)
+        history = run(problem, strategy, given.share * capital, progress=False)
+        bound = strategy.bind(problem.space, given.share * capital)
         if name == "tree" and isinstance(bound, CMETS):
             figure = plots.tree(bound, history)
         else:
             figure = plots.posteriors(bound, history, problem)
-        figure.savefig(out / f"indirect-{name}.png", dpi=100)
+        figure.savefig(given.results / f"indirect-{name}.png", dpi=100)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Table and picture of ``benchmarks/results/indirect.csv``.
+"""Table and picture of ``indirect.csv``.
 
-    python -m benchmarks.indirect.report [--results FILE]
+    python -m benchmarks.indirect.report [--results FOLDER]
 
 Writes ``indirect.md`` (means and standard errors over the seeds, and where the ordering of the paper does not come
 out) and ``indirect.png`` beside the results.
@@ -8,16 +8,17 @@ out) and ``indirect.png`` beside the results.
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.indirect.run import CAPITALS, MAKERS, RESULTS, SETTINGS
-from benchmarks.rows import read
+from benchmarks.common import parser, tidy
+from benchmarks.indirect.run import CAPITALS, FILE, MAKERS, SETTINGS
+from benchmarks.runs import read
 from mfbo_torch.problems import IndirectBranin
 
 SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)}
@@ -84,20 +85,13 @@ def table(found: dict[Key, list[float]]) -> str:
             labels = [label for label in MAKERS if (setting, label, regret, capitals[-1]) in found]
             if not labels:
                 continue
-            parts += [
-                "",
-                f"## {setting}: {regret} regret",
-                "",
-                "| strategy | seeds | " + " | ".join(f"{c:g}" for c in capitals) + " |",
-            ]
+            parts += ["", f"## {setting}: {regret} regret", ""]
+            parts += ["| strategy | seeds | " + " | ".join(f"{c:g}" for c in capitals) + " |"]
             parts += ["| --- | ---: |" + " ---: |" * len(capitals)]
-            best = {
-                c: min(
-                    (found[setting, label, regret, c] for label in labels if (setting, label, regret, c) in found),
-                    key=mean,
-                )
-                for c in capitals
-            }
+            best = {}
+            for c in capitals:
+                told = (found.get((setting, label, regret, c)) for label in labels)
+                best[c] = min((values for values in told if values), key=mean)
             for label in labels:
                 cells = []
                 for c in capitals:
@@ -130,38 +124,29 @@ def picture(found: dict[Key, list[float]]) -> Figure:
                 values = [found[setting, label, regret, c] for c in capitals]
                 middle = np.array([max(mean(v), 1e-5) for v in values])
                 spread = np.array([error(v) if len(v) > 1 else 0.0 for v in values])
-                width = 2.2 if label == ours(setting) else 1.4
-                axes.fill_between(
-                    capitals,
-                    np.maximum(middle - spread, middle / 10),
-                    middle + spread,
-                    color=COLORS[label],
-                    alpha=0.14,
-                    linewidth=0,
-                )
-                axes.plot(capitals, middle, color=COLORS[label], linestyle=DASHES[label], linewidth=width, label=label)
+                color, width = COLORS[label], 2.2 if label == ours(setting) else 1.4
+                low, high = np.maximum(middle - spread, middle / 10), middle + spread
+                axes.fill_between(capitals, low, high, color=color, alpha=0.14, linewidth=0)
+                axes.plot(capitals, middle, color=color, linestyle=DASHES[label], linewidth=width, label=label)
             axes.set(yscale="log", xlabel="queries" if kind == "fixed" else "capital spent")
             if kind == "fixed":
                 axes.set_xscale("log")
                 axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
             axes.set_title(f"{setting.split()[1]}, {regret} regret", loc="left", fontsize=10, fontweight="bold")
-            axes.grid(alpha=0.25)
-            axes.spines[["top", "right"]].set_visible(False)
+            tidy(axes)
         panels[row, 0].set_ylabel("one resolution" if kind == "fixed" else "seven resolutions")
     handles, labels = panels[1, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return figure
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the table and the picture beside the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    found = collect(options.results)
+    path = parser(__doc__).parse_args(arguments).results / FILE
+    found = collect(path)
     text = table(found)
-    options.results.with_suffix(".md").write_text(text)
-    picture(found).savefig(options.results.with_suffix(".png"), dpi=110)
+    path.with_suffix(".md").write_text(text)
+    picture(found).savefig(path.with_suffix(".png"), dpi=110)
     print(text)
 
 

@@ -1,10 +1,9 @@
 """Simple and instant regret with indirect queries: Figures 1 and 2 of Zhang et al., with baselines.
 
-    python -m benchmarks.indirect.run [--settings NAME ...] [--strategies LABEL ...] [--seeds N] [--results FILE]
+    python -m benchmarks.indirect.run [--settings NAME ...] [--strategies LABEL ...] [--seeds N] [--workers N]
 
-Each finished run adds its rows to ``benchmarks/results/indirect.csv``; runs that are there are not
-repeated, so the command can be stopped and started again. ``python -m benchmarks.indirect.report``
-makes the table and the picture. Runs are one after another, in one thread.
+Adds the runs that are missing to ``indirect.csv`` (see :mod:`benchmarks.runs`); ``python -m
+benchmarks.indirect.report`` makes the table and the picture.
 
 ``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
 deviation 0.1 that no model knows, 100 queries. ``D1`` has 2000 samples.
@@ -18,24 +17,20 @@ Simple regret is ``f* - max f(x)`` over the inputs recommended after each query 
 
 from __future__ import annotations
 
-import argparse
+import sys
 import time
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
-from tqdm import tqdm
-
-from benchmarks.rows import added_to, read
+from benchmarks.common import parser
+from benchmarks.runs import measure
 from mfbo_torch import strategies
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
 
-RESULTS = Path(__file__).parents[1] / "results" / "indirect.csv"
+FILE = "indirect.csv"
 COLUMNS = ("setting", "strategy", "seed", "capital", "simple", "instant", "queries", "cpu_seconds")
 TRANSFORMATIONS = ("linear", "nonlinear")
 CAPITALS = {
@@ -74,8 +69,13 @@ def jobs(settings: list[str], labels: list[str], seeds: int) -> list[Job]:
     return [job for job in found if job.strategy != "CMETS" or job.setting.startswith("tree")]
 
 
-def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> list[tuple[object, ...]]:
-    """Run a job; one row for each capital at which there is a recommendation."""
+def execute(job: Job) -> list[tuple[object, ...]]:
+    """Run a job."""
+    return explored(job, problem_of(job), CAPITALS[job.setting.split()[0]])
+
+
+def explored(job: Job, problem: IndirectProblem, capitals: Sequence[float]) -> list[tuple[object, ...]]:
+    """One row for each capital at which there is a recommendation."""
     problem.trial = job.seed
     optimizer = Optimizer(MAKERS[job.strategy](job.seed).bind(problem.space, max(capitals)))
     started, seconds, advised = time.process_time(), [], []
@@ -93,23 +93,12 @@ def execute(job: Job, problem: IndirectProblem, capitals: tuple[float, ...]) -> 
     return rows
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
-    parser.add_argument("--strategies", nargs="+", choices=MAKERS, default=list(MAKERS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    have = {(row["setting"], row["strategy"], int(row["seed"])) for row in read(options.results)}
-    wanted = jobs(options.settings, options.strategies, options.seeds)
-    left = [job for job in wanted if job not in have]
-    with added_to(options.results, COLUMNS) as add:
-        for job in tqdm(left, initial=len(wanted) - len(left), total=len(wanted), unit="run"):
-            add(execute(job, problem_of(job), CAPITALS[job.setting.split()[0]]))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing; the exit status."""
+    given = parser(__doc__, workers=1, settings=SETTINGS, strategies=list(MAKERS), seeds=10).parse_args(arguments)
+    wanted = jobs(given.settings, given.strategies, given.seeds)
+    return measure(wanted, execute, given.results / FILE, COLUMNS, workers=given.workers)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

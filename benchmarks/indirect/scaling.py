@@ -1,6 +1,6 @@
 """How the deconditional GP and conditional max-value entropy grow with the samples in D1 and the queries.
 
-    python -m benchmarks.indirect.scaling [--threads 2] [--queries 10000] [--repeats 5] [--results FILE]
+    python -m benchmarks.indirect.scaling [--threads 2] [--queries 10000] [--repeats 5]
 
 Each figure is the least of the repeats, in seconds of the wall clock and of all processors, which are far
 apart on a machine that is busy otherwise. ``setup`` is everything up to the first posterior, the choice of the
@@ -12,17 +12,15 @@ inputs. Exponents are slopes of the logarithms, in N at the most queries and in 
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import resource
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 
+from benchmarks.common import parser, quiet, write_json
+from benchmarks.timing import exponent
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.max_values import joint_draws
 from mfbo_torch.models import DeconditionalGP, EmpiricalConditional
@@ -115,50 +113,36 @@ def accuracy(samples: int, observed: int) -> dict[str, float]:
     }
 
 
-def exponent(rows: list[dict], along: str, what: str) -> float:
-    """Slope of the logarithm of the processor time."""
-    x, y = [row[along] for row in rows], [row[what]["processor"] for row in rows]
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+def exponents(rows: list[dict], along: str) -> dict[str, float]:
+    """How the processor times grow."""
+    kinds, sizes = ("setup", "observation", "acquisition"), [row[along] for row in rows]
+    return {kind: exponent(sizes, [row[kind]["processor"] for row in rows]) for kind in kinds}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--samples", type=int, nargs="+", default=SAMPLES)
-    parser.add_argument("--observed", type=int, nargs="+", default=OBSERVED)
-    default = Path(__file__).parent.parent / "results" / "indirect-scaling.json"
-    parser.add_argument("--results", type=Path, default=default)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    pairs = [(n, max(options.observed)) for n in options.samples]
-    pairs += [(max(options.samples), t) for t in options.observed if t != max(options.observed)]
+    made = parser(__doc__, threads=2, queries=10_000, repeats=5, samples=SAMPLES, observed=OBSERVED)
+    options = made.parse_args(arguments)
+    quiet(options.threads)
+    most, largest = max(options.observed), max(options.samples)
+    pairs = [(n, most) for n in options.samples] + [(largest, t) for t in options.observed if t != most]
     rows = []
     for samples, observed in pairs:
         rows.append(measure(samples, observed, options.queries, options.repeats))
         print(json.dumps(rows[-1]))
-    most, largest = max(options.observed), max(options.samples)
-    in_samples = [row for row in rows if row["observed"] == most]
     in_observed = sorted((row for row in rows if row["samples"] == largest), key=lambda row: row["observed"])
-    kinds = ("setup", "observation", "acquisition")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # before the dense formulas
     report = {
         "queries": options.queries,
-        "threads": options.threads,
         "rows": rows,
-        "exponent_in_samples": {kind: exponent(in_samples, "samples", kind) for kind in kinds},
-        "exponent_in_observed": {kind: exponent(in_observed, "observed", kind) for kind in kinds},
+        "exponent_in_samples": exponents([row for row in rows if row["observed"] == most], "samples"),
+        "exponent_in_observed": exponents(in_observed, "observed"),
         "leave_one_out": least(lambda: problem(largest, 2), 1),
         "accuracy": accuracy(min(largest, 2500), most),
         "peak_mebibytes": peak,
-        "processor": platform.processor() or platform.machine(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
     }
     print(json.dumps({key: value for key, value in report.items() if key != "rows"}, indent=2))
-    options.results.write_text(json.dumps(report, indent=2) + "\n")
+    write_json(options.results / "indirect-scaling.json", report)
 
 
 if __name__ == "__main__":

@@ -84,13 +84,18 @@ def posterior(case: Case, device: str) -> Pair:
 
     if case.peer:
         return Pair(ours, peer, lambda: _apart(ours(), peer()), limit_of(case))
-    some = X[:1000]
-    return Pair(
-        ours,
-        None,
-        lambda: _apart([part[:1000] for part in ours()], reference.mean_variance(cache, some)),
-        limit_of(case),
-    )
+    return _alone(case, ours, cache, X)
+
+
+def _alone(case: Case, ours: Callable[[], tuple[Tensor, Tensor]], cache: Cache, X: Tensor) -> Pair:
+    """Without a peer, checked at a thousand points against the plain formula."""
+
+    some = X.squeeze(-2)[..., :1000, :]
+
+    def error() -> float:
+        return _apart([part.squeeze(-1)[..., :1000] for part in ours()], reference.mean_variance(cache, some))
+
+    return Pair(ours, None, error, limit_of(case))
 
 
 def _processes(case: Case, device: str, X: Tensor) -> Pair:
@@ -114,13 +119,7 @@ def _processes(case: Case, device: str, X: Tensor) -> Pair:
     def ours() -> tuple[Tensor, Tensor]:
         return mean_variance(cache, points)
 
-    some = points[:, :1000]
-    return Pair(
-        ours,
-        None,
-        lambda: _apart([part[..., :1000] for part in ours()], reference.mean_variance(cache, some)),
-        limit_of(case),
-    )
+    return _alone(case, ours, cache, points)
 
 
 def posterior_gradient(case: Case, device: str) -> Pair:

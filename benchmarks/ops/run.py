@@ -1,36 +1,26 @@
 """Ours beside BoTorch: checked, then timed in turn in one process.
 
-    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT] [--rounds 15] [--threads N] [--results DIR]
+    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT] [--rounds 15] [--threads N]
 
 The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
 ``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
+``--only`` is for the cases whose name has a text; ``--span`` are the seconds of a turn.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import re
-import subprocess
 import sys
-import warnings
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import botorch
-import gpytorch
 import torch
 
+from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.ops.cases import CASES, SWEEPS, Case
 from benchmarks.ops.operations import build
-from benchmarks.ops.plot import draw_growth, exponent
-from benchmarks.ops.timing import ceilings, peak_bytes, side_by_side, spread
-
-RESULTS = Path(__file__).parents[1] / "results"
+from benchmarks.ops.plot import draw_growth
+from benchmarks.timing import ceilings, exponent, peak_bytes, side_by_side, spread
 
 
 def measure(case: Case, device: str, ceiling: dict[str, float], rounds: int, span: float) -> dict[str, Any]:
@@ -75,55 +65,20 @@ HEADER = (
 )
 
 
-def machine(device: str) -> str:
-    """A name for the results: the GPU, or the processor and its number of cores."""
-    name = torch.cuda.get_device_name() if device == "cuda" else f"{_processor()} {os.cpu_count()} cores"
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.machine()
-
-
-def about(device: str) -> dict[str, Any]:
-    """Where and with what."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
-    return {
-        "machine": machine(device),
-        "device": device,
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda if device == "cuda" else None,
-        "botorch": botorch.__version__,
-        "gpytorch": gpytorch.__version__,
-        "commit": commit,
-    }
-
-
 def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: dict[str, list[Case]] = SWEEPS) -> int:
     """Check, measure, print, write; 1 if a check failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--span", type=float, default=0.01, help="seconds of a turn")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--ceiling", type=int, default=None, help="size of the product that gives the ceiling")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    warnings.simplefilter("ignore")
+    made = parser(__doc__, only="", rounds=15, span=0.01, threads=torch.get_num_threads())
+    made.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    made.add_argument("--ceiling", type=int, help="size of the product that gives the ceiling")
+    options = made.parse_args(arguments)
+    quiet(options.threads)
     device = options.device
     limits = {dtype: ceilings(device, dtype, options.ceiling) for dtype in {case.dtype for case in cases}}
-    report: dict[str, Any] = about(device)
+    here = about(device)
+    report: dict[str, Any] = {"about": here}
     report["ceilings"] = {str(dtype).removeprefix("torch."): limit for dtype, limit in limits.items()}
-    print(*(f"{key} {value}" for key, value in report.items()), HEADER, sep="\n", flush=True)
+    known = here | {"ceilings": report["ceilings"]}
+    print(*(f"{key} {value}" for key, value in known.items()), HEADER, sep="\n", flush=True)
     rows = []
     for case in cases:
         if options.only in case.name:
@@ -141,16 +96,15 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
         growth[axis] = {"fixed": {"m": "n", "n": "m"}[axis], "sizes": sizes}
         for who in ("ours", "peer"):
             times = [row[who]["median"] for row in found]
-            growth[axis][who] = {"seconds": times, "exponent": exponent(sizes, times)}
+            half = max(len(sizes) // 2, 2)  # the larger sizes, where a call's overhead matters least
+            growth[axis][who] = {"seconds": times, "exponent": exponent(sizes[-half:], times[-half:])}
         print(
             f"time against {axis}:",
             *(f"{who} ~ {axis}^{growth[axis][who]['exponent']:.2f}" for who in ("ours", "peer")),
         )
-    options.results.mkdir(parents=True, exist_ok=True)
-    stem = options.results / report["machine"]
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    write_json(options.results / f"{here['machine']}.json", report)
     if growth:
-        draw_growth(growth, sweeps, stem.with_suffix(".png"), report)
+        draw_growth(growth, sweeps, options.results / f"{here['machine']}.png", here)
     return int(any(row.get("error", "unmeasured").startswith("differs") for row in rows))
 
 

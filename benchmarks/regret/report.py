@@ -1,6 +1,6 @@
-"""Tables and the picture of ``benchmarks/results/regret.csv``.
+"""Tables and the picture of ``regret.csv``.
 
-    python -m benchmarks.regret.report [--results FILE]
+    python -m benchmarks.regret.report [--results FOLDER]
 
 Writes ``regret.md`` (medians, the number of seeds, time a decision) and ``regret.png`` beside the
 results. Regret below 1e-12 of the optimum is rounding and told as 0.
@@ -8,15 +8,16 @@ results. Regret below 1e-12 of the optimum is rounding and told as 0.
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from matplotlib.figure import Figure
 
-from benchmarks.regret.run import CAPITALS, ENTRIES, MINUTES, PROBLEMS, RESULTS
-from benchmarks.rows import read
+from benchmarks.common import parser, tidy
+from benchmarks.regret.run import CAPITALS, ENTRIES, FILE, MINUTES, PROBLEMS
+from benchmarks.runs import read
 from mfbo_torch import problems
 
 Key = tuple[str, str, int]
@@ -76,21 +77,13 @@ def picture(regrets: Regrets) -> Figure:
         for label in ENTRIES:
             points = [(c, median(regrets[name, label, c])) for c in CAPITALS if (name, label, c) in regrets]
             if points:
-                own = label in COLORS
-                axis.plot(
-                    *zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True),
-                    marker="o",
-                    markersize=4,
-                    linewidth=2.5 if own else 1.2,
-                    color=COLORS.get(label),
-                    zorder=3 if own else 2,
-                    label=label,
-                )
+                x, y = zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True)
+                style = {"linewidth": 2.5, "zorder": 3} if label in COLORS else {"linewidth": 1.2, "zorder": 2}
+                axis.plot(x, y, marker="o", markersize=4, color=COLORS.get(label), label=label, **style)
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()
         axis.set_xticklabels(map(str, CAPITALS))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     figure.supxlabel("capital, in queries at the target")
     figure.supylabel("median simple regret (1e-9: the optimum itself)")
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -101,15 +94,13 @@ def picture(regrets: Regrets) -> Figure:
     return figure
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the picture beside the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    regrets, seconds, cut = collect(options.results)
+    path = parser(__doc__).parse_args(arguments).results / FILE
+    regrets, seconds, cut = collect(path)
     text = table(regrets, seconds, cut)
-    options.results.with_suffix(".md").write_text(text)
-    picture(regrets).savefig(options.results.with_suffix(".png"), dpi=120)
+    path.with_suffix(".md").write_text(text)
+    picture(regrets).savefig(path.with_suffix(".png"), dpi=120)
     print(text)
 
 

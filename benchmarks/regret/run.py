@@ -1,34 +1,28 @@
 """Simple regret of every strategy on the synthetic problems at equal capital.
 
     python -m benchmarks.regret.run [--workers N] [--strategies LABEL ...] [--problems NAME ...] [--seeds N]
+        [--largest CAPITAL]
 
-Each finished run adds its rows to ``benchmarks/results/regret.csv``; runs that are there are not
-repeated, so the command can be stopped and started again. ``python -m benchmarks.regret.report``
+Adds the runs that are missing to ``regret.csv`` (see :mod:`benchmarks.runs`); ``python -m benchmarks.regret.report``
 makes the tables and the picture. Capital counts everything, the initial design included.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
-import warnings
+import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
-from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from tqdm import tqdm
-
-from benchmarks.rows import added_to, read
+from benchmarks.common import parser
+from benchmarks.runs import measure
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import capital_spent, paid_for, simple_regret
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
-RESULTS = Path(__file__).parents[1] / "results" / "regret.csv"
+FILE = "regret.csv"
 COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "spent", "queries", "decision_seconds")
 PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
 CAPITALS = (15, 20, 30, 50, 100)
@@ -105,15 +99,15 @@ def jobs(labels: Sequence[str], names: Sequence[str], seeds: int, largest: int) 
 
 def execute(job: Job) -> list[tuple[object, ...]]:
     """Run a job; one row for each capital."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     problem = getattr(problems, job.problem)()
     target, top = problem.space.target, problem.space.costs[-1]
     strategy = ENTRIES[job.strategy].make(job.seed)
     signal.signal(signal.SIGPROF, _interrupt)
     signal.setitimer(signal.ITIMER_PROF, 60 * MINUTES)
-    history = run(problem, strategy, max(job.capitals) * top, progress=False)
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    try:
+        history = run(problem, strategy, max(job.capitals) * top, progress=False)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     spent = capital_spent(history) / top
     regret = simple_regret(history, target, problem.optimum, problem.worst)
     rows: list[tuple[object, ...]] = []
@@ -129,31 +123,13 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--strategies", nargs="+", choices=ENTRIES, default=list(ENTRIES))
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--largest", type=int, default=max(CAPITALS), help="largest capital")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    have = {(row["problem"], row["strategy"], int(row["seed"]), int(row["capital"])) for row in read(options.results)}
-    wanted = jobs(options.strategies, options.problems, options.seeds, options.largest)
-    left = [job for job in wanted if any((*job[:3], capital) not in have for capital in job.capitals)]
-    with (
-        added_to(options.results, COLUMNS) as add,
-        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool,
-        tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="run") as bar,
-    ):
-        for future in as_completed([pool.submit(execute, job) for job in left]):
-            bar.update()
-            if error := future.exception():
-                bar.write(f"a run failed, the others go on: {error}")
-                continue
-            add(row for row in future.result() if (*row[:3], row[3]) not in have)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing; the exit status."""
+    grid = {"strategies": list(ENTRIES), "problems": PROBLEMS, "seeds": 10, "largest": max(CAPITALS)}
+    given = parser(__doc__, workers=os.cpu_count(), **grid).parse_args(arguments)
+    wanted = jobs(given.strategies, given.problems, given.seeds, given.largest)
+    return measure(wanted, execute, given.results / FILE, COLUMNS, key=4, workers=given.workers)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,13 +1,14 @@
-"""How long a call takes, side by side; what the machine can do; how much memory a call needs."""
+"""How long a call takes, side by side, and how that grows; what the machine can do; how much memory a call needs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from statistics import median, quantiles
 from typing import Any
 
+import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -15,7 +16,7 @@ FLUSH_BYTES = 2**28
 """More than any L2 cache."""
 
 
-def seconds(call: Callable[[], Any], repeats: int, device: str, flush: torch.Tensor | None = None) -> float:
+def seconds(call: Callable[[], Any], repeats: int = 1, device: str = "cpu", flush: torch.Tensor | None = None) -> float:
     """Seconds a call of ``repeats`` in a row; on CUDA between events, with the L2 cache flushed before each."""
     if device == "cpu":
         started = time.perf_counter()
@@ -62,6 +63,11 @@ def spread(row: list[float]) -> dict[str, float]:
     """Median and the middle 80 %."""
     tenths = quantiles(row, n=10, method="inclusive") if len(row) > 1 else [row[0]] * 9
     return {"median": median(row), "q10": tenths[0], "q90": tenths[-1]}
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Slope of the logarithms by least squares."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def ceilings(device: str, dtype: torch.dtype, size: int | None = None) -> dict[str, float]:

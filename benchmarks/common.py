@@ -1,0 +1,107 @@
+"""What every benchmark does alike: its options, where results go, with what they were measured, how panels look."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import warnings
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import mfbo_torch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("torch", "botorch", "gpytorch", "ax-platform", "sqlalchemy", "distributed")
+"""Whose versions are told where they are installed."""
+
+
+def parser(page: str | None, **defaults: Any) -> ArgumentParser:
+    """A parser with ``--results`` and an option for each of the defaults.
+
+    Args:
+        page: The module's docstring, which ``--help`` shows.
+        defaults: By the option's name. Where it is a list the option takes several values, words only from the list.
+    """
+    made = ArgumentParser(description=page, formatter_class=RawDescriptionHelpFormatter)
+    made.add_argument("--results", type=_folder, default=RESULTS, metavar="FOLDER", help="where results go")
+    for name, default in defaults.items():
+        several = isinstance(default, Sequence) and not isinstance(default, str)
+        form: dict[str, Any] = {"type": type(default[0]), "nargs": "+"} if several else {"type": type(default)}
+        if form["type"] is str and several:
+            form["choices"] = default
+        made.add_argument(f"--{name}", default=default, metavar=name.upper(), **form)
+    return made
+
+
+def _folder(name: str) -> Path:
+    path = Path(name)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def quiet(threads: int = 1) -> None:
+    """So many threads, and no warnings."""
+    torch.set_num_threads(threads)
+    warnings.simplefilter("ignore")
+
+
+def about(device: str = "cpu") -> dict[str, Any]:
+    """Where, when and with what something is measured."""
+    found = {"mfbo-torch": mfbo_torch.__version__}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    name = torch.cuda.get_device_name() if device == "cuda" else f"{_processor()} {os.cpu_count()} cores"
+    return found | {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "machine": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"),
+        "device": device,
+        "cuda": torch.version.cuda if device == "cuda" else None,
+        "threads": torch.get_num_threads(),
+        "commit": _commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    """The commit, and whether files have changed since that are no results."""
+    git = ["git", "-C", str(RESULTS.parent)]
+    commands = ["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "-uno", "--", ":/", ":(exclude)results"]
+    try:
+        commit, changed = (subprocess.check_output(git + c, stderr=subprocess.DEVNULL, text=True) for c in commands)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit.strip() + ("-dirty" if changed else "")
+
+
+def write_json(path: Path, report: Mapping[str, Any], device: str = "cpu") -> None:
+    """Write a report; its first key is ``about``, its own if it has one."""
+    path.write_text(json.dumps({"about": about(device), **report}, indent=1) + "\n")
+
+
+def tidy(axes: Axes) -> None:
+    """A faint grid, and no frame above and to the right."""
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
