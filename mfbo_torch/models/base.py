@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -40,25 +41,25 @@ class Factored(Model):
         return 1
 
     @property
+    @abstractmethod
     def _anchor(self) -> Tensor | None:
         """Data that tell by where they are where the model is; ``None`` where that is not known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _forget(self, moved: bool = False) -> None:
         """Drop what follows from the hyper-parameters; all that is computed if the model moves or is loaded."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _free(self) -> Any:
         """The factor of the data alone, made if there is none; ``None`` where the model can have none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _checked_pending(self, X: Tensor) -> Tensor:
         """``p`` points that may be pending, or an error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _extended(self, factor: Any, X: Tensor) -> Any:
         """A factor with deviations also conditioned on further points."""
-        raise NotImplementedError
 
     def _shortened(self, extension: Extension, size: int) -> Extension | None:
         """An extension by the first points alone; ``None`` where it is made anew."""
