@@ -188,11 +188,15 @@ class Space:
 
     def from_unit(self, U: Tensor) -> Tensor:
         """Map ``... x d`` points of the unit cube to allowed values (the nearest candidates) in the user's units."""
-        if self.candidates:
-            distances = torch.cdist(
-                U.reshape(-1, self.dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
-            )
-            return self._allowed_designs[distances.argmin(dim=-1)].reshape(U.shape)
+        if not self.candidates:
+            return self.in_box(U)
+        distances = torch.cdist(
+            U.reshape(-1, self.dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
+        )
+        return self._allowed_designs[distances.argmin(dim=-1)].reshape(U.shape)
+
+    def in_box(self, U: Tensor) -> Tensor:
+        """Map ``... x d`` points of the unit cube to values of the box in the user's units, candidates or not."""
         lower, upper = self._search_bounds
         searched = lower + (upper - lower) * U
         X = torch.where(self._log, searched.exp(), searched)

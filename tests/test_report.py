@@ -177,7 +177,8 @@ def test_slices_are_the_strategys_own_predictions():
         designs[:, i] = torch.tensor(x)
         mean, deviation = run.strategy.predict(history, designs)
         for m, level in enumerate(panel["levels"]):
-            assert level["mean"] == pytest.approx((-mean[:, m]).tolist(), rel=1e-5)
+            # near zero the rounding of values around one is left
+            assert level["mean"] == pytest.approx((-mean[:, m]).tolist(), rel=1e-5, abs=1e-7)
             assert level["deviation"] == pytest.approx(deviation[:, m].tolist(), rel=1e-5)
 
 

@@ -62,7 +62,7 @@ def _to_unit(space: IndirectSpace, A: Tensor) -> Tensor:
 def _from_unit(space: IndirectSpace, U: Tensor) -> Tensor:
     """``... x p`` queries of the unit cube in the user's units, double, on the CPU."""
     U = U.to("cpu", torch.double)
-    return torch.cat([space.from_unit(U[..., : space.dim]), U[..., space.dim :]], -1)
+    return torch.cat([space.in_box(U[..., : space.dim]), U[..., space.dim :]], -1)
 
 
 def _in_user_units(space: IndirectSpace, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

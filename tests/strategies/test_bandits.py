@@ -244,7 +244,7 @@ def test_zeta_of_ones_own():
 
 BARE = Space(SPACE.parameters, COSTS)
 BAD = {
-    "rho": (lambda: UCB(rho=0.0), "rho = 0.0: must be a positive number"),
+    "rho": (lambda: UCB(rho=0.0), "rho = 0.0: must be a number above 0"),
     "scale": (lambda: UCB(scale=-1.0), "scale = -1.0: must be a positive number"),
     "scale of bounded": (lambda: UCB(rewards="bounded", scale=1.0), "scale = 1.0: must be left out unless"),
     "rewards": (lambda: UCB(rewards="poisson"), "rewards = 'poisson': must be 'gaussian', 'bounded' or a Tail"),
