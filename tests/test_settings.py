@@ -60,7 +60,7 @@ STRATEGIES: dict[type, dict[str, str]] = {
     strategies.GPUCB: BAND,
     strategies.ExpectedImprovement: ONE,
     strategies.ProbabilityOfImprovement: ONE,
-    strategies.GPBUCB: {**BAND, "initialization": "whole", "gain": "number"},
+    strategies.GPBUCB: {**BAND, "initialisation": "whole", "gain": "number"},
     strategies.NaiveRepeat: BAND,
     strategies.NaiveTop: BAND,
     strategies.QUpperConfidenceBound: {**BAND, "samples": "whole"},
@@ -260,7 +260,7 @@ def test_what_cannot_be_is_named(row, setting, value):
 
 def test_every_strategy_has_its_settings_in_the_table():
     """But for what is no number and no word: spaces, devices, priors, functions and flags."""
-    other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta", "initialisation"}
+    other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta"}
     offered = [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]
     for kind in offered:
         missing = set(settings_of(kind)) - other - set(STRATEGIES[kind]) - set(SEEDED)

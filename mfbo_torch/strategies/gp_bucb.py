@@ -35,36 +35,23 @@ class GPBUCB(Banded):
     for several queries at once, or for one whenever a worker is free.
 
     Args:
-        initialization: Number of queries of the initialisation stage, ``T_init`` of Theorem 2, after the
+        initialisation: Number of queries of the initialisation stage, ``T_init`` of Theorem 2, after the
             initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)` and no value
             is taken into account, unless to fit hyper-parameters that are not known.
         gain: ``C`` of Theorem 1 in nats, see :func:`~mfbo_torch.confidence.batch_gain_bound`: with
             ``beta="theory"`` the squared width is ``exp(2C) α_t`` (``α_t`` by default).
         lazy: Whether to compute over candidates only the variances that may matter; the queries are the
             same without.
-        initialisation: Another spelling of ``initialization``.
         **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
 
     Raises:
-        SettingError: ``initialization`` or ``gain`` below 0, or at a decision: more queries are wanted at
+        SettingError: ``initialisation`` or ``gain`` below 0, or at a decision: more queries are wanted at
             once than there are candidates.
     """
 
-    initialisation: None = None
-
-    def __init__(
-        self,
-        *,
-        initialization: int = 0,
-        gain: float = 0.0,
-        lazy: bool = True,
-        initialisation: int | None = None,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *, initialisation: int = 0, gain: float = 0.0, lazy: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
-        if initialisation is not None:
-            initialization = whole("initialisation", initialisation, 0)
-        self.initialization, self.gain = whole("initialization", initialization, 0), number("gain", gain, 0)
+        self.initialisation, self.gain = whole("initialisation", initialisation, 0), number("gain", gain, 0)
         self.lazy = lazy
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
@@ -77,7 +64,7 @@ class GPBUCB(Banded):
         candidates = self.candidates(history)
         if not len(candidates) or self.due(history) is not None or not self.ready(history) or self.untouched(history):
             return [self.decide(history)]
-        left = self.initialization - self._rounds(history)
+        left = self.initialisation - self._rounds(history)
         q = min(n, len(candidates), left if left > 0 else n)
         (model, pending), beta, noted = self.posterior(history), self._beta(history), self._noted(history)
         points = self.surrogate.to(candidates)
@@ -101,20 +88,20 @@ class GPBUCB(Banded):
 
     def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
         model, pending = super().posterior(history)
-        if self._rounds(history) < self.initialization:
+        if self._rounds(history) < self.initialisation:
             model = CachedGP(_flat(model))
         return model, pending
 
     def _beta(self, history: History) -> float:
         """The squared width; while no value is taken into account the mean is constant, and any will do."""
-        return 1.0 if self._rounds(history) < self.initialization else self.width(history)
+        return 1.0 if self._rounds(history) < self.initialisation else self.width(history)
 
     def _rounds(self, history: History) -> int:
         """How many queries the model has decided."""
         return sum(r.query.meta.get("stage") == "model" and r.query.fidelity == self.level for r in history)
 
     def _noted(self, history: History) -> dict[str, Any]:
-        initial = self._rounds(history) < self.initialization
+        initial = self._rounds(history) < self.initialisation
         return {"uncertainty": True} if initial else {"beta": self.width(history)}
 
 

@@ -54,12 +54,13 @@ class MFGPUCB(MultiFidelityModelBased):
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
             initial design.
+        initial_capital: What the initial design may cost, in units of the target's cost. By default
+            ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
             fitted after each of the first hundred observations of the target and whenever the data have grown
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From
             a thousand observations on, the growth by a tenth alone counts.
-        **settings: Those of :class:`~mfbo_torch.strategies.model_based.MultiFidelityModelBased`; by default the
-            initial design of the recursive link costs ``M + 1``, never more than half of the capital.
+        **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
         SettingError: An unknown link, or a negative ``beta``.
@@ -70,10 +71,11 @@ class MFGPUCB(MultiFidelityModelBased):
         *,
         link: str = "recursive",
         beta: float | None = None,
+        initial_capital: float | None = None,
         refit_every: int = 25,
         **settings: Any,
     ) -> None:
-        super().__init__(refit_every=refit_every, **settings)
+        super().__init__(initial_capital=initial_capital, refit_every=refit_every, **settings)
         self.link = one_of("link", link, LINKS)
         self.beta = None if beta is None else number("beta", beta, 0)
         self._growing: Growing[PerFidelityGP] = Growing(refit_every)

@@ -174,14 +174,14 @@ class MultiFidelityModelBased(ModelBased):
 
     Args:
         initial_capital: What the initial design may cost, in units of the target's cost; see
-            :func:`~mfbo_torch.strategies.design.multi_fidelity_counts`. By default 10.
+            :func:`~mfbo_torch.strategies.design.multi_fidelity_counts`.
         **settings: Those of :class:`ModelBased`.
 
     Raises:
         SettingError: ``initial_capital`` is not positive.
     """
 
-    def __init__(self, *, initial_capital: float | None = None, **settings: Any) -> None:
+    def __init__(self, *, initial_capital: float | None = 10.0, **settings: Any) -> None:
         super().__init__(**settings)
         if initial_capital is not None:
             initial_capital = number("initial_capital", initial_capital, above=0)

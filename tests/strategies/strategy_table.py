@@ -100,7 +100,7 @@ ROWS = [
     Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
     Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4)),
     Row("GPBUCB", lambda seed: GPBUCB(seed=seed, initial=4)),
-    Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialization=2), steps=8),
+    Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8),
     Row("naive_repeat", lambda seed: NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
     Row("naive_top", lambda seed: NaiveTop(seed=seed, initial=4), steps=7),
     *(

@@ -191,7 +191,7 @@ def test_initialisation_is_uncertainty_sampling():
 
 def test_initialisation_in_a_box():
     space = box(1, 1)
-    strategy = GPBUCB(prior=Prior("rbf", 0.1), space=space, initialization=5)
+    strategy = GPBUCB(prior=Prior("rbf", 0.1), space=space, initialisation=5)
     history = loop(strategy, lambda query: 100.0 * query.x[0], 5)
     found = sorted(r.query.x[0] for r in history)
     assert min(b - a for a, b in pairwise(found)) > 0.1
