@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "botorch", "gpytorch", "ax-platform", "sqlalchemy", "distributed")
+PACKAGES = (
+    "torch",
+    "botorch",
+    "gpytorch",
+    "ax-platform",
+    "sqlalchemy",
+    "distributed",
+    "optuna",
+    "smac",
+    "scikit-learn",
+)
 """Whose versions are told where they are installed."""
 
 

@@ -1,14 +1,15 @@
 """Closed forms of the suite: each takes ``n x d`` designs and a fidelity and gives ``n`` values to be maximised.
 
-Where a source minimises, these are the negatives of its functions. Fidelity 0 is the cheapest, the last the target;
-the sources count the other way.
+Where a source minimises, these are the negatives of its functions. Fidelity 0 is the cheapest, the last the target.
 
 References:
 
 .. [Mainini2022benchmarks]
     L. Mainini, A. Serani, M. P. Rumpfkeil, E. Minisci, D. Quagliarella, H. Pehlivan, S. Yildiz, S. Ficini,
     R. Pellegrini, F. Di Fiore, D. Bryson, M. Nikbay, M. Diez, P. Beran. Analytical Benchmark Problems for
-    Multifidelity Optimization Methods. arXiv 2204.07867, 2022.
+    Multifidelity Optimization Methods. arXiv 2204.07867, 2022. Most of them again, numbered as here, in F. Di Fiore,
+    M. Nardelli, L. Mainini. Active Learning and Bayesian Optimization: A Unified Perspective to Learn with a Goal.
+    Archives of Computational Methods in Engineering 31, 2024.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ def jump_forrester(x: Array, fidelity: int) -> Array:
     r"""Forrester's function with a jump of 10 behind ``x = 0.5`` [Mainini2022benchmarks]_.
 
     The negatives of :math:`f = (6x - 2)^2 \sin(12x - 4)`, plus 10 for :math:`x > 0.5`; and, cheap, of
-    :math:`0.5 f_0 + 10 (x - 0.5) - 5` of the function without the jump, plus 3 for :math:`x > 0.5`.
+    :math:`0.5 f + 10 (x - 0.5) - 5`, plus 3 for :math:`x > 0.5`.
     """
     x = x[:, 0]
-    smooth, behind = (6 * x - 2) ** 2 * np.sin(12 * x - 4), x > 0.5
-    return -(smooth + 10 * behind if fidelity else 0.5 * smooth + 10 * (x - 0.5) - 5 + 3 * behind)
+    behind = x > 0.5
+    target = (6 * x - 2) ** 2 * np.sin(12 * x - 4) + 10 * behind
+    return -(target if fidelity else 0.5 * target + 10 * (x - 0.5) - 5 + 3 * behind)
 
 
 def rosenbrock(x: Array, fidelity: int) -> Array:
@@ -83,7 +85,7 @@ def rastrigin(x: Array, fidelity: int) -> Array:
     r"""Three fidelities of a shifted and rotated Rastrigin function [Mainini2022benchmarks]_.
 
     The negative of :math:`\sum_i z_i^2 + 1 - \cos(10 \pi z_i)` with :math:`z = R (x - 0.1)`, ``R`` turning the planes
-    (1, 2), (2, 3), ... by 0.2 one after another (the source names no order for ``d > 2``), plus a resolution error
+    (1, 2), (2, 3), ... by 0.2 one after another (the source tells ``R`` for ``d = 2``), plus a resolution error
     :math:`\sum_i \Theta \cos^2(10 \pi \Theta z_i + 0.5 \pi \Theta + \pi)` where :math:`\Theta` is 0 at the target, then
     0.5, then 0.75.
     """
@@ -113,7 +115,7 @@ def alos(x: Array, fidelity: int) -> Array:
     .. math::
         f = \sin(21 (x_1 - 0.9)^4) \cos(2 (x_1 - 0.9)) + (x_1 - 0.7)/2 + \sum_{i \ge 2} i x_i^i \sin(x_1 \cdots x_i)
 
-    and :math:`(f - 2 + \sum_i x_i) / (5 + \sum_i 0.25 i x_i)`.
+    and :math:`(f - 2 + \sum_i x_i) / (5 + 0.25 x_1 + 0.5 x_2 - 0.75 x_3)`.
     """
     dim, first = x.shape[1], x[:, 0]
     alone = dim == 1
@@ -124,7 +126,7 @@ def alos(x: Array, fidelity: int) -> Array:
     if fidelity:
         return -target
     bias, scale = (-1, 1) if alone else (-2, 5)
-    return -(target + bias + x.sum(-1)) / (scale + 0.25 * x @ np.arange(1, dim + 1))
+    return -(target + bias + x.sum(-1)) / (scale + x @ np.array([0.25, 0.5, -0.75])[:dim])
 
 
 def spring_mass(x: Array, fidelity: int) -> Array:
@@ -173,7 +175,7 @@ def failing(x: Array) -> Array:
 
 def waves(x: Array, fidelity: int) -> Array:
     """Two smooth functions that know nothing of each other, each a draw from a Gaussian process (lengthscale 0.2)."""
-    frequencies, phases, weights = _draw(x.shape[1], fidelity)
+    frequencies, phases, weights = _draw(x.shape[1], 1 if fidelity else 8)
     return np.cos(x @ frequencies + phases) @ weights
 
 

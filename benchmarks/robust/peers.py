@@ -133,19 +133,17 @@ def _smac(ledger: Ledger, seed: int, several: bool) -> None:
         scenario = Scenario(space, output_directory=folder, deterministic=True, n_trials=trials, seed=seed, **budgets)
         facade = MultiFidelityFacade if several else BlackBoxFacade
         settings = {"intensifier": facade.get_intensifier(scenario, eta=3)} if several else {}
-        smac = facade(scenario, lambda config, seed, budget=None: 0.0, overwrite=True, logging_level=False, **settings)
+        unused = (lambda config, seed, budget: 0.0) if several else (lambda config, seed: 0.0)
+        smac = facade(scenario, unused, overwrite=True, logging_level=False, **settings)
+        worst = 0.0
         while True:
             info = smac.ask()
             fidelity = round(math.log(info.budget, 3)) if several else ledger.space.target
             value = ledger.value(dict(info.config), fidelity)
-            failed = value is None
-            smac.tell(
-                info,
-                TrialValue(
-                    cost=math.inf if failed else -value, status=StatusType.CRASHED if failed else StatusType.SUCCESS
-                ),
-                save=False,
-            )
+            cost = worst if value is None else -value  # it cannot fit an infinite one
+            worst = max(worst, cost)
+            status = StatusType.CRASHED if value is None else StatusType.SUCCESS
+            smac.tell(info, TrialValue(cost=cost, status=status), save=False)
 
 
 def smac_multi_fidelity(ledger: Ledger, seed: int) -> None:

@@ -172,8 +172,12 @@ MEDIANS = {
 """What :func:`random_median` gives."""
 
 
+FLOOR = 1e-4
+"""Losses below it are not told apart."""
+
+
 def loss(name: str, regret: float) -> float:
-    """A regret in units of what the median random design leaves to gain, 1e-4 at least."""
+    """A regret in units of what the median random design leaves to gain, at least :data:`FLOOR`."""
     optimum = PROBLEMS[name]().optimum
     assert optimum is not None
-    return max(regret / (optimum - MEDIANS[name]), 1e-4)
+    return max(regret / (optimum - MEDIANS[name]), FLOOR)
