@@ -14,6 +14,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
+from benchmarks.robust.problems import noisy
 from mfbo_torch.evaluation import evaluate
 from mfbo_torch.history import History, Query, Record, payable
 from mfbo_torch.problems import Problem
@@ -63,12 +64,13 @@ class Ledger:
         return History(self._records)
 
 
-def _optuna(ledger: Ledger, sampler: Any, pruner: Any = None) -> None:
+def _optuna(ledger: Ledger, seed: int, sampler: Any, pruner: Any = None) -> None:
     """Trials until the capital is spent: at the target alone or, with a pruner, from the cheapest fidelity up."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner or optuna.pruners.NopPruner())
+    pruners = {"pruner": pruner or optuna.pruners.NopPruner(), "study_name": f"seed {seed}"}  # brackets go by the name
+    study = optuna.create_study(direction="maximize", sampler=sampler, **pruners)
     while True:
         trial = study.ask()
         x = {}
@@ -95,16 +97,15 @@ def optuna_tpe(ledger: Ledger, seed: int) -> None:
     """Optuna's ``TPESampler`` at the target."""
     import optuna
 
-    _optuna(ledger, optuna.samplers.TPESampler(seed=seed))
+    _optuna(ledger, seed, optuna.samplers.TPESampler(seed=seed))
 
 
 def optuna_gp(ledger: Ledger, seed: int) -> None:
     """Optuna's ``GPSampler`` at the target."""
     import optuna
 
-    _optuna(
-        ledger, optuna.samplers.GPSampler(seed=seed, deterministic_objective=not getattr(ledger.problem, "noise", ()))
-    )
+    sampler = optuna.samplers.GPSampler(seed=seed, deterministic_objective=not noisy(ledger.problem))
+    _optuna(ledger, seed, sampler)
 
 
 def optuna_hyperband(ledger: Ledger, seed: int) -> None:
@@ -112,7 +113,7 @@ def optuna_hyperband(ledger: Ledger, seed: int) -> None:
     import optuna
 
     pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=ledger.space.num_fidelities)
-    _optuna(ledger, optuna.samplers.TPESampler(seed=seed), pruner)
+    _optuna(ledger, seed, optuna.samplers.TPESampler(seed=seed), pruner)
 
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:

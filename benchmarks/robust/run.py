@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from benchmarks.common import cut_after, parser
@@ -23,15 +24,8 @@ from benchmarks.runs import measure
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import Problem
-from mfbo_torch.runner import Hopeless, run
-from mfbo_torch.strategies import (
-    GPUCB,
-    MFGIBBON,
-    MFGPUCB,
-    ExpectedImprovement,
-    RandomSearch,
-    Strategy,
-)
+from mfbo_torch.runner import run
+from mfbo_torch.strategies import GPUCB, MFGIBBON, MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 
 FILE = "robust.csv"
 COLUMNS = (
@@ -79,18 +73,14 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     problem.trial = job.seed
     top = problem.space.costs[-1]
     capital = max(job.capitals) * top
-    advise: Callable[[History], Record | Recommendation | None]
+    advise: Callable[[History], Record | Recommendation | None] = partial(History.best, fidelity=problem.space.target)
     with cut_after(MINUTES):
         if job.method in OURS:
             strategy = OURS[job.method](job.seed)
-            try:
-                history = run(problem, strategy, capital, progress=False)
-            except Hopeless as error:
-                raise RuntimeError(str(error)) from error
+            history = run(problem, strategy, capital, progress=False)
             advise = strategy.bind(problem.space, capital).recommend
         else:
             history = Ledger(problem, capital).filled(PEERS[job.method], job.seed)
-            advise = lambda some: some.best(problem.space.target)  # noqa: E731
     rows = []
     spent = capital_spent(history) / top
     for amount, within in zip(job.capitals, paid_for(spent, job.capitals).tolist(), strict=True):
