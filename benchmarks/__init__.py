@@ -9,6 +9,8 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ==================================  ================================================================================
 ``benchmarks.regret.run``           simple regret of every strategy at equal capital; ``regret.csv``
 ``benchmarks.regret.report``        ``regret.md``, ``regret.png``
+``benchmarks.robust.run``           problems that nothing was tuned on, and methods of other packages; ``robust.csv``
+``benchmarks.robust.report``        ``robust.md``, ``robust.png``, ``robust-profile.png``
 ``benchmarks.batch.run CONFIG``     batches and delays, simulated (``configs/batch``); ``batch/NAME.csv``
 ``benchmarks.batch.report``         ``batch/NAME.md``, ``batch/NAME.png``
 ``benchmarks.indirect.run``         regret with indirect queries; ``indirect.csv``

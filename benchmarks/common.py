@@ -6,11 +6,12 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "botorch", "gpytorch", "ax-platform", "sqlalchemy", "distributed")
+PACKAGES = (
+    "torch",
+    "botorch",
+    "gpytorch",
+    "ax-platform",
+    "sqlalchemy",
+    "distributed",
+    "optuna",
+    "smac",
+    "scikit-learn",
+)
 """Whose versions are told where they are installed."""
 
 
@@ -56,6 +67,21 @@ def quiet(threads: int = 1) -> None:
     """So many threads, and no warnings."""
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
+
+
+@contextmanager
+def cut_after(minutes: float) -> Iterator[None]:
+    """Interrupt what takes more processor time than that, as Ctrl-C would: a run ends with the history so far."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, 60 * minutes)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def about(device: str = "cpu") -> dict[str, Any]:

@@ -113,6 +113,10 @@ SMOKE = {
         ("regret.run --strategies Random --problems Currin --seeds 2 --largest 20 --workers 1", "regret.report"),
         "regret.csv regret.about.json regret.md regret.png",
     ),
+    "robust": Smoke(
+        ("robust.run --problems forrester park --methods Random --seeds 2", "robust.report --held-out"),
+        "robust.csv robust.about.json robust.md robust.png robust-profile.png",
+    ),
     "batch": Smoke(
         ("batch.run {folder}/small.yaml --workers 1", "batch.report small"),
         "small.yaml batch/small.csv batch/small.about.json batch/small.md batch/small.png",

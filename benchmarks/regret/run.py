@@ -10,12 +10,11 @@ makes the tables and the picture. Capital counts everything, the initial design 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from benchmarks.common import parser
+from benchmarks.common import cut_after, parser
 from benchmarks.runs import measure
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import capital_spent, paid_for, simple_regret
@@ -102,12 +101,8 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     problem = getattr(problems, job.problem)()
     target, top = problem.space.target, problem.space.costs[-1]
     strategy = ENTRIES[job.strategy].make(job.seed)
-    signal.signal(signal.SIGPROF, _interrupt)
-    signal.setitimer(signal.ITIMER_PROF, 60 * MINUTES)
-    try:
+    with cut_after(MINUTES):
         history = run(problem, strategy, max(job.capitals) * top, progress=False)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
     spent = capital_spent(history) / top
     regret = simple_regret(history, target, problem.optimum, problem.worst)
     rows: list[tuple[object, ...]] = []
@@ -116,11 +111,6 @@ def execute(job: Job) -> list[tuple[object, ...]]:
         found = (regret[within - 1].item(), round(spent[within - 1].item(), 6), within, round(seconds, 3))
         rows.append((job.problem, job.strategy, job.seed, capital, *found))
     return rows
-
-
-def _interrupt(*_: object) -> None:
-    """End the run as Ctrl-C would, with the history so far."""
-    raise KeyboardInterrupt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
