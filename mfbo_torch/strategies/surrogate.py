@@ -152,7 +152,7 @@ class Growing(Generic[T]):
             model = add(model, slice(start, start + self.block))
         self._grown = _Grown(owner, size, key[:blocks], model)
         model = add(model, slice(blocks, len(key))) if blocks < len(key) else model
-        self._whole = _Grown(owner, size, key, model)
+        self._whole = _Grown(owner, size, key, model) if len(key) <= LARGE else None  # a large factor is not kept twice
         return model
 
 
