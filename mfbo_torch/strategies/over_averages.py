@@ -107,13 +107,13 @@ class Informative(OverAverages):
     Args:
         num_max_value_samples: Number of samples of the maximum of ``f``.
         sampler: How they are drawn, ``"thompson"`` or ``"gumbel"``.
-        form: ``"truncated"``, the entropy of the average itself, or ``"noisy"``, that of what is observed; see
+        form: ``"noisy"``, the entropy of a noisy average, or ``"truncated"``, that of the average itself; see
             :class:`~mfbo_torch.acquisition.ConditionalMaxValueEntropy`.
         **settings: Those of :class:`OverAverages`.
     """
 
     def __init__(
-        self, *, num_max_value_samples: int = 10, sampler: str = "thompson", form: str = "truncated", **settings: Any
+        self, *, num_max_value_samples: int = 10, sampler: str = "thompson", form: str = "noisy", **settings: Any
     ) -> None:
         super().__init__(**settings)
         self.num_max_value_samples = whole("num_max_value_samples", num_max_value_samples)
