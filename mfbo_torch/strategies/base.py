@@ -47,8 +47,15 @@ class Strategy(ABC):
         """What it is made with beyond the defaults, but for space and capital.
 
         ``type(self)(**self.settings)`` is another one like it, not bound.
+
+        Raises:
+            SettingError: A strategy of one's own does not keep a setting.
         """
         usual = {name: default for name, default in settings_of(type(self)).items() if name not in BOUND}
+        if lost := [name for name in usual if not hasattr(self, name)]:
+            raise SettingError(
+                lost[0], "not kept", f"an attribute of {type(self).__name__}, as in self.{lost[0]} = {lost[0]}"
+            )
         own = {name: getattr(self, name) for name in usual}
         return {name: value for name, value in own.items() if (type(value), value) != (type(usual[name]), usual[name])}
 

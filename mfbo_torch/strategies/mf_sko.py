@@ -109,7 +109,7 @@ class MFSKO(MultiFidelityModelBased):
 
     One GP with additive discrepancies; the next query maximises the augmented expected improvement
     over designs and fidelities. The effective best design maximises ``μ^(M) - σ^(M)`` over the designs
-    evaluated at any fidelity. Pending points are taken at their posterior mean.
+    evaluated at any fidelity. Pending points lower the deviations and leave the means.
 
     Args:
         **settings: Those of :class:`~mfbo_torch.strategies.model_based.MultiFidelityModelBased`.

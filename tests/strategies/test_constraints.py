@@ -118,3 +118,15 @@ def test_settings_make_another_one():
     assert again.bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
     assert strategy.bind(SPACE, 3.0).settings == strategy.settings
     assert RandomSearch(seed=5).settings["seed"] == 5
+
+
+class Forgetful(RandomSearch):
+    """Does not keep what it was made with."""
+
+    def __init__(self, width, **settings):
+        super().__init__(**settings)
+
+
+def test_a_setting_that_is_not_kept_is_named():
+    with pytest.raises(SettingError, match=r"^width = 'not kept': must be an attribute of Forgetful, as in self.width"):
+        _ = Forgetful(3).settings
