@@ -13,7 +13,9 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,12 +30,23 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
 from mfbo_torch.checks import number, one_of
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query, Record
+from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.strategies.design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.repeats import clear
-from mfbo_torch.strategies.surrogate import LARGE, Growing, refit_step, seeded
-from mfbo_torch.strategies.thresholds import adaptive_thresholds, impatience
+from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
+from mfbo_torch.strategies.surrogate import LARGE, Growing, Memo, refit_step, seeded
+from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
+from mfbo_torch.strategies.turns import Prediction, whose_turn
+
+Chain = PerFidelityGP | CoKrigingGP
+LINKED, INTEGRATED, ALONE = BELIEFS = ("linked", "integrated", "alone")
+"""The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
+WORTH = 1e-4
+"""A bound that promises less than this part of the function's deviation is not worth a query."""
+SURE = 1e-6
+"""No prediction is taken to be more exact than this part of a deviation."""
 
 
 class MFGPUCB(MultiFidelityModelBased):
@@ -73,12 +86,16 @@ class MFGPUCB(MultiFidelityModelBased):
         beta: float | None = None,
         initial_capital: float | None = None,
         refit_every: int = 25,
+        hedge: bool = True,
         **settings: Any,
     ) -> None:
         super().__init__(initial_capital=initial_capital, refit_every=refit_every, **settings)
         self.link = one_of("link", link, LINKS)
         self.beta = None if beta is None else number("beta", beta, 0)
+        self.hedge = hedge
         self._growing: Growing[PerFidelityGP] = Growing(refit_every)
+        self._integrated: Memo[CoKrigingGP] = Memo()
+        self._target_only = ExpectedImprovement(seed=self.seed, device=self.device, dtype=self.dtype)
 
     def counts(self, history: History) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -105,38 +122,88 @@ class MFGPUCB(MultiFidelityModelBased):
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
-        costs = self.costs(history)
-        model = self.model(history)
-        noted: dict[str, Any] = {}
-        zeta: tuple[float, ...] | None = None
-        gamma: list[float] = []
         if self.link == "independent":
-            state = adaptive_thresholds(history, costs)
-            zeta, gamma, check = state.zeta, list(state.gamma), state.check
-            noted = {"zeta": list(zeta), "gamma": gamma}
-            if check is not None:
-                u, fidelity = self.unit_points([check])[:, :-1], check.query.fidelity - 1
-                noted |= {"check": check.id, **self._beliefs(model, u, fidelity)}
-                return self.query(u, fidelity, stage="model", **noted)
+            return self._published(history, generator)
+        if not self.hedge or not self._alone.modelled(history):
+            u, fidelity, noted = self._bounded(self.model(history), history, generator)
+            u = clear(self, u, fidelity, history, generator)
+            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(self.model(history), u, fidelity))
+        return self._hedged(history, generator)
+
+    def _published(self, history: History, generator: torch.Generator) -> Query:
+        """Algorithm 1 of [Kandasamy2016mfgpucb]_ with its adaptive ζ and γ."""
+        model = self.model(history)
+        state = adaptive_thresholds(history, self.costs(history))
+        noted: dict[str, Any] = {"zeta": list(state.zeta), "gamma": list(state.gamma)}
+        if state.check is not None:
+            u, fidelity = self.unit_points([state.check])[:, :-1], state.check.query.fidelity - 1
+            noted |= {"check": state.check.id, **self._beliefs(model, u, fidelity)}
+            return self.query(u, fidelity, stage="model", **noted)
+        u, fidelity, chosen = self._bounded(model, history, generator, state)
+        u = clear(self, u, fidelity, history, generator)
+        return self.query(u, fidelity, stage="model", **noted, **chosen, **self._beliefs(model, u, fidelity))
+
+    def _hedged(self, history: History, generator: torch.Generator) -> Query:
+        """The decision of the belief whose turn it is at the target."""
+        belief, parts = whose_turn(history, BELIEFS)
+        query = None
+        if belief != ALONE:
+            model = self.model(history) if belief == LINKED else self.integrated(history)
+            u, fidelity, noted = self._bounded(model, history, generator)
+            if self._to_gain(model, u, noted["beta"], history) >= WORTH:
+                u = clear(self, u, fidelity, history, generator)
+                query = self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity))
+        if query is None:
+            belief = ALONE
+            u, _ = self._alone.design(history, generator)
+            query = self.placed(u, self.space.target, history, generator)
+        noted = {"belief": belief}
+        if query.fidelity == self.space.target:
+            noted |= {"shares": parts, "foretold": self._foretold(self._unit(query).unsqueeze(0), history)}
+        return replace(query, meta={**query.meta, **noted})
+
+    def _bounded(
+        self, model: Chain, history: History, generator: torch.Generator, state: Thresholds | None = None
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """The maximiser ``1 x d`` of the upper bound, the fidelity to ask there, and the width."""
+        costs = self.costs(history)
         decisions = sum(r.query.meta.get("stage") != "initial" for r in history)
         beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
         pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
-        acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
+        acquisition = MultiFidelityUpperConfidenceBound(model, beta, None if state is None else state.zeta, pending)
         u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
         u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
-        if zeta is None:
+        if state is None:
             growth = impatience(history, costs)
             width = beta or 1.0  # it cancels, and 0 would hide every fidelity
             fidelity = select_fidelity(
                 model, u, width, cost_thresholds(model, u, width, costs, growth, pending), pending
             )
         else:
-            fidelity = select_fidelity(model, u, beta, gamma, pending)
-        fidelity = self.free(fidelity, history)
-        u = clear(self, u, fidelity, history, generator)
-        return self.query(u, fidelity, stage="model", **noted, beta=beta, **self._beliefs(model, u, fidelity))
+            fidelity = select_fidelity(model, u, beta, state.gamma, pending)
+        return u, self.free(fidelity, history), {"beta": beta}
 
-    def _beliefs(self, model: PerFidelityGP, u: Tensor, fidelity: int) -> dict[str, Any]:
+    def _to_gain(self, model: Chain, u: Tensor, beta: float, history: History) -> float:
+        """By how much the upper bound at ``1 x d`` designs is above the best mean at an observed one, in the largest
+        of the units in which the fidelities enter the target."""
+        seen = self.surrogate.to(self.unit_points(self._alone.modelled(history))[:, :-1])
+        with torch.no_grad():
+            best = model.mean_variance(seen)[0][:, -1].max()
+            mean, variance = model.mean_variance(u)
+        unit = (model.slopes.abs() * model.scale).max()
+        return ((mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - best) / unit).item()
+
+    def _foretold(self, u: Tensor, history: History) -> dict[str, Prediction]:
+        """What each belief says of the target's value at ``1 x d`` designs, noise included."""
+        found: dict[str, Prediction] = {}
+        for name, model in ((LINKED, self.model(history)), (INTEGRATED, self.integrated(history))):
+            with torch.no_grad():
+                mean, variance = model.mean_variance(self.surrogate.to(u))
+            total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
+            found[name] = mean[0, -1].item(), total.sqrt().item()
+        return found | {ALONE: self._alone.foretold(history, u)}
+
+    def _beliefs(self, model: Chain, u: Tensor, fidelity: int) -> dict[str, Any]:
         """What the model predicts at a query, for the log and for the check of ζ."""
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(u))
@@ -177,6 +244,16 @@ class MFGPUCB(MultiFidelityModelBased):
             return model.condition_on_observations(X[some], Y[some])
 
         return self._growing(self.space, records, size, fit, add)
+
+    def integrated(self, history: History) -> CoKrigingGP:
+        """The model of everything observed that does not take its links for known."""
+        chain = self.model(history)
+        return self._integrated(chain, lambda: CoKrigingGP(chain))
+
+    @property
+    def _alone(self) -> ExpectedImprovement:
+        """The strategy that knows the target's values only."""
+        return self._target_only.bind(self.space, self.capital)
 
     def _fit_size(self, records: list[Record]) -> int:
         """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""

@@ -116,6 +116,11 @@ class OneFidelity(ModelBased):
         mean[:, self.level], deviation[:, self.level] = own
         return mean, deviation
 
+    def foretold(self, history: History, u: Tensor) -> tuple[float, float]:
+        """Mean and deviation of what would be observed at ``1 x d`` designs of the unit cube."""
+        mean, deviation = self.process.predict(*self.observed(history), u, observed=True)
+        return mean.item(), deviation.item()
+
     def propose(self, history: History, generator: torch.Generator) -> Query:
         if self.untouched(history):
             return self.asked(self.anywhere(history, generator), history, generator)

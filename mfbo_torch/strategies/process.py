@@ -77,9 +77,9 @@ class Process:
         shift, scale = self._units(Y)
         return (Y.max().item() - shift) / scale
 
-    def predict(self, X: Tensor, Y: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and deviation of the noise-free value at ``n x d`` designs, ``n`` each, in the units of ``Y``."""
-        return predicted(self.model(X, Y), self.surrogate.to(at), *self._units(Y))
+    def predict(self, X: Tensor, Y: Tensor, at: Tensor, observed: bool = False) -> tuple[Tensor, Tensor]:
+        """Mean and deviation at ``n x d`` designs, ``n`` each, in the units of ``Y``; with noise if ``observed``."""
+        return predicted(self.model(X, Y), self.surrogate.to(at), *self._units(Y), observed)
 
     def _units(self, Y: Tensor) -> tuple[float, float]:
         """What the model's zero and one are in the units of the values."""

@@ -208,10 +208,20 @@ class Surrogate:
         return predicted(model, self.to(at), shift, scale)
 
 
-def predicted(model: Model, at: Tensor, shift: float, scale: float) -> tuple[Tensor, Tensor]:
-    """Mean and deviation at single ``n x d`` inputs, ``n`` each, of a model whose targets were shifted and scaled."""
+def predicted(
+    model: Model, at: Tensor, shift: float, scale: float, observed: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Mean and deviation at single ``n x d`` inputs, ``n`` each, of a model whose targets were shifted and scaled.
+
+    Args:
+        model: The model.
+        at: The inputs.
+        shift: What was subtracted from the targets.
+        scale: What they were divided by.
+        observed: Of what would be observed there, with its noise.
+    """
     with torch.no_grad(), quiet():
-        posterior = model.posterior(at.unsqueeze(-2))
+        posterior = model.posterior(at.unsqueeze(-2), observation_noise=observed)
         mean, variance = (part.reshape(-1).to("cpu", torch.double) for part in (posterior.mean, posterior.variance))
     return shift + scale * mean, scale * variance.sqrt()
 

@@ -1,0 +1,262 @@
+r"""Recursive co-kriging that knows what it does not know of its links.
+
+References:
+
+.. [Kennedy2000multifidelity]
+    M. C. Kennedy, A. O'Hagan. Predicting the output from a complex computer code when fast
+    approximations are available. Biometrika 87(1), 2000.
+
+.. [LeGratiet2014recursive]
+    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
+    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
+from botorch.models.model import Model
+from botorch.posteriors import Posterior
+from torch import Tensor
+
+from mfbo_torch.models.checks import check_fidelities, check_points
+from mfbo_torch.models.normal import joint_posterior
+from mfbo_torch.models.per_fidelity import PerFidelityGP
+from mfbo_torch.models.residual import Residual, averaged
+from mfbo_torch.ops.kernels import describe
+
+
+class CoKrigingGP(Model):
+    r"""A chain of fidelities whose links are integrated out and whose residuals are averaged.
+
+    .. math:: f^{(m)} = c_m + \rho_m f^{(m-1)} + \delta_m
+
+    as in :class:`~mfbo_torch.models.PerFidelityGP` [Kennedy2000multifidelity]_, of which it takes the lowest
+    fidelity, and every one that follows none. Where there are few values, :math:`c_m` and :math:`\rho_m` are nearly
+    free, and so is what the residual is like; estimates of them are too sure. Here the coefficients have a normal
+    prior and are integrated out [LeGratiet2014recursive]_ (Sec. 3), and the hyper-parameters of :math:`\delta_m` are
+    averaged over a grid, weighted by prior and evidence (:func:`~mfbo_torch.models.residual.averaged`): over the
+    hypotheses ``h`` with weights ``w``,
+
+    .. math::
+        \mu^{(m)} = \sum_h w_h \mu_h, \qquad
+        \sigma^{2(m)} = \sum_h w_h \bigl(\sigma_h^2 + E_h[\rho^2] \sigma^{2(m-1)} + (\mu_h - \mu^{(m)})^2\bigr)
+
+    where :math:`\mu_h, \sigma_h^2` are those of universal kriging with the basis :math:`(1, \mu^{(m-1)}(x))`. The unit
+    of a fidelity is at least that of the one below, as values near an incumbent say little of the rest. Nothing is
+    fitted: it is made of the observations and of the lowest fidelity's hyper-parameters.
+
+    Args:
+        chain: A fitted recursive model without a batch shape.
+
+    Raises:
+        UnsupportedError: One with a batch shape, or with pending points.
+    """
+
+    def __init__(self, chain: PerFidelityGP) -> None:
+        super().__init__()
+        if chain.batch_shape:
+            raise UnsupportedError(f"batch_shape = {tuple(chain.batch_shape)}: must be empty for co-kriging")
+        if chain._pending is not None:
+            raise UnsupportedError("pending points of the chain: hallucinate the CoKrigingGP instead")
+        self.chain = chain.eval()
+        self.num_fidelities, self.dim = chain.num_fidelities, chain.dim
+        self._pending: Tensor | None = None
+        scales = chain.scale.clone()
+        for m in range(1, self.num_fidelities):
+            if chain.linked[m]:
+                scales[m] = torch.maximum(scales[m], scales[m - 1])
+        self.shift, self.scale = chain.shift, scales
+        self._residuals: list[Residual | None] = []
+        with torch.no_grad():
+            for m in range(self.num_fidelities):
+                self._residuals.append(self._residual(m) if chain.linked[m] else None)
+
+    def _residual(self, m: int) -> Residual:
+        """How fidelity ``m`` differs from the one below, in units of ``m``."""
+        own = self.chain.train_X[:, -1] == m
+        X = self.chain.train_X[own][:, :-1]
+        Y = (self.chain.train_Y[own].squeeze(-1) - self.shift[m]) / self.scale[m]
+        Yvar = self.chain.train_Yvar
+        below = self._standardized(self._means(X)[m - 1], m - 1)
+        known = None if Yvar is None else Yvar[own].squeeze(-1) / self.scale[m].square()
+        root = next(k for k in reversed(range(m)) if not self.chain.linked[k])
+        noise = self.chain.noise[root] / self.scale[root].square()
+        return averaged(self.chain.levels[root].covar_module, self._inputs(X), Y, below, noise, known)
+
+    @property
+    def num_outputs(self) -> int:
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return torch.Size([])
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return self.chain.train_inputs
+
+    @property
+    def train_targets(self) -> Tensor:
+        return self.chain.train_targets
+
+    @property
+    def noise(self) -> Tensor:
+        """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
+        found = [
+            self.chain.noise[m] if residual is None else residual.noise * self.scale[m].square()
+            for m, residual in enumerate(self._residuals)
+        ]
+        return torch.stack(found)
+
+    @property
+    def slopes(self) -> Tensor:
+        r"""``M`` weights :math:`\prod_{j > m} E[\rho_j]` of each fidelity in the target, the last one 1."""
+        found = [self.scale.new_ones(())]
+        for m in reversed(range(1, self.num_fidelities)):
+            found.append(found[-1] * self._slope(m))
+        return torch.stack(found[::-1])
+
+    def _slope(self, m: int) -> Tensor:
+        """``E[ρ_m]`` in the targets' units, 0 where fidelity ``m`` follows none."""
+        residual = self._residuals[m]
+        return self.scale.new_zeros(()) if residual is None else residual.rho * self.scale[m] / self.scale[m - 1]
+
+    @property
+    def explained(self) -> Tensor:
+        """``M`` shares of the target's prior variance that come from each fidelity and those below, the last one 1."""
+        variance = [self._prior_variance(0)]
+        for m in range(1, self.num_fidelities):
+            residual = self._residuals[m]
+            own = self._prior_variance(m) if residual is None else residual.outputscale * self.scale[m].square()
+            variance.append(own + self._slope(m).square() * variance[-1])
+        return self.slopes.square() * torch.stack(variance) / variance[-1]
+
+    def _prior_variance(self, m: int) -> Tensor:
+        """That of a fidelity that follows none."""
+        outputscale = describe(self.chain.levels[m].covar_module, self.dim)[2].detach()
+        return outputscale * self.chain.scale[m].square()
+
+    def _inputs(self, X: Tensor) -> Tensor:
+        """``... x d`` designs as the kernels see them."""
+        return self.chain.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
+
+    def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of every fidelity at once.
+
+        Args:
+            X: ``... x d`` designs without a fidelity. Differentiable.
+
+        Returns:
+            Two ``... x M`` tensors, in the units of the targets and their square.
+        """
+        points = X.reshape(-1, self.dim)
+        if self._pending is None:
+            mean, variance = self._chained(points)
+        else:
+            mean, variance = self._with_pending(points, self._pending)
+        return mean.view(*X.shape[:-1], -1), variance.view(*X.shape[:-1], -1)
+
+    def _chained(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        means, variances = (list(part.unbind(-1)) for part in self.chain.mean_variance(X))
+        U = self._inputs(X)
+        for m, residual in enumerate(self._residuals):
+            if residual is not None:
+                below = self._standardized(means[m - 1], m - 1)
+                mean, variance = residual.mean_variance(U, below, variances[m - 1] / self.scale[m - 1].square())
+                means[m] = self.shift[m] + self.scale[m] * mean
+                variances[m] = self.scale[m].square() * variance
+        return torch.stack(means, -1), torch.stack(variances, -1)
+
+    def _means(self, X: Tensor) -> list[Tensor]:
+        """Means of the fidelities whose links are known by now."""
+        means = list(self.chain.mean_variance(X)[0].unbind(-1))
+        U = self._inputs(X)
+        for m, residual in enumerate(self._residuals):
+            if residual is not None:
+                below = self._standardized(means[m - 1], m - 1)
+                means[m] = self.shift[m] + self.scale[m] * residual.mean_variance(U, below, 0 * below)[0]
+        return means
+
+    def _standardized(self, mean: Tensor, m: int) -> Tensor:
+        return (mean - self.shift[m]) / self.scale[m]
+
+    def _with_pending(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
+        """Every fidelity at ``m x d`` designs, deviations conditioned on ``p`` points whose values are out."""
+        levels = torch.arange(self.num_fidelities).to(X).unsqueeze(-1)
+        own = torch.cat([X.unsqueeze(-2).expand(-1, len(levels), -1), levels.expand(len(X), -1, -1)], -1)
+        mean, covariance = self._joint(torch.cat([own, pending.to(X).expand(len(X), -1, -1)], -2))
+        k = len(levels)
+        noise = self.noise[pending[:, -1].round().long()]
+        among = covariance[..., k:, k:] + torch.diag(noise + 1e-10 * self.scale[-1].square())
+        gained = torch.linalg.solve_triangular(torch.linalg.cholesky(among), covariance[..., k:, :k], upper=False)
+        variance = covariance.diagonal(dim1=-2, dim2=-1)[..., :k] - gained.square().sum(-2)
+        return mean[..., :k], variance.clamp_min(0.0)
+
+    def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``b x q`` and covariance ``b x q x q`` at ``b x q x (d + 1)`` points of any mix of fidelities."""
+        fidelity = X[..., -1].round().long()
+        U = self._inputs(X[..., :-1])
+        means: list[Tensor] = []
+        covariances: dict[tuple[int, int], Tensor] = {}
+        for m, residual in enumerate(self._residuals):
+            if residual is None:
+                posterior = self.chain.posterior(torch.cat([X[..., :-1], torch.full_like(X[..., -1:], m)], -1))
+                means.append(posterior.mean.squeeze(-1))
+                covariances[m, m] = posterior.distribution.covariance_matrix
+            else:
+                below, unit = self._standardized(means[m - 1], m - 1), self.scale[m - 1].square()
+                mean, covariance = residual.mean_covariance(U, below, covariances[m - 1, m - 1] / unit)
+                means.append(self.shift[m] + self.scale[m] * mean)
+                covariances[m, m] = self.scale[m].square() * covariance
+            for k in range(m):
+                covariances[m, k] = self._slope(m) * covariances[max(m - 1, k), min(m - 1, k)]
+        mean = torch.stack(means, -1).gather(-1, fidelity.unsqueeze(-1)).squeeze(-1)
+        rows, columns = fidelity.unsqueeze(-1), fidelity.unsqueeze(-2)
+        total = torch.zeros_like(covariances[0, 0])
+        for (m, k), covariance in covariances.items():
+            total = total + ((rows == m) & (columns == k)) * covariance
+            if m != k:
+                total = total + ((rows == k) & (columns == m)) * covariance
+        return mean, total
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """Joint posterior at ``b x q x (d + 1)`` points of any mix of fidelities: the moments of the mixture.
+
+        Args:
+            X: Designs, the last column the fidelity.
+            output_indices: Not used: there is one output.
+            observation_noise: Add the noise of each point's fidelity, or the given variances.
+            posterior_transform: Applied to the posterior.
+        """
+        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
+        q, fidelity = X.shape[-2], X[..., -1].round().long()
+        if self._pending is None:
+            mean, covariance = self._joint(X)
+        else:
+            pending = self._pending.to(X)
+            mean, joint = self._joint(torch.cat([X, pending.expand(*X.shape[:-2], *pending.shape)], -2))
+            noise = self.noise[pending[:, -1].round().long()] + 1e-10 * self.scale[-1].square()
+            root = torch.linalg.cholesky(joint[..., q:, q:] + torch.diag(noise))
+            gained = torch.linalg.solve_triangular(root, joint[..., q:, :q], upper=False)
+            mean, covariance = mean[..., :q], joint[..., :q, :q] - gained.mT @ gained
+        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
+
+    def hallucinate(self, X_pending: Tensor | None, former: Any = None) -> Self:
+        """This model with deviations also conditioned on ``p x (d + 1)`` points whose values are still out."""
+        if X_pending is None or not len(X_pending):
+            return self
+        X = check_fidelities("X_pending", check_points("X_pending", X_pending, self.dim + 1), self.dim + 1, self.num_fidelities)
+        clone = self.__class__.__new__(self.__class__)
+        clone.__dict__.update(self.__dict__, _modules=dict(self._modules))
+        clone._pending = X.detach() if self._pending is None else torch.cat([self._pending, X.detach().to(self._pending)])
+        return clone

@@ -1,0 +1,69 @@
+r"""Several beliefs that take turns at the target, by their record of predicting it.
+
+Each belief predicts every value of the target before it comes; the predictions ride on the query. A belief's score is
+the logarithm of the density it gave to what came, against the best of them and at least minus :data:`WORST`, and fades
+by :data:`FADE` a query; its share of the target's queries is proportional to the exponential of that, but at least :data:`LEAST`. The next query of
+the target is that of the belief which is furthest below its share so far.
+
+A share of at least ``a`` for each of ``k`` beliefs means that of ``n`` queries of the target each belief has decided
+at least ``a n - k``: what a belief alone would have reached with so many, the run has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mfbo_torch.history import History, Record
+
+FADE = 0.85
+"""What is left of a score after one more value of the target."""
+LEAST = 0.12
+"""The smallest share of a belief."""
+WORST = 10.0
+"""What a belief loses by one value at most: one miss should not silence it for good."""
+Prediction = tuple[float, float]
+"""Mean and deviation of a value of the target, noise included."""
+
+
+def shares(history: History, beliefs: Sequence[str]) -> dict[str, float]:
+    """Which part of the target's next queries is each belief's; they sum to 1.
+
+    Args:
+        history: Everything asked so far.
+        beliefs: Their names.
+    """
+    scores = dict.fromkeys(beliefs, 0.0)
+    for record in history.done:
+        predictions = foretold(record)
+        if not set(beliefs) <= set(predictions):
+            continue
+        logs = {name: _log_density(record, predictions[name]) for name in beliefs}
+        best = max(logs.values())
+        scores = {name: FADE * score + max(logs[name] - best, -WORST) for name, score in scores.items()}
+    best = max(scores.values())
+    odds = {name: math.exp(score - best) for name, score in scores.items()}
+    free = (1.0 - LEAST * len(beliefs)) / sum(odds.values())
+    return {name: LEAST + free * odd for name, odd in odds.items()}
+
+
+def whose_turn(history: History, beliefs: Sequence[str]) -> tuple[str, dict[str, float]]:
+    """The belief that is furthest below its share, the first of them where several are, and the shares by now."""
+    now = shares(history, beliefs)
+    due = dict(now)
+    for record in history:
+        then = record.query.meta.get("shares")
+        if then is not None:
+            due = {name: due[name] + then[name] - (record.query.meta["belief"] == name) for name in due}
+    return max(due, key=lambda name: due[name]), now
+
+
+def foretold(record: Record) -> Mapping[str, Prediction]:
+    """What each belief said of a value before it came, by name; empty where none was asked."""
+    return record.query.meta.get("foretold", {})
+
+
+def _log_density(record: Record, prediction: Prediction) -> float:
+    mean, deviation = prediction
+    assert record.value is not None
+    return -0.5 * ((record.value - mean) / deviation) ** 2 - math.log(deviation)
