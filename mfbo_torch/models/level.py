@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,12 +27,13 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
-from linear_operator.utils.cholesky import psd_safe_cholesky
+from gpytorch.priors.prior import Prior
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache, factorize, grow
-from mfbo_torch.ops.kernels import cross_correlation, describe
+from mfbo_torch.ops.evidence import log_evidence
+from mfbo_torch.ops.kernels import describe
 
 NOISE_FLOOR = 1e-8
 
@@ -66,6 +68,20 @@ def _rho(mean: LinkedMean) -> Tensor:
 
 def _set_rho(mean: LinkedMean, value: Tensor) -> None:
     mean.initialize(rho=value)
+
+
+def log_prior(prior: Prior, value: Tensor) -> Tensor:
+    """The log density of a prior; in few operations where its formula is known."""
+    if type(prior) is LogNormalPrior:
+        log, base = value.log(), prior.base_dist
+        return _log_normal(log, base.loc, base.scale) - log
+    if type(prior) is NormalPrior:
+        return _log_normal(value, prior.loc, prior.scale)
+    return prior.log_prob(value)
+
+
+def _log_normal(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    return -0.5 * ((x - mean) / deviation).square() - deviation.log() - 0.5 * math.log(2 * math.pi)
 
 
 class _ResidualGP(ExactGP, GPyTorchModel):
@@ -129,29 +145,22 @@ class Level(torch.nn.Module):
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
         parameters = {name: p for name, p in mll.named_parameters() if p.requires_grad}
-        closure = ForwardBackwardClosure(lambda: self.loss(mll, U, Y, noise, below), parameters)
+        priors = [(prior, module, value) for _, module, prior, value, _ in mll.model.named_priors()]
+        closure = ForwardBackwardClosure(lambda: self._loss(priors, U, Y, noise, below), parameters)
         try:
             fit_gpytorch_mll(mll, closure=closure, **kwargs)
         except (ModelFittingError, NanError, NotPSDError):
             message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
             warnings.warn(message, stacklevel=2)
 
-    def loss(self, mll: ExactMarginalLogLikelihood, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor) -> Tensor:
-        r"""Minus the log marginal likelihood and the log priors, over ``n``: what ``mll`` computes, quicker.
-
-        :math:`\tfrac12 |L^{-1} r|^2 + \sum_i \log L_{ii} + \tfrac n2 \log 2\pi` with
-        :math:`K + S = L L^\top` and the residuals ``r`` [Rasmussen2006gpml]_ (Eq. 2.30).
-        """
+    def _loss(self, priors: Sequence[Any], U: Tensor, Y: Tensor, noise: Tensor, below: Tensor) -> Tensor:
+        """Minus the log marginal likelihood and the log priors, over ``n``: what the ``mll`` computes, quicker."""
         kind, lengthscale, outputscale = describe(self.covar_module, U.shape[-1])
-        scaled = U / lengthscale
         diagonal = self.likelihood.noise.expand_as(Y) if self.infer_noise else noise
-        covariance = outputscale * cross_correlation(kind, scaled, scaled) + torch.diag(diagonal)
-        factor = psd_safe_cholesky(covariance)
-        residuals = (Y - self.constant - self.rho * below).unsqueeze(-1)
-        whitened = torch.linalg.solve_triangular(factor, residuals, upper=False)
-        loss = 0.5 * whitened.square().sum() + factor.diagonal().log().sum() + 0.5 * len(Y) * math.log(2 * math.pi)
-        for _, module, prior, value, _ in mll.model.named_priors():
-            loss = loss - prior.log_prob(value(module)).sum()
+        residuals = Y - self.constant - self.rho * below
+        loss = -log_evidence(kind, U, residuals, lengthscale, outputscale, diagonal)
+        for prior, module, value in priors:
+            loss = loss - log_prior(prior, value(module)).sum()
         return loss / len(Y)
 
     def factor(
