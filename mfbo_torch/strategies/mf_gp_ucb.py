@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,7 @@ from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
 from mfbo_torch.strategies.surrogate import LARGE, Growing, Memo, refit_step, seeded
 from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
 from mfbo_torch.strategies.turns import Prediction, whose_turn
+from mfbo_torch.warp import Warp, fitted
 
 Chain = PerFidelityGP | CoKrigingGP
 LINKED, INTEGRATED, ALONE = BELIEFS = ("linked", "integrated", "alone")
@@ -95,6 +97,7 @@ class MFGPUCB(MultiFidelityModelBased):
         self.hedge = hedge
         self._growing: Growing[PerFidelityGP] = Growing(refit_every)
         self._integrated: Memo[CoKrigingGP] = Memo()
+        self._warp: Memo[Warp] = Memo()
         self._target_only = ExpectedImprovement(seed=self.seed, device=self.device, dtype=self.dtype)
 
     def counts(self, history: History) -> list[int]:
@@ -127,7 +130,7 @@ class MFGPUCB(MultiFidelityModelBased):
         if not self.hedge or not self._alone.modelled(history):
             u, fidelity, noted = self._bounded(self.model(history), history, generator)
             u = clear(self, u, fidelity, history, generator)
-            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(self.model(history), u, fidelity))
+            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(self.model(history), u, fidelity, history))
         return self._hedged(history, generator)
 
     def _published(self, history: History, generator: torch.Generator) -> Query:
@@ -137,22 +140,22 @@ class MFGPUCB(MultiFidelityModelBased):
         noted: dict[str, Any] = {"zeta": list(state.zeta), "gamma": list(state.gamma)}
         if state.check is not None:
             u, fidelity = self.unit_points([state.check])[:, :-1], state.check.query.fidelity - 1
-            noted |= {"check": state.check.id, **self._beliefs(model, u, fidelity)}
+            noted |= {"check": state.check.id, **self._beliefs(model, u, fidelity, history)}
             return self.query(u, fidelity, stage="model", **noted)
         u, fidelity, chosen = self._bounded(model, history, generator, state)
         u = clear(self, u, fidelity, history, generator)
-        return self.query(u, fidelity, stage="model", **noted, **chosen, **self._beliefs(model, u, fidelity))
+        return self.query(u, fidelity, stage="model", **noted, **chosen, **self._beliefs(model, u, fidelity, history))
 
     def _hedged(self, history: History, generator: torch.Generator) -> Query:
         """The decision of the belief whose turn it is at the target."""
-        belief, parts = whose_turn(history, BELIEFS)
+        belief, parts = whose_turn(history, BELIEFS, self._log_densities)
         query = None
         if belief != ALONE:
             model = self.model(history) if belief == LINKED else self.integrated(history)
             u, fidelity, noted = self._bounded(model, history, generator)
             if self._to_gain(model, u, noted["beta"], history) >= WORTH:
                 u = clear(self, u, fidelity, history, generator)
-                query = self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity))
+                query = self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity, history))
         if query is None:
             belief = ALONE
             u, _ = self._alone.design(history, generator)
@@ -203,12 +206,23 @@ class MFGPUCB(MultiFidelityModelBased):
             found[name] = mean[0, -1].item(), total.sqrt().item()
         return found | {ALONE: self._alone.foretold(history, u)}
 
-    def _beliefs(self, model: Chain, u: Tensor, fidelity: int) -> dict[str, Any]:
+    def _log_densities(self, value: float, history: History, predictions: Mapping[str, Prediction]) -> dict[str, float]:
+        """The logarithm of the density that each belief gave to a value of the target."""
+        y, warp = torch.tensor(value, dtype=torch.double), self.warp(history)
+        found = {}
+        for name, (mean, deviation) in predictions.items():
+            map = Warp() if name == ALONE else warp
+            z = (map(y).item() - mean) / deviation
+            found[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
+        return found
+
+    def _beliefs(self, model: Chain, u: Tensor, fidelity: int, history: History) -> dict[str, Any]:
         """What the model predicts at a query, for the log and for the check of ζ."""
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(u))
-        noted = {"mean": mean[0, fidelity].item(), "deviation": variance[0, fidelity].sqrt().item()}
-        return noted if fidelity == 0 else {**noted, "mean_below": mean[0, fidelity - 1].item()}
+        mean, deviation = self.warp(history).moments(mean[0], variance[0].sqrt())
+        noted = {"mean": mean[fidelity].item(), "deviation": deviation[fidelity].item()}
+        return noted if fidelity == 0 else {**noted, "mean_below": mean[fidelity - 1].item()}
 
     def _incumbents(self, history: History) -> Tensor:
         """The best design so far at each fidelity, in the unit cube."""
@@ -220,12 +234,14 @@ class MFGPUCB(MultiFidelityModelBased):
         records = self.modelled(history)
         if not records:
             return None
-        model = self.model(history)
+        model = self.integrated(history) if self.hedge and self.link == "recursive" else self.model(history)
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(self.space.to_unit(X)))
         seen = {r.query.fidelity for r in records}
         unseen = [m for m in range(self.space.num_fidelities) if m not in seen]
-        mean, deviation = mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double)
+        mean, deviation = self.warp(history).moments(
+            mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double)
+        )
         mean[:, unseen] = deviation[:, unseen] = torch.nan
         return mean, deviation
 
@@ -233,7 +249,8 @@ class MFGPUCB(MultiFidelityModelBased):
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         records = self.modelled(history)
         size = self._fit_size(records)
-        X, Y = map(self.surrogate.to, self.data(records))
+        X, Y = self.data(records)
+        X, Y = self.surrogate.to(X), self.surrogate.to(self.warp(history)(Y))
 
         def fit() -> PerFidelityGP:
             model = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link)
@@ -244,6 +261,15 @@ class MFGPUCB(MultiFidelityModelBased):
             return model.condition_on_observations(X[some], Y[some])
 
         return self._growing(self.space, records, size, fit, add)
+
+    def warp(self, history: History) -> Warp:
+        """The map of the values that the beliefs in several fidelities are about; the identity without ``hedge``."""
+        if not self.hedge or self.link == "independent":
+            return Warp()
+        first = [r for r in self.modelled(history) if r.query.meta.get("stage") != "model"]
+        lowest = [r.value for r in first if r.query.fidelity == 0]
+        others = [r.value for r in first if r.query.fidelity > 0]
+        return self._warp((lowest, others), lambda: fitted(*(torch.tensor(part, dtype=torch.double) for part in (lowest, others))))
 
     def integrated(self, history: History) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""

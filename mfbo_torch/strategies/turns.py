@@ -12,9 +12,9 @@ at least ``a n - k``: what a belief alone would have reached with so many, the r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from mfbo_torch.history import History, Record
+from mfbo_torch.history import History
 
 FADE = 0.85
 """What is left of a score after one more value of the target."""
@@ -24,21 +24,24 @@ WORST = 10.0
 """What a belief loses by one value at most: one miss should not silence it for good."""
 Prediction = tuple[float, float]
 """Mean and deviation of a value of the target, noise included."""
+LogDensities = Callable[[float, History, Mapping[str, Prediction]], Mapping[str, float]]
+"""From a value of the target, the history and what the beliefs said of it to the log density that each gave it."""
 
 
-def shares(history: History, beliefs: Sequence[str]) -> dict[str, float]:
+def shares(history: History, beliefs: Sequence[str], log_densities: LogDensities) -> dict[str, float]:
     """Which part of the target's next queries is each belief's; they sum to 1.
 
     Args:
         history: Everything asked so far.
         beliefs: Their names.
+        log_densities: What the record is made of.
     """
     scores = dict.fromkeys(beliefs, 0.0)
     for record in history.done:
-        predictions = foretold(record)
-        if not set(beliefs) <= set(predictions):
+        predictions = record.query.meta.get("foretold")
+        if predictions is None or record.value is None:
             continue
-        logs = {name: _log_density(record, predictions[name]) for name in beliefs}
+        logs = log_densities(record.value, history, predictions)
         best = max(logs.values())
         scores = {name: FADE * score + max(logs[name] - best, -WORST) for name, score in scores.items()}
     best = max(scores.values())
@@ -47,23 +50,14 @@ def shares(history: History, beliefs: Sequence[str]) -> dict[str, float]:
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(history: History, beliefs: Sequence[str]) -> tuple[str, dict[str, float]]:
+def whose_turn(
+    history: History, beliefs: Sequence[str], log_densities: LogDensities
+) -> tuple[str, dict[str, float]]:
     """The belief that is furthest below its share, the first of them where several are, and the shares by now."""
-    now = shares(history, beliefs)
+    now = shares(history, beliefs, log_densities)
     due = dict(now)
     for record in history:
         then = record.query.meta.get("shares")
         if then is not None:
             due = {name: due[name] + then[name] - (record.query.meta["belief"] == name) for name in due}
     return max(due, key=lambda name: due[name]), now
-
-
-def foretold(record: Record) -> Mapping[str, Prediction]:
-    """What each belief said of a value before it came, by name; empty where none was asked."""
-    return record.query.meta.get("foretold", {})
-
-
-def _log_density(record: Record, prediction: Prediction) -> float:
-    mean, deviation = prediction
-    assert record.value is not None
-    return -0.5 * ((record.value - mean) / deviation) ** 2 - math.log(deviation)

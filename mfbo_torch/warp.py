@@ -1,0 +1,95 @@
+r"""One monotone map that shortens long tails of values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.scale import varies
+
+BENDS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""How strongly a tail may be shortened, per deviation."""
+PRICE = 3.0
+"""By how many nats a bend must raise the likelihood."""
+
+LEAST = 10
+"""Fewer values say nothing of their tails."""
+FAR = 10.0
+"""So many times as far from the centre as any other is too far for values of the same unit."""
+
+
+@dataclass(frozen=True)
+class Warp:
+    r"""The identity near a centre, a logarithm far from it.
+
+    .. math:: g(y) = \mathrm{sign}(u) \log(1 + a |u|) / a, \qquad u = (y - c) / s
+
+    with one ``a`` for each side; ``a = 0`` leaves a side as it is.
+
+    Args:
+        centre: ``c``.
+        scale: ``s``.
+        below: ``a`` for the values below ``c``.
+        above: ``a`` for those above.
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+    below: float = 0.0
+    above: float = 0.0
+
+    def __call__(self, Y: Tensor) -> Tensor:
+        """The values in its units."""
+        u = (Y - self.centre) / self.scale
+        return torch.where(u < 0, -_bent(-u, self.below), _bent(u, self.above))
+
+    def inverse(self, Z: Tensor) -> Tensor:
+        """Back to the values."""
+        u = torch.where(Z < 0, -_straight(-Z, self.below), _straight(Z, self.above))
+        return self.centre + self.scale * u
+
+    def log_slope(self, Y: Tensor) -> Tensor:
+        """The logarithm of ``g'``."""
+        u = (Y - self.centre) / self.scale
+        bend = torch.where(u < 0, self.below, self.above)
+        return -torch.log1p(bend * u.abs()) - math.log(self.scale)
+
+    def moments(self, mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """The median and half the distance of the quantiles one deviation from it, of a normal in its units."""
+        return self.inverse(mean), 0.5 * (self.inverse(mean + deviation) - self.inverse(mean - deviation))
+
+
+def fitted(Y: Tensor, others: Tensor) -> Warp:
+    """The map under which ``n`` values look most like a normal sample, by likelihood; the identity's shape where no
+    bend is worth :data:`PRICE`.
+
+    Args:
+        Y: Values from points that fill the space.
+        others: Values that are mapped as well. Where some of them are much farther out than any of ``Y``, these are in
+            other units, and nothing is bent.
+    """
+    Y = Y.reshape(-1).double()
+    if len(Y) < LEAST or not varies(Y):
+        return Warp()
+    centre, scale = Y.median().item(), Y.std().item()
+
+    def merit(warp: Warp) -> float:
+        bends = (warp.below > 0) + (warp.above > 0)
+        return (warp.log_slope(Y).sum() - len(Y) * warp(Y).std().log()).item() - PRICE * bends
+
+    if ((others - centre).abs() > FAR * (Y - centre).abs().max()).any():
+        return Warp()
+    best = max((Warp(centre, scale, a, b) for a, b in itertools.product(BENDS, BENDS)), key=merit)
+    return best if best.below or best.above else Warp()
+
+
+def _bent(u: Tensor, bend: float) -> Tensor:
+    return torch.log1p(bend * u.clamp_min(0.0)) / bend if bend else u
+
+
+def _straight(z: Tensor, bend: float) -> Tensor:
+    return torch.expm1((bend * z.clamp_min(0.0)).clamp_max(50.0)) / bend if bend else z
