@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mfbo_torch.scale import varies
 
-BENDS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""How strongly a tail may be shortened, per deviation."""
+BENDS = (0.0, 1.0)
+"""How strongly a tail may be shortened, per deviation: six deviations become two."""
 PRICE = 3.0
 """By how many nats a bend must raise the likelihood."""
 

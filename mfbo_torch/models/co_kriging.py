@@ -26,6 +26,7 @@ from mfbo_torch.models.checks import check_fidelities, check_points
 from mfbo_torch.models.normal import joint_posterior
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 from mfbo_torch.models.residual import Residual, averaged
+from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
 
 
@@ -75,14 +76,18 @@ class CoKrigingGP(Model):
             for m in range(self.num_fidelities):
                 self._residuals.append(self._residual(m) if chain.linked[m] else None)
 
+    def _data(self, m: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Designs of fidelity ``m``, their values and known noise variances in its unit."""
+        own = self.chain.train_X[:, -1] == m
+        Y = self._standardized(self.chain.train_Y[own].squeeze(-1), m)
+        Yvar = self.chain.train_Yvar
+        known = None if Yvar is None else Yvar[own].squeeze(-1) / self.scale[m].square()
+        return self.chain.train_X[own][:, :-1], Y, known
+
     def _residual(self, m: int) -> Residual:
         """How fidelity ``m`` differs from the one below, in units of ``m``."""
-        own = self.chain.train_X[:, -1] == m
-        X = self.chain.train_X[own][:, :-1]
-        Y = (self.chain.train_Y[own].squeeze(-1) - self.shift[m]) / self.scale[m]
-        Yvar = self.chain.train_Yvar
+        X, Y, known = self._data(m)
         below = self._standardized(self._means(X)[m - 1], m - 1)
-        known = None if Yvar is None else Yvar[own].squeeze(-1) / self.scale[m].square()
         root = next(k for k in reversed(range(m)) if not self.chain.linked[k])
         noise = self.chain.noise[root] / self.scale[root].square()
         return averaged(self.chain.levels[root].covar_module, self._inputs(X), Y, below, noise, known)
@@ -143,6 +148,23 @@ class CoKrigingGP(Model):
     def _inputs(self, X: Tensor) -> Tensor:
         """``... x d`` designs as the kernels see them."""
         return self.chain.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
+
+    @property
+    def evidence(self) -> float:
+        """The log marginal likelihood of the observations in the targets' units, given the lowest fidelity's
+        hyper-parameters; of the fidelities above, averaged."""
+        total = 0.0
+        for m, residual in enumerate(self._residuals):
+            X, Y, known = self._data(m)
+            total -= len(Y) * self.scale[m].log().item()
+            if residual is not None:
+                total += residual.evidence.item()
+            elif len(Y):
+                level = self.chain.levels[m]
+                noise = level.likelihood.noise.expand_as(Y) if known is None else known
+                parameters = describe(level.covar_module, self.dim)
+                total += log_evidence(parameters[0], self._inputs(X), Y - level.constant, *parameters[1:], noise).item()
+        return total
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity at once.

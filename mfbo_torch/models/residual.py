@@ -30,11 +30,13 @@ class Residual:
         weights: ``H`` numbers that sum to 1.
         kriging: ``H`` processes.
         noise: The mean noise variance.
+        evidence: The log marginal likelihood, averaged over all hypotheses with their prior.
     """
 
     weights: Tensor
     kriging: Kriging
     noise: Tensor
+    evidence: Tensor
 
     @property
     def rho(self) -> Tensor:
@@ -102,13 +104,15 @@ def averaged(
     variances = noise.unsqueeze(-1) + (torch.zeros_like(Y) if known_noise is None else known_noise.clamp_min(1e-8))
     prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, 1.0])
     kriging = krige(kind, X, Y, _basis(below), prior, lengthscales, outputscale, variances)
-    logs = kriging.evidence - 0.5 * ((outputscale.log() - math.log(0.1)) / 1.5).square() - 0.5 * multiple.log().square()
+    beforehand = -0.5 * ((outputscale.log() - math.log(0.1)) / 1.5).square() - 0.5 * multiple.log().square()
     if known_noise is None:
-        logs = logs - 0.5 * ((noise.log() - usual.log()).clamp_min(0.0) / 3.0).square()
-    weights = torch.softmax(logs, -1)
+        beforehand = beforehand - 0.5 * ((noise.log() - usual.log()).clamp_min(0.0) / 3.0).square()
+    beforehand = beforehand.log_softmax(-1)
+    evidence = (kriging.evidence + beforehand).logsumexp(-1)
+    weights = (kriging.evidence + beforehand - evidence).exp()
     kept = weights > KEPT * weights.max()
     weights = weights[kept] / weights[kept].sum()
-    return Residual(weights, kriging[kept], weights @ variances[kept].mean(-1))
+    return Residual(weights, kriging[kept], weights @ variances[kept].mean(-1), evidence)
 
 
 def _basis(below: Tensor) -> Tensor:

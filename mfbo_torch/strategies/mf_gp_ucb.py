@@ -47,6 +47,8 @@ LINKED, INTEGRATED, ALONE = BELIEFS = ("linked", "integrated", "alone")
 """The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
 WORTH = 1e-4
 """A bound that promises less than this part of the function's deviation is not worth a query."""
+STRONG = 10.0
+"""So many nats of evidence are needed before long tails are shortened."""
 SURE = 1e-6
 """No prediction is taken to be more exact than this part of a deviation."""
 
@@ -253,9 +255,7 @@ class MFGPUCB(MultiFidelityModelBased):
         X, Y = self.surrogate.to(X), self.surrogate.to(self.warp(history)(Y))
 
         def fit() -> PerFidelityGP:
-            model = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link)
-            with seeded():
-                return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
+            return self._fitted(X[:size], Y[:size])
 
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
             return model.condition_on_observations(X[some], Y[some])
@@ -267,9 +267,22 @@ class MFGPUCB(MultiFidelityModelBased):
         if not self.hedge or self.link == "independent":
             return Warp()
         first = [r for r in self.modelled(history) if r.query.meta.get("stage") != "model"]
-        lowest = [r.value for r in first if r.query.fidelity == 0]
-        others = [r.value for r in first if r.query.fidelity > 0]
-        return self._warp((lowest, others), lambda: fitted(*(torch.tensor(part, dtype=torch.double) for part in (lowest, others))))
+        return self._warp([(r.query.x, r.query.fidelity, r.value) for r in first], lambda: self._fitted_warp(first))
+
+    def _fitted_warp(self, records: list[Record]) -> Warp:
+        """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
+        for it; else the identity."""
+        X, Y = self.data(records)
+        lowest = X[:, -1] == 0
+        warp = fitted(Y[lowest], Y[~lowest])
+        if warp == Warp():
+            return warp
+
+        def evidence(map: Warp) -> float:
+            chain = self._fitted(self.surrogate.to(X), self.surrogate.to(map(Y)))
+            return CoKrigingGP(chain).evidence + map.log_slope(Y).sum().item()
+
+        return warp if evidence(warp) > evidence(Warp()) + STRONG else Warp()
 
     def integrated(self, history: History) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
@@ -280,6 +293,11 @@ class MFGPUCB(MultiFidelityModelBased):
     def _alone(self) -> ExpectedImprovement:
         """The strategy that knows the target's values only."""
         return self._target_only.bind(self.space, self.capital)
+
+    def _fitted(self, X: Tensor, Y: Tensor) -> PerFidelityGP:
+        model = PerFidelityGP(X, Y, self.space.num_fidelities, link=self.link)
+        with seeded():
+            return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
 
     def _fit_size(self, records: list[Record]) -> int:
         """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""
