@@ -27,7 +27,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
 )
 from mfbo_torch.checks import number, one_of
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Record, noise_variances
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.strategies.design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
@@ -162,19 +162,26 @@ class MFGPUCB(MultiFidelityModelBased):
         mean[:, unseen] = deviation[:, unseen] = torch.nan
         return mean, deviation
 
+    def noise_deviations(self, history: History) -> tuple[float | None, ...]:
+        deviations, seen = self.model(history).noise.sqrt().tolist(), {r.query.fidelity for r in history.done}
+        return tuple(deviation if m in seen else None for m, deviation in enumerate(deviations))
+
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         records = self.modelled(history)
         size = self._fit_size(records)
         X, Y = map(self.surrogate.to, self.data(records))
+        known = noise_variances(records)
+        Yvar = None if known is None else self.surrogate.to(known)
 
         def fit() -> PerFidelityGP:
-            model = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, link=self.link)
+            noise = None if Yvar is None else Yvar[:size]
+            model = PerFidelityGP(X[:size], Y[:size], self.space.num_fidelities, noise, link=self.link)
             with seeded():
                 return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
 
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
-            return model.condition_on_observations(X[some], Y[some])
+            return model.condition_on_observations(X[some], Y[some], None if Yvar is None else Yvar[some])
 
         return self._growing(self.space, records, size, fit, add)
 
