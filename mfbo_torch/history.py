@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-
 Observed = float | tuple[float, float]
 """What comes of an evaluation: a value, or a value and its standard error."""
 

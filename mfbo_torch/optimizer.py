@@ -187,7 +187,12 @@ class Optimizer:
         self._keep(History(records), lambda journal: journal.given(records))
 
     def recommend(self) -> Record | Recommendation | None:
-        """The record or the input the strategy advises, ``None`` while there is none."""
+        """What the strategy advises, ``None`` while there is nothing.
+
+        The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
+        observed design with the largest posterior mean, and where queries are averages the best input: a
+        :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
+        """
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:

@@ -23,9 +23,10 @@ class UserProblem(Problem):
     Args:
         objective: A function ``f(parameters, fidelity)`` that takes a ``{name: value}`` mapping
             (integers as ``int``) and the fidelity, ``0`` the cheapest, and returns a number, or a pair of it
-            and its standard error (the standard deviation of its noise, 0 for none); or where to import it from, ``"package.module:function"``, looked for in the current
-            folder first, as ``python -m`` does. Only with an import path, or a function at the
-            top of a module, can the problem be sent to other processes.
+            and its standard error (the standard deviation of its noise, 0 for none); or where to import it
+            from, ``"package.module:function"``, looked for in the current folder first, as ``python -m`` does.
+            Only with an import path, or a function at the top of a module, can the problem be sent to other
+            processes.
         parameters: ``{name: {lower, upper, log, integer}}``, the last two ``False`` unless set.
         costs: One increasing cost a fidelity, the target last; or ``"measured"``, the seconds
             each query takes, guessed as ``1, 10, 100, ...`` until one has run.

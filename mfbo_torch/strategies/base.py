@@ -115,7 +115,8 @@ class Strategy(ABC):
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target fidelity, ``None`` while there is none.
 
-        Where queries are averages of what is sought: the best input, as the model has it.
+        Where values are noisy or queries are averages of what is sought, and the strategy has a model: the best
+        design, or the best input, as the model has it.
         """
         return history.best(self.space.target)
 

@@ -23,7 +23,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, noise_variances
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.surrogate import quiet

@@ -29,7 +29,7 @@ tenth: with new ones a factor is made from scratch, in ``O(n^3)``, with the form
 
 T = TypeVar("T")
 Build = Callable[..., Model]
-"""From ``n x d`` inputs, ``n x 1`` standardized targets and their noise variances, where known, to an untrained model."""
+"""From ``n x d`` inputs, ``n x 1`` standardized targets and, where known, their noise to an untrained model."""
 
 
 @contextmanager
