@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from mfbo_torch.errors import SettingError
 
 T = TypeVar("T")
+OBSERVATION = "a number, or a pair (value, standard error)"
 
 
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
@@ -66,12 +67,11 @@ def observation(setting: str, given: Any) -> tuple[float, float | None]:
     """
     value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     try:
-        imaginary = isinstance(value, Complex) and not isinstance(value, Real)
-        if imaginary or isinstance(value, (str, bytes, tuple)):
+        if isinstance(value, Complex) and not isinstance(value, Real):  # NumPy would drop the imaginary part
             raise TypeError
         found = float(value) + 0.0  # SQLite keeps no sign of zero
-    except (TypeError, ValueError, RuntimeError):
-        raise SettingError(setting, given, "a number, or a pair (value, standard error)") from None
+    except (TypeError, ValueError, RuntimeError) as reason:
+        raise SettingError(setting, given, OBSERVATION) from reason
     return found, None if error is None else number("standard_error", error, 0) + 0.0
 
 

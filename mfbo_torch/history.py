@@ -73,8 +73,8 @@ class Record:
         """This record with its observation; a value that is not finite is a failure."""
         if not math.isfinite(value):
             return self.failed(f"the value is not finite: {value}", **changes)
-        known = {"value": float(value), "standard_error": standard_error}
-        return replace(self, status=Status.DONE, reason="", **known, **changes)
+        found, status = float(value), Status.DONE
+        return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)
 
     def failed(self, reason: str, **changes: Any) -> Record:
         """This record as failed: it keeps its cost and has no value."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mfbo_torch.checks import number, observation, whole
+from mfbo_torch.checks import OBSERVATION, number, observation, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
@@ -145,6 +145,8 @@ class Optimizer:
                 not finite.
         """
         record = self._pending(id)
+        if isinstance(value, (str, bytes)):
+            raise SettingError("value", value, OBSERVATION)
         found = observation("value", value)
         return self._end(record.done(*found, **self._changes(record, evaluation_seconds, cost)))
 

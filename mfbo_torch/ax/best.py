@@ -76,7 +76,8 @@ def best_point(client: Client) -> BestPoint | BestInput:
     history, sources = read(experiment, domain)
     sign = goal(experiment.optimization_config).sign
     spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
-    advised, noise = strategy.recommend(history), ()
+    advised = strategy.recommend(history)
+    noise: tuple[float | None, ...] = ()
     top = best = history.best(domain.space.target)
     if isinstance(advised, Recommendation):
         if advised.best is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mfbo_torch.history import Recommendation, Record, Status, noise_variances, points, values
-from mfbo_torch.scale import shift_scale
+from mfbo_torch.history import Recommendation, Record, Status, noise_variances, points
 
 if TYPE_CHECKING:
     from mfbo_torch.history import History
@@ -19,8 +18,8 @@ below, and it would decide little."""
 def advised(strategy: ModelBased, history: History, best: Record) -> Record | Recommendation:
     r"""The design observed at the target with the largest posterior mean :math:`\mu^{(M)}`; without noise ``best``.
 
-    Values are noisy where the standard error of one at the target is known and positive; where not every one has
-    one, if the noise that the model infers for the target is above :data:`NEGLIGIBLE` times their standard deviation.
+    Where every value at the target has a standard error, they are noisy if one of these is positive; elsewhere if the
+    noise that the model infers for the target is above :data:`NEGLIGIBLE` times the standard deviation of the values.
 
     Args:
         strategy: Whose model it is.
@@ -31,7 +30,7 @@ def advised(strategy: ModelBased, history: History, best: Record) -> Record | Re
     records = history.select(Status.DONE, target)
     noise = strategy.noise_deviations(history)
     own, known = noise[target], noise_variances(records)
-    if own is None or not (own > NEGLIGIBLE * shift_scale(values(records))[1] if known is None else known.any()):
+    if own is None or not (own > NEGLIGIBLE * strategy.spread(records) if known is None else known.any()):
         return best
     believed = strategy.predict(history, points(records)[:, :-1])
     if believed is None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, values
+from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
@@ -120,13 +121,17 @@ class ModelBased(Strategy):
         """The standard deviation of the noise in an observation at each fidelity; ``None`` where no model tells it."""
         return (None,) * self.space.num_fidelities
 
+    def spread(self, records: list[Record]) -> float:
+        """The standard deviation of some values, or that of the process where it is known: beside it noise counts."""
+        return shift_scale(values(records))[1]
+
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target, or where observations are noisy what the model makes of them.
 
         See :func:`~mfbo_torch.strategies.advice.advised`; a strategy whose model does not tell the noise keeps to
         the best observation.
         """
-        best = super().recommend(history)
+        best = history.best(self.space.target)
         return best if best is None else advised(self, history, best)
 
     @property

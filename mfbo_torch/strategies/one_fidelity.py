@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta
-from mfbo_torch.history import History, Query, Record, Status, noise_variances
+from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.strategies.design import single_fidelity_count
@@ -120,6 +120,9 @@ class OneFidelity(ModelBased):
     def noise_deviations(self, history: History) -> tuple[float | None, ...]:
         own = self.process.noise(*self.observed(history)) if self.modelled(history) else None
         return tuple(own if m == self.level else None for m in range(self.space.num_fidelities))
+
+    def spread(self, records: list[Record]) -> float:
+        return self.process.units(values(records))[1]
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
         if self.untouched(history):

@@ -14,7 +14,7 @@ from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.per_fidelity import PerFidelityGP
+from mfbo_torch.models.per_fidelity import FIT_POINTS, PerFidelityGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.surrogate import Memo, Surrogate, predicted, quiet, seeded, standardized
@@ -60,7 +60,7 @@ class Process:
         to = self.surrogate.to
         if self.prior is None:
             return self.surrogate.model(single_task_gp, X, Y, Yvar)
-        shift, scale = self._units(Y)
+        shift, scale = self.units(Y)
         noise = None if Yvar is None else to(Yvar / scale**2)
         return known_gp(self.prior, to(X), to((Y - shift) / scale), noise).eval()
 
@@ -80,18 +80,19 @@ class Process:
             return 0.0
         if self.prior is None:
             return standardized(Y).max().item()
-        shift, scale = self._units(Y)
+        shift, scale = self.units(Y)
         return (Y.max().item() - shift) / scale
 
     def predict(self, X: Tensor, Y: Tensor, Yvar: Tensor | None, at: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and deviation of the noise-free value at ``n x d`` designs, ``n`` each, in the units of ``Y``."""
-        return predicted(self.model(X, Y, Yvar), self.surrogate.to(at), *self._units(Y))
+        return predicted(self.model(X, Y, Yvar), self.surrogate.to(at), *self.units(Y))
 
     def noise(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> float:
         """The standard deviation of the noise in the values: known, on the average, or inferred.
 
         BoTorch's prior takes some noise for granted, so it is inferred by a :class:`~mfbo_torch.PerFidelityGP`, which
-        finds none in a few values of a smooth function.
+        finds none in a few values of a smooth function; from :data:`~mfbo_torch.models.per_fidelity.FIT_POINTS` of
+        them at most.
         """
         if Yvar is not None:
             return math.sqrt(Yvar.mean().item())
@@ -99,13 +100,14 @@ class Process:
             return math.sqrt(self.prior.noise)
 
         def infer() -> float:
+            some = torch.linspace(0, len(X) - 1, min(len(X), FIT_POINTS)).round().long()
             with seeded():
-                model = PerFidelityGP(torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1), Y, 1)
+                model = PerFidelityGP(torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some], Y[some], 1)
                 return model.fit(optimizer_kwargs={"options": {"maxiter": 100}}).noise.sqrt().item()
 
         return self._noise((X.tolist(), Y.tolist()), infer)
 
-    def _units(self, Y: Tensor) -> tuple[float, float]:
+    def units(self, Y: Tensor) -> tuple[float, float]:
         """What the model's zero and one are in the units of the values."""
         if self.prior is None:
             return shift_scale(Y)  # of constants the size says most
