@@ -43,6 +43,6 @@ def describe(error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> str:
-    """The last lines of the traceback, without the three that are always there."""
-    frames = traceback.extract_tb(error.__traceback__)[3:]
+    """The last lines of the traceback, without the two that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[2:]
     return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])

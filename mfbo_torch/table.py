@@ -15,8 +15,8 @@ from mfbo_torch.problems.base import Problem
 
 SUFFIXES = (".csv", ".parquet")
 COLUMNS = (
-    *("id", "fidelity", "value", "standard_error", "status", "cost", "retries", "reason"),
-    *("decision_seconds", "evaluation_seconds"),
+    *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
+    *("decision_seconds", "evaluation_seconds", "standard_error"),
 )
 """What there is of every record. A parameter of such a name is written as ``parameter.NAME``."""
 GIVEN = {"stage": "given"}
@@ -58,13 +58,13 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
         **{_column(name): value for name, value in problem.space.named(record.query.x).items()},
         "fidelity": record.query.fidelity,
         "value": problem.value_of(record),
-        "standard_error": record.standard_error,
         "status": str(record.status),
         "cost": record.cost,
         "retries": record.retries,
         "reason": record.reason,
         "decision_seconds": record.decision_seconds,
         "evaluation_seconds": record.evaluation_seconds,
+        "standard_error": record.standard_error,
     }
 
 
