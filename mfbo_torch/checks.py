@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise, starmap
-from numbers import Integral, Real
+from numbers import Complex, Integral, Real
 from typing import Any, TypeVar
 
 from mfbo_torch.errors import SettingError
 
 T = TypeVar("T")
+OBSERVATION = "a number, or a pair (value, standard error)"
 
 
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
@@ -55,6 +56,23 @@ def number(
         if math.isfinite(found) and found >= least and above < found < below:
             return found
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
+
+
+def observation(setting: str, given: Any) -> tuple[float, float | None]:
+    """A value and its standard error, ``None`` where that is not known.
+
+    Args:
+        setting: What the user calls it.
+        given: A number, whatever it is; or a tuple of one and of its standard error, finite and at least 0.
+    """
+    value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    try:
+        if isinstance(value, Complex) and not isinstance(value, Real):  # NumPy would drop the imaginary part
+            raise TypeError
+        found = float(value) + 0.0  # SQLite keeps no sign of zero
+    except (TypeError, ValueError, RuntimeError) as reason:
+        raise SettingError(setting, given, OBSERVATION) from reason
+    return found, None if error is None else number("standard_error", error, 0) + 0.0
 
 
 def seeds(setting: str, given: int | Iterable[int]) -> list[int]:

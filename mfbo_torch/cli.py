@@ -155,10 +155,15 @@ def _report(run: experiment.Experiment) -> str:
     best = summary["best_value"]
     rows.append(("Best value", none if best is None else f"{best:.8g}"))
     rows.append(("at", _point(summary["best_parameters"])))
-    advised = run.strategy.recommend(run.history)
+    advised = experiment.advice(run)
     if isinstance(advised, Recommendation):
-        named = {f"x{i}": value for i, value in enumerate(advised.x, 1)}
-        rows.append(("Recommended", f"{_point(named)}, where {run.problem.signed(advised.mean):.5g} is expected"))
+        expected = f"{run.problem.signed(advised.mean):.5g} ± {advised.deviation:.2g} is expected"
+        rows.append(("Recommended", f"{_point(experiment.parameters_of(advised, run.problem))}, where {expected}"))
+        known = [
+            f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None
+        ]
+        if known:
+            rows.append(("Noise", f"{', '.join(known)} (standard deviations)"))
     elif advised is not None:
         rows.append(("Recommended", _point(space.named(advised.query.x))))
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))

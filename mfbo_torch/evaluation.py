@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mfbo_torch.checks import observation
+
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
 
@@ -15,22 +17,23 @@ FRAMES = 3
 
 
 class Outcome(NamedTuple):
-    """What an evaluation came to: a value, or the reason why there is none."""
+    """What an evaluation came to: a value, with its standard error where that is known, or the reason why not."""
 
     value: float | None
     reason: str
     seconds: float
+    standard_error: float | None = None
 
 
 def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
     """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
     started = time.perf_counter()
-    value, reason = None, ""
+    value, reason, error_of_value = None, "", None
     try:
-        value = float(problem.observe(x, fidelity, number))
+        value, error_of_value = observation("value", problem.observe(x, fidelity, number))
     except (Exception, SystemExit) as error:
         reason = describe(error) + _frames(error)
-    return Outcome(value, reason, time.perf_counter() - started)
+    return Outcome(value, reason, time.perf_counter() - started, error_of_value)
 
 
 def describe(error: BaseException) -> str:
@@ -40,6 +43,6 @@ def describe(error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> str:
-    """The last lines of the traceback, without the three that are always there."""
-    frames = traceback.extract_tb(error.__traceback__)[3:]
+    """The last lines of the traceback, without the two that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[2:]
     return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])

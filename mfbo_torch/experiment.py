@@ -19,7 +19,8 @@ import yaml
 from mfbo_torch import plots, table
 from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.evaluation import describe
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.options import RunOptions, check_capital
 from mfbo_torch.problems.base import Problem
@@ -28,6 +29,7 @@ from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG = "run.log"
+LOGGER = logging.getLogger(__name__)
 MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))  # when a run is continued
 
 
@@ -154,6 +156,8 @@ def execute(
 def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
     """Write the summary and the picture."""
     out = Path(experiment.settings["out"])
+    strategy = experiment.strategy.bind(experiment.problem.space, experiment.settings["capital"])
+    experiment = experiment._replace(strategy=strategy)
     write(out / SUMMARY, json.dumps({**summarise(experiment), "finished": finished}, indent=2) + "\n")
     if picture:
         name = type(experiment.strategy).__name__
@@ -204,17 +208,49 @@ def finished(out: Path, capital: float | None = None) -> bool:
     return bool(summary.get("finished")) and summary.get("capital") == capital
 
 
+def advice(experiment: Experiment) -> Record | Recommendation | None:
+    """What the strategy recommends; the best observation, and a warning, where its model cannot be made here."""
+    _, problem, strategy, history = experiment
+    try:
+        return strategy.recommend(history)
+    except SettingError:
+        raise
+    except Exception as error:  # a device that is not here, data that no model can be made of
+        LOGGER.warning("the best observation is recommended, as the model failed: %s", describe(error))
+        return history.best(problem.space.target)
+
+
+def parameters_of(advised: Recommendation, problem: Problem) -> dict[str, float]:
+    """What is recommended by name: the parameters of a design, ``x1, x2, ...`` of an input."""
+    if advised.best is None:
+        return {f"x{i}": value for i, value in enumerate(advised.x, 1)}
+    return problem.space.named(advised.x)
+
+
 def summarise(experiment: Experiment) -> dict[str, Any]:
-    """What a run has found and what it took, as JSON values."""
+    """What a run has found and what it took, as JSON values.
+
+    ``"recommended"`` is what the model expects to be best where that is not the best observation, see
+    :class:`~mfbo_torch.history.Recommendation`; else ``None``.
+    """
     settings, problem, strategy, history = experiment
     space = problem.space
-    best = history.best(space.target)
+    best, advised = history.best(space.target), advice(experiment)
+    recommended = None
+    if isinstance(advised, Recommendation):
+        recommended = {
+            "parameters": parameters_of(advised, problem),
+            "mean": problem.signed(advised.mean),
+            "deviation": advised.deviation,
+            "noise": list(advised.noise),
+        }
     packages = ("mfbo-torch", "torch", "botorch", "gpytorch")
     return {
         "problem": problem.name,
         "strategy": type(strategy).__name__,
         "best_parameters": None if best is None else space.named(best.query.x),
         "best_value": problem.value_of(best),
+        "recommended": recommended,
         "capital": settings["capital"],
         "spent": history.spent,
         "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+Observed = float | tuple[float, float]
+"""What comes of an evaluation: a value, or a value and its standard error."""
+
 
 class Status(StrEnum):
     """Where a query stands."""
@@ -51,6 +54,7 @@ class Record:
         evaluation_seconds: Time spent evaluating it.
         retries: How often it was tried again.
         sunk: The part of ``cost`` that failed attempts have taken.
+        standard_error: The standard deviation of the noise in ``value``, in its unit; ``None`` where it is not known.
     """
 
     id: int
@@ -63,12 +67,14 @@ class Record:
     evaluation_seconds: float = 0.0
     retries: int = 0
     sunk: float = 0.0
+    standard_error: float | None = None
 
-    def done(self, value: float, **changes: Any) -> Record:
+    def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
         """This record with its observation; a value that is not finite is a failure."""
         if not math.isfinite(value):
             return self.failed(f"the value is not finite: {value}", **changes)
-        return replace(self, value=float(value), status=Status.DONE, reason="", **changes)
+        found, status = float(value), Status.DONE
+        return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)
 
     def failed(self, reason: str, **changes: Any) -> Record:
         """This record as failed: it keeps its cost and has no value."""
@@ -81,17 +87,22 @@ class Record:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """An input that is believed best, where inputs cannot be queried themselves.
+    """What is believed best: an input, where inputs cannot be queried themselves; a design, where values are noisy.
 
     Args:
-        x: The input, in the user's own units.
-        mean: What is expected of it, to be maximised.
-        deviation: How uncertain that is.
+        x: The input or the design, in the user's own units.
+        mean: What is expected of it at the target, to be maximised, noise left out.
+        deviation: The standard deviation of that.
+        noise: The standard deviation of the noise in an observation at each fidelity, ``None`` where it is not known;
+            empty for an input.
+        best: The best observation at the target, which may have been lucky; ``None`` for an input.
     """
 
     x: tuple[float, ...]
     mean: float
     deviation: float
+    noise: tuple[float | None, ...] = ()
+    best: Record | None = None
 
 
 @dataclass(frozen=True)
@@ -166,3 +177,14 @@ def points(records: Iterable[Record]) -> Tensor:
 def values(records: Iterable[Record]) -> Tensor:
     """The ``n x 1`` double tensor of observations."""
     return torch.tensor([[r.value] for r in records], dtype=torch.double)
+
+
+def noise_variances(records: Iterable[Record]) -> Tensor | None:
+    """The ``n x 1`` double tensor of squared standard errors; ``None`` unless every observation has one.
+
+    Where one lacks it, a model infers the noise of all: the noise of an observation without a standard error is not
+    that of those with one.
+    """
+    errors = [r.standard_error for r in records]
+    known = [[error**2] for error in errors if error is not None]
+    return torch.tensor(known, dtype=torch.double) if errors and len(known) == len(errors) else None

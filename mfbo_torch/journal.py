@@ -18,9 +18,10 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
-_TABLE = """
+_STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
+_TABLE = f"""
 CREATE TABLE event (
     sequence INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
@@ -35,6 +36,7 @@ CREATE TABLE event (
     reason TEXT,
     evaluation_seconds REAL,
     seen INTEGER,
+    {_STANDARD_ERROR},
     CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
     CHECK ((kind = 'ended') = (status IS NOT NULL)),
     CHECK ((status IS 'done') = (value IS NOT NULL))
@@ -51,11 +53,15 @@ PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 _COLUMNS = (
-    "sequence, kind, id, x, fidelity, meta, decision_seconds, cost, status, value, reason, evaluation_seconds, seen"
+    "sequence, kind, id, x, fidelity, meta, decision_seconds, cost, status, value, reason, evaluation_seconds, "
+    "seen, standard_error"
 )
-_INSERT = f"INSERT INTO event ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"
-_UNSEEN = _COLUMNS.replace("seen", "sequence - 1")
-"""The columns of schema 1, where every decision knew all that had happened."""
+_INSERT = f"INSERT INTO event ({_COLUMNS}) VALUES ({', '.join('?' * 14)})"
+_WITHOUT_ERRORS = _COLUMNS.replace("standard_error", "NULL")
+_UNSEEN = _WITHOUT_ERRORS.replace("seen", "sequence - 1")
+_READ = {1: _UNSEEN, 2: _WITHOUT_ERRORS, 3: _COLUMNS}
+"""The columns of each schema; in the first every decision knew all that had happened, in the first two no value had a
+standard error."""
 _FROM_1 = f"""
 BEGIN IMMEDIATE;
 DROP TRIGGER event_is_never_changed;
@@ -64,9 +70,16 @@ ALTER TABLE event RENAME TO former;
 {_TABLE}
 INSERT INTO event ({_COLUMNS}) SELECT {_UNSEEN} FROM former;
 DROP TABLE former;
-PRAGMA user_version = 2;
+PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
+_FROM_2 = f"""
+BEGIN IMMEDIATE;
+ALTER TABLE event ADD COLUMN {_STANDARD_ERROR};
+PRAGMA user_version = {SCHEMA_VERSION};
+COMMIT;
+"""
+_UPDATE = {0: _SCHEMA, 1: _FROM_1, 2: _FROM_2}
 
 
 _IN_USE = "open, and used in the thread that opened it"
@@ -133,12 +146,10 @@ class Journal:
             self._connection = self._connect("ro" if read_only else "rwc")
             if version:  # the header may lag behind the write-ahead log
                 version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            self._columns = _COLUMNS
-            if read_only:
-                self._columns = _UNSEEN if version == 1 else _COLUMNS
-            else:
+            self._columns = _READ[version] if read_only else _COLUMNS
+            if not read_only:
                 if version != SCHEMA_VERSION:
-                    self._connection.executescript(_FROM_1 if version else _SCHEMA)
+                    self._connection.executescript(_UPDATE[version])
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             self._sequence = self._last()
@@ -215,17 +226,18 @@ class Journal:
         for known, record in enumerate(records, seen):
             query = plain(record.query)
             row = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), record.decision_seconds)
-            rows.append(("asked", *row, float(record.cost), None, None, None, None, known))
+            rows.append(("asked", *row, float(record.cost), None, None, None, None, known, None))
         self._append(rows)
 
     def retried(self, record: Record) -> None:
         """Append that one record is tried again, with the cost and the reason it has now."""
-        self._append([("retried", record.id, *[None] * 4, float(record.cost), None, None, record.reason, None, None)])
+        end = (None, None, record.reason, None, None, None)
+        self._append([("retried", record.id, *[None] * 4, float(record.cost), *end)])
 
     def ended(self, record: Record) -> None:
         """Append the end of one record, done or failed."""
         end = (float(record.cost), str(record.status), record.value, record.reason, record.evaluation_seconds)
-        self._append([("ended", record.id, None, None, None, None, *end, None)])
+        self._append([("ended", record.id, None, None, None, None, *end, None, record.standard_error)])
 
     def given(self, records: Iterable[Record]) -> None:
         """Append records that ended before this journal began, all of them or none."""
@@ -233,8 +245,9 @@ class Journal:
         for record in records:
             query = plain(record.query)
             asked = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), 0.0, record.cost)
-            rows.append(("asked", *asked, None, None, None, None, self._sequence + len(rows)))
-            rows.append(("ended", record.id, *[None] * 4, record.cost, "done", record.value, "", 0.0, None))
+            rows.append(("asked", *asked, None, None, None, None, self._sequence + len(rows), None))
+            end = (record.cost, "done", record.value, "", 0.0, None, record.standard_error)
+            rows.append(("ended", record.id, *[None] * 4, *end))
         self._append(rows)
 
     def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -268,14 +281,20 @@ class Journal:
         sequence, history = 0, History()
         try:
             for event in self._connection.execute(f"SELECT {self._columns} FROM event ORDER BY sequence").fetchall():
-                _, kind, id_, x, fidelity, meta, decided, cost, status, value, reason, evaluated, seen = event
+                _, kind, id_, x, fidelity, meta, decided, cost, status, value, reason, evaluated, seen, error = event
                 if kind == "asked":
                     query = Query(tuple(json.loads(x)), fidelity, json.loads(meta))
                     yield _State(sequence, history, query, seen)
                     history = history.asked(query, cost, decision_seconds=decided)
                 else:
                     yield _State(sequence, history)
-                    changed = _changed(history.records[id_], kind, cost, status, value, reason, evaluated)
+                    former = history.records[id_]
+                    if kind == "retried":
+                        changed = former.retried(reason, cost)
+                    elif status == Status.DONE:
+                        changed = former.done(value, error, cost=cost, evaluation_seconds=evaluated)
+                    else:
+                        changed = former.failed(reason, cost=cost, evaluation_seconds=evaluated)
                     history = history.updated(changed)
                 sequence = event[0]
         except sqlite3.ProgrammingError as error:
@@ -292,7 +311,7 @@ class Journal:
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query asked, in order: the history its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
-        lag = self._connection.execute(late).fetchone()[0] if self._columns == _COLUMNS else 0
+        lag = self._connection.execute(late).fetchone()[0] if self._columns != _UNSEEN else 0
         recent: deque[_State] = deque(maxlen=lag + 1)
         for state in self._states():
             recent.append(state)
@@ -311,15 +330,6 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _changed(record: Record, kind: str, cost: float, status: str, value: Any, reason: str, seconds: float) -> Record:
-    """A record after an event that happened to it."""
-    if kind == "retried":
-        return record.retried(reason, cost)
-    if status == Status.DONE:
-        return record.done(value, cost=cost, evaluation_seconds=seconds)
-    return record.failed(reason, cost=cost, evaluation_seconds=seconds)
 
 
 def plain(query: Query) -> Query:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mfbo_torch.checks import number, whole
+from mfbo_torch.checks import OBSERVATION, number, observation, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history import History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.space import Space
 
@@ -127,12 +127,13 @@ class Optimizer:
             return history.settled < capital
         return history.spent + cost <= payable(capital)
 
-    def tell(self, id: int, value: float, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
+    def tell(self, id: int, value: Observed, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in the value of a pending query.
 
         Args:
             id: The number of its record.
-            value: The observation, to be maximised. One that is not finite is a failure.
+            value: The observation, to be maximised; or ``(value, standard error)``, where the standard deviation
+                of its noise is known (0: it has none). A value that is not finite is a failure.
             evaluation_seconds: Time spent evaluating it.
             cost: What it really cost, where costs are measured.
 
@@ -140,16 +141,14 @@ class Optimizer:
             The record as it now stands.
 
         Raises:
-            SettingError: No such query is pending, or ``value`` is not a number.
+            SettingError: No such query is pending, ``value`` is not a number, or its standard error is negative or
+                not finite.
         """
         record = self._pending(id)
         if isinstance(value, (str, bytes)):
-            raise SettingError("value", value, "a number")
-        try:
-            found = float(value) + 0.0  # SQLite keeps no sign of zero
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise SettingError("value", value, "a number") from error
-        return self._end(record.done(found, **self._changes(record, evaluation_seconds, cost)))
+            raise SettingError("value", value, OBSERVATION)
+        found = observation("value", value)
+        return self._end(record.done(*found, **self._changes(record, evaluation_seconds, cost)))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in that a pending query has failed; it keeps its cost.
@@ -190,7 +189,12 @@ class Optimizer:
         self._keep(History(records), lambda journal: journal.given(records))
 
     def recommend(self) -> Record | Recommendation | None:
-        """The record or the input the strategy advises, ``None`` while there is none."""
+        """What the strategy advises, ``None`` while there is nothing.
+
+        The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
+        observed design with the largest posterior mean, and where queries are averages the best input: a
+        :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
+        """
         return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:

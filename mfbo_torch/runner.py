@@ -263,9 +263,10 @@ class _Loop:
         base = outcome.seconds if measured else record.cost - record.sunk
         total = record.sunk + base
         if outcome.value is not None and math.isfinite(outcome.value):
-            value, seconds = outcome.value, outcome.seconds
+            error, seconds = outcome.standard_error, outcome.seconds
+            value = outcome.value if error is None else (outcome.value, error)
             _kept(lambda: self.optimizer.tell(record.id, value, evaluation_seconds=seconds, cost=total))
-            LOG.info("%d ended: %r after %.3f s, cost %g", record.id, outcome.value, outcome.seconds, total)
+            LOG.info("%d ended: %r after %.3f s, cost %g", record.id, value, outcome.seconds, total)
             return None
         reason = outcome.reason or f"the value is not finite: {outcome.value}"
         if record.retries < self.options.retries:

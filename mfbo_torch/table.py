@@ -14,7 +14,10 @@ from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.problems.base import Problem
 
 SUFFIXES = (".csv", ".parquet")
-COLUMNS = ("id", "fidelity", "value", "status", "cost", "retries", "reason", "decision_seconds", "evaluation_seconds")
+COLUMNS = (
+    *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
+    *("decision_seconds", "evaluation_seconds", "standard_error"),
+)
 """What there is of every record. A parameter of such a name is written as ``parameter.NAME``."""
 GIVEN = {"stage": "given"}
 """What a query carries that was observed before the run began; it costs the run nothing."""
@@ -61,6 +64,7 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
         "reason": record.reason,
         "decision_seconds": record.decision_seconds,
         "evaluation_seconds": record.evaluation_seconds,
+        "standard_error": record.standard_error,
     }
 
 
@@ -71,8 +75,8 @@ def _column(parameter: str) -> str:
 def read(path: Path, problem: Problem) -> list[Record]:
     """Observations of a CSV file: a column for each parameter, ``value`` and ``fidelity``, in the user's units.
 
-    Columns are named as :func:`write` names them. Without a ``fidelity`` the values are the target's. Other columns
-    do not matter; rows without a value are passed over.
+    Columns are named as :func:`write` names them. Without a ``fidelity`` the values are the target's; a
+    ``standard_error`` may be left out or empty. Other columns do not matter; rows without a value are passed over.
 
     Raises:
         SettingError: No such file, a column that is missing, or a row that is outside the problem's space.
@@ -118,4 +122,7 @@ def _record(id: int, row: Mapping[str, str], problem: Problem, place: str) -> Re
     if fidelity not in range(space.num_fidelities):
         raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"0 to {space.target} ({place})")
     value = problem.signed(number("value", row["value"]))
-    return Record(id, Query(x, int(fidelity), GIVEN), 0.0, value + 0.0, Status.DONE)
+    error = number("standard_error", row["standard_error"]) if row.get("standard_error") else None
+    if error is not None and error < 0:
+        raise SettingError("warm_start", f"standard_error = {error:g}", f"a number from 0 on ({place})")
+    return Record(id, Query(x, int(fidelity), GIVEN), 0.0, value + 0.0, Status.DONE, standard_error=error)

@@ -69,6 +69,7 @@ def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsy
     best = expected.best(1)
     assert summary["best_parameters"] == {"x": best.query.x[0]}
     assert summary["best_value"] == best.value
+    assert summary["recommended"] is None
     assert (summary["capital"], summary["spent"], summary["seed"]) == (40.0, expected.spent, 3)
     assert summary["queries_per_fidelity"] == [sum(r.query.fidelity == m for r in expected) for m in (0, 1)]
     assert summary["decision_seconds"] > 0
@@ -227,6 +228,24 @@ def test_show_a_finished_and_a_running_folder(config, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Pending       1" in shown
     assert f"for {sum(r.query.fidelity == 0 for r in h) + 1} queries" in shown
+
+
+def test_a_noisy_run_ends_with_a_recommendation(config, tmp_path, capsys):
+    """The best observation stays beside it; values are in the problem's own sign."""
+    noisy = {"class_path": "toy.Hill", "init_args": {"error": 0.5, "maximize": False}}
+    strategy = {"class_path": "ExpectedImprovement", "init_args": {"initial": 4}}
+    assert cli.main(["run", config(problem=noisy, strategy=strategy, capital=60)]) == 0
+    ended = capsys.readouterr().out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    best, advised = history(tmp_path / "out").best(1), summary["recommended"]
+    assert summary["best_value"] == -best.value
+    assert summary["best_parameters"] == {"x": best.query.x[0]}
+    assert advised["noise"] == [None, 0.5]
+    assert advised["mean"] == pytest.approx(-best.value, abs=1.0)
+    assert f"Recommended   x = {advised['parameters']['x']:.6g}, where {advised['mean']:.5g} ± " in ended
+    assert "Noise         0.5 at target (standard deviations)" in ended
+    assert cli.main(["show", str(tmp_path / "out")]) == 0
+    assert ended.startswith(capsys.readouterr().out)
 
 
 def test_show_before_the_target_was_asked(config, tmp_path, capsys):

@@ -55,11 +55,13 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
 def test_one_worker_decides_as_this_process_does(kind, tmp_path):
     if kind == "dask":
         pytest.importorskip("distributed")
-    here = timeless(quiet(Hill(trouble="raise"), Walk(), 60.0))
+    problem = Hill(trouble="raise", error=0.5)
+    here = timeless(quiet(problem, Walk(), 60.0))
     with start(kind, 1) as workers, Journal(tmp_path / "a.sqlite") as journal:
-        there = quiet(Hill(trouble="raise"), Walk(), 60.0, executor=workers, max_pending=None, journal=journal)
+        there = quiet(problem, Walk(), 60.0, executor=workers, max_pending=None, journal=journal)
         again = [(history, query) for history, query in journal.replay()]
     assert timeless(there) == here
+    assert {r.standard_error for r in there.done} == {0.5}
     strategy = Walk().bind(Hill().space, 60.0)
     assert all(strategy.ask(history)[0].x == query.x for history, query in again)
 

@@ -22,7 +22,7 @@ def fill(journal: Journal) -> History:
     journal.asked(history.records[2:])
     for record in (
         history.records[1].failed("ValueError: é", cost=0.7, evaluation_seconds=0.1),
-        history.records[0].done(AWKWARD[2], evaluation_seconds=1e-9),
+        history.records[0].done(AWKWARD[2], AWKWARD[1], evaluation_seconds=1e-9),
     ):
         journal.ended(record)
         history = history.updated(record)
@@ -184,12 +184,31 @@ INSERT INTO event VALUES (3, 'ended', 0, NULL, NULL, NULL, NULL, 1.5, 'done', 4.
 PRAGMA application_id = 0x6D66626F;
 PRAGMA user_version = 1;
 """
+SECOND_SCHEMA = """
+CREATE TABLE event (
+    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')), id INTEGER NOT NULL,
+    x TEXT, fidelity INTEGER, meta TEXT, decision_seconds REAL, cost REAL NOT NULL,
+    status TEXT CHECK (status IN ('done', 'failed')), value REAL, reason TEXT, evaluation_seconds REAL, seen INTEGER,
+    CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
+    CHECK ((kind = 'ended') = (status IS NOT NULL)),
+    CHECK ((status IS 'done') = (value IS NOT NULL))
+);
+CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retried';
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+INSERT INTO event VALUES (1, 'asked', 0, '[0.5]', 0, '{"beta": 2.0}', 0.25, 1.5, NULL, NULL, NULL, NULL, 0);
+INSERT INTO event VALUES (2, 'asked', 1, '[0.75]', 1, '{}', 0.25, 10.0, NULL, NULL, NULL, NULL, 0);
+INSERT INTO event VALUES (3, 'ended', 0, NULL, NULL, NULL, NULL, 1.5, 'done', 4.0, '', 0.125, NULL);
+PRAGMA application_id = 0x6D66626F;
+PRAGMA user_version = 2;
+"""
 
 
-def test_a_journal_of_the_first_schema_is_read_and_brought_up_to_date(tmp_path):
+@pytest.mark.parametrize("schema", [FORMER_SCHEMA, SECOND_SCHEMA], ids=["1", "2"])
+def test_a_journal_of_a_former_schema_is_read_and_brought_up_to_date(tmp_path, schema):
     path = tmp_path / "a.sqlite"
     connection = sqlite3.connect(path)
-    connection.executescript(FORMER_SCHEMA)
+    connection.executescript(schema)
     connection.close()
     history = History().asked(Query((0.5,), 0, {"beta": 2.0}), 1.5, decision_seconds=0.25)
     history = history.asked(Query((0.75,), 1), 10.0, decision_seconds=0.25)
@@ -203,8 +222,11 @@ def test_a_journal_of_the_first_schema_is_read_and_brought_up_to_date(tmp_path):
         assert journal.history() == history
         assert list(journal.replay()) == replayed
         journal.retried(history.records[1].retried("RuntimeError: no", 20.0))
+        journal.ended(history.records[1].done(5.0, 0.5, cost=20.0))
     with Journal(path, read_only=True) as journal:
+        assert journal.history().records[0] == history.records[0]
         assert journal.history().records[1].cost == 20.0
+        assert journal.history().records[1].standard_error == 0.5
     assert struct.unpack(">I", path.read_bytes()[60:64])[0] == SCHEMA_VERSION
 
 

@@ -69,11 +69,41 @@ def test_numbers_of_other_libraries(value):
     assert opt.tell(0, value).value == 3.0
 
 
-@pytest.mark.parametrize("value", [None, "3", [3.0], 1j, torch.zeros(2)])
+@pytest.mark.parametrize("error", [0, 0.5, np.float32(0.5), torch.tensor([0.5]), -0.0, None])
+def test_a_value_with_its_standard_error(tmp_path, error):
+    known = None if error is None else float(error)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        opt = Optimizer(Walk(), journal, problem=Hill())
+        opt.ask()
+        record = opt.tell(0, (np.float32(3), error), cost=2.0)
+        assert (record.value, record.standard_error, record.cost) == (3.0, known, 2.0)
+        assert journal.history() == opt.history
+    assert str(record.standard_error) != "-0.0"
+
+
+def test_a_value_that_is_not_finite_has_no_standard_error():
+    opt = optimizer()
+    opt.ask()
+    record = opt.tell(0, (math.nan, 0.5))
+    assert (record.status, record.value, record.standard_error) == (Status.FAILED, None, None)
+
+
+@pytest.mark.parametrize("error", [-0.1, math.nan, math.inf, 1j, "0.1", True, (0.1,), torch.zeros(2)])
+def test_a_standard_error_that_is_none_is_refused_and_the_query_stays_pending(error):
+    opt = optimizer()
+    opt.ask()
+    with pytest.raises(SettingError, match=r"^standard_error = .*must be a number from 0 on$"):
+        opt.tell(0, (1.0, error))
+    assert len(opt.history.pending) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [None, "3", [3.0], 1j, np.complex64(1), torch.zeros(2), (3.0,), (3.0, 0.1, 0.1), [3.0, 0.1], (1j, 0.1)]
+)
 def test_what_is_not_a_number_is_refused_and_the_query_stays_pending(value):
     opt = optimizer()
     opt.ask()
-    with pytest.raises(SettingError, match=r"^value = .*must be a number$"):
+    with pytest.raises(SettingError, match=r"^value = .*must be a number, or a pair \(value, standard error\)$"):
         opt.tell(0, value)
     assert len(opt.history.pending) == 1
 

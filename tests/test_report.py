@@ -22,11 +22,11 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.experiment import Experiment
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.problems import Hartmann3, UserProblem
-from mfbo_torch.report.content import slices
+from mfbo_torch.report.content import content, slices
 from mfbo_torch.report.text import MOST_REASONS
 from mfbo_torch.runner import run as spend
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import GPUCB, MFGPUCB, RandomSearch
+from mfbo_torch.strategies import GPUCB, MFGPUCB, ExpectedImprovement, RandomSearch
 
 EVIL = "</script><img src=x onerror=\"document.title='owned'\"><a href='https://example.org'>&amp;"
 LINK = "<b>k</b><a href='//e.org'>k</a>"
@@ -225,6 +225,12 @@ def test_the_recommended_design_where_it_is_another():
     history = spend(problem, Walk(), 60.0, progress=False)
     assert "Recommended parameters" in report.render(experiment(problem, Cautious(), history))
     assert "Recommended parameters" not in report.render(experiment(problem, Walk(), history))
+    noisy = spend(Hill(error=0.5), ExpectedImprovement(initial=4), 60.0, progress=False)
+    page = report.render(experiment(problem, ExpectedImprovement(initial=4), noisy))
+    assert "Best parameters" in page
+    assert content(experiment(problem, Walk(), noisy))["records"]["error"] == [0.5] * len(noisy)
+    assert "error" not in content(experiment(problem, Walk(), history))["records"]
+    assert re.search(r"Recommended parameters.*Without noise \S+ ± \S+ is expected there\. Noise \(", page, re.S)
     assert "the optimum is 1" in report.render(experiment(problem, Walk(), history))
 
 

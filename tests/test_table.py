@@ -15,9 +15,9 @@ def history(problem):
     return run(problem, Walk(every=2), 40.0, progress=False)
 
 
-@pytest.mark.parametrize("maximize", [True, False])
-def test_a_table_can_be_read_again(tmp_path, maximize):
-    problem = Hill(maximize=maximize, trouble="raise")
+@pytest.mark.parametrize(("maximize", "error"), [(True, None), (False, 0.5), (True, 0.0)])
+def test_a_table_can_be_read_again(tmp_path, maximize, error):
+    problem = Hill(maximize=maximize, trouble="raise", error=error)
     written = history(problem)
     table.write(written, problem, tmp_path / "a.csv")
     with (tmp_path / "a.csv").open(newline="") as file:
@@ -29,8 +29,8 @@ def test_a_table_can_be_read_again(tmp_path, maximize):
     assert all(row["reason"] for row in rows if row["status"] == "failed")
     read = table.read(tmp_path / "a.csv", problem)
     assert [r.id for r in read] == list(range(len(read)))
-    assert [(r.query.x, r.query.fidelity, r.value) for r in read] == [
-        (r.query.x, r.query.fidelity, r.value) for r in written.done
+    assert [(r.query.x, r.query.fidelity, r.value, r.standard_error) for r in read] == [
+        (r.query.x, r.query.fidelity, r.value, error) for r in written.done
     ]
     assert all(r.cost == 0 and r.query.meta == table.GIVEN for r in read)
 
@@ -62,6 +62,8 @@ def test_tables_of_other_programs(tmp_path):
         ("x,value\n1,inf\n", r"value = inf': must be a finite number"),
         ("x,value,fidelity\n1,1,2\n", r"fidelity = 2': must be 0 to 1 \(.*, line 2\)"),
         ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
+        ("x,value,standard_error\n1,1,-0.5\n", r"standard_error = -0.5': must be a number from 0 on \(.*, line 2\)"),
+        ("x,value,standard_error\n1,1,nan\n", r"standard_error = nan': must be a finite number"),
         ("x,value\n1\n2,\x00\n", "readable CSV file|finite number"),
     ],
 )

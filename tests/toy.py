@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Observed, Query
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies.base import Strategy
@@ -26,6 +26,7 @@ class Hill(Problem):
         trouble: What the objective does beyond ``x = 5``: ``"raise"``, ``"nan"``, ``"text"``,
             ``"exit"``, ``"interrupt"``, ``"hang"`` or ``"die"``.
         seconds: How long an evaluation takes.
+        error: The standard error that values come with, if any. There is no noise.
     """
 
     optimum: float | None = 1.0
@@ -38,17 +39,19 @@ class Hill(Problem):
         trouble: str = "",
         seconds: float = 0.0,
         measured: bool = False,
+        error: float | None = None,
     ) -> None:
         self.space = Space((Parameter("x", 0.0, upper),), (1.0, 10.0), measured)
-        self.maximize, self.trouble, self.seconds = maximize, trouble, seconds
+        self.maximize, self.trouble, self.seconds, self.error = maximize, trouble, seconds, error
         self.optimum, self.worst = self.signed(1.0), self.signed(-60.0)
 
-    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         if self.seconds:
             time.sleep(self.seconds)
         if x[0] > 5 and self.trouble:
             return self.misbehave()
-        return self.signed(-((x[0] - 3.0) ** 2) + fidelity * math.sin(x[0]))
+        value = self.signed(-((x[0] - 3.0) ** 2) + fidelity * math.sin(x[0]))
+        return value if self.error is None else (value, self.error)
 
     def misbehave(self) -> float:
         match self.trouble:

@@ -12,7 +12,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from mfbo_torch.ax.history import goal, read
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Recommendation, Record, values
+from mfbo_torch.history import History, Recommendation, Record, Status, noise_variances, values
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
 from mfbo_torch.strategies.surrogate import quiet
@@ -28,6 +28,9 @@ class BestPoint(NamedTuple):
         mean: What the model expects there, noise removed.
         deviation: The standard deviation of that.
         spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
+        noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty where there
+            is none, or the strategy has no model of it.
+        best_index: The trial with the best observation: the same one but for noise, where it may have been lucky.
     """
 
     parameters: dict[str, Any]
@@ -36,6 +39,8 @@ class BestPoint(NamedTuple):
     mean: float
     deviation: float
     spent: tuple[float, ...]
+    noise: tuple[float | None, ...] = ()
+    best_index: int = -1
 
 
 class BestInput(NamedTuple):
@@ -57,7 +62,8 @@ class BestInput(NamedTuple):
 def best_point(client: Client) -> BestPoint | BestInput:
     """What the strategy recommends: a completed arm at the target fidelity, or an input.
 
-    An arm comes with what was observed and what the model expects there. The model is the strategy's; where that
+    An arm comes with what was observed and what the model expects there; where values are noisy it is the one of which
+    the model expects most, see :func:`~mfbo_torch.strategies.advice.advised`. The model is the strategy's; where that
     has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are averages of what is
     optimised recommends the input with the best posterior mean: the best average is not the optimum.
 
@@ -70,18 +76,23 @@ def best_point(client: Client) -> BestPoint | BestInput:
     history, sources = read(experiment, domain)
     sign = goal(experiment.optimization_config).sign
     spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
-    best = strategy.recommend(history)
-    if isinstance(best, Recommendation):
-        return BestInput(best.x, sign * best.mean, best.deviation, spent)
-    if not isinstance(best, Record) or best.query.fidelity != domain.space.target or best.value is None:
-        best = history.best(domain.space.target)
-    if best is None or best.value is None:
+    advised = strategy.recommend(history)
+    noise: tuple[float | None, ...] = ()
+    top = best = history.best(domain.space.target)
+    if isinstance(advised, Recommendation):
+        if advised.best is None:
+            return BestInput(advised.x, sign * advised.mean, advised.deviation, spent)
+        x, noise = advised.x, advised.noise
+        best = next(r for r in history.select(Status.DONE, domain.space.target) if r.query.x == x)
+    elif advised is not None and advised.query.fidelity == domain.space.target and advised.value is not None:
+        best = advised
+    if best is None or best.value is None or top is None:
         target = f"{domain.fidelity.name} = {domain.space.target}"
         raise SettingError("client", "no completed trial at the target", f"one with a value at {target}")
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]
     parameters = dict(experiment.arms_by_name[arm_name].parameters)
-    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent)
+    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent, noise, sources[top.id][0])
 
 
 def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
@@ -104,7 +115,7 @@ def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float
         return believed[0][0, -1].item(), believed[1][0, -1].item()
     X, Y = strategy.unit_points(history.done), values(history.done)
     with quiet():
-        model = PerFidelityGP(X, Y, strategy.space.num_fidelities)
+        model = PerFidelityGP(X, Y, strategy.space.num_fidelities, noise_variances(history.done))
         model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
     with torch.no_grad():
         mean, variance = model.mean_variance(strategy.unit_points([best])[:, :-1])

@@ -54,8 +54,8 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
     early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale trial never ran and
     costs nothing; all others are pending. Arms outside the search space are left out.
 
-    Values are what Ax's storage keeps of them, ten decimals, so that an experiment reads the same
-    before and after it is stored.
+    Ax's ``sem``, where it is known, is the standard error of a value. Both are what Ax's storage keeps of them, ten
+    decimals, so that an experiment reads the same before and after it is stored.
 
     Args:
         experiment: An Ax experiment.
@@ -74,8 +74,8 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
             query = domain.query(arm.parameters, meta.get(arm.signature, {}))
             if query is None:
                 continue
-            value = values.get((index, arm.name))
-            record = _record(len(history), query, domain, trial, value, sign)
+            observed = values.get((index, arm.name))
+            record = _record(len(history), query, domain, trial, observed, sign)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
             history = History((*history, record))
@@ -83,11 +83,14 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
     return AxHistory(history, sources)
 
 
-def _record(id: int, query: Query, domain: Domain, trial: BaseTrial, value: float | None, sign: float) -> Record:
+def _record(
+    id: int, query: Query, domain: Domain, trial: BaseTrial, observed: tuple[float, float | None] | None, sign: float
+) -> Record:
     status = trial.status
     record = Record(id, query, 0.0 if status.is_stale else domain.space.costs[query.fidelity])
-    if status.is_completed and value is not None:
-        return record.done(sign * value)
+    if status.is_completed and observed is not None:
+        value, error = observed
+        return record.done(sign * value, error)
     if status.is_terminal:
         name = "completed without a value" if status.is_completed else status.name.lower().replace("_", " ")
         return record.failed(": ".join(filter(None, (name, trial.status_reason))))
@@ -103,11 +106,11 @@ def _metadata(trial: BaseTrial) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _observed(data: Data, metric: str) -> dict[tuple[int, str], float]:
-    """The last value of a metric of each arm of each trial, by trial and name of the arm."""
+def _observed(data: Data, metric: str) -> dict[tuple[int, str], tuple[float, float | None]]:
+    """The last value of a metric of each arm of each trial and its standard error, by trial and name of the arm."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric]
-    stored = json.loads(rows["mean"].astype(float).to_json(orient="values"))
+    means, errors = (json.loads(rows[name].astype(float).to_json(orient="values")) for name in ("mean", "sem"))
     keys = zip(rows["trial_index"].tolist(), rows["arm_name"].tolist(), strict=True)
-    kept = (float("nan") if value is None else float(value) for value in stored)
-    return dict(zip(keys, kept, strict=True))
+    kept = (float("nan") if mean is None else float(mean) for mean in means)
+    return dict(zip(keys, zip(kept, errors, strict=True), strict=True))

@@ -37,7 +37,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.models.base import Factored
 from mfbo_torch.models.chain import couplings, gathered, links, mean_below
 from mfbo_torch.models.checks import check_data, check_fidelities, check_points
-from mfbo_torch.models.level import Level
+from mfbo_torch.models.level import NOISE_FLOOR, Level
 from mfbo_torch.models.normal import joint_posterior
 from mfbo_torch.models.units import units
 from mfbo_torch.ops.cache import Cache, extend, grouped
@@ -70,7 +70,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         train_X: ``n x (d + 1)`` designs, best in the unit cube, the last column the fidelity.
         train_Y: ``n x 1`` observations.
         num_fidelities: ``M``; fidelities without data are allowed.
-        train_Yvar: ``n x 1`` known noise variances. Inferred per fidelity if omitted.
+        train_Yvar: ``n x 1`` known noise variances, 0 for none. Inferred per fidelity if omitted.
         link: ``"recursive"`` or ``"independent"``.
         covar_modules: ``M`` kernels over the ``d`` designs (RBF or Matérn, scaled or not). By
             default RBF with a lengthscale per dimension.
@@ -164,7 +164,8 @@ class PerFidelityGP(Factored, FantasizeMixin):
         if self.train_Yvar is None:
             noise = self._levels[m].likelihood.noise.detach().expand_as(Y)
         else:
-            noise = (self.train_Yvar / self.scale[m].square()).squeeze(-1).expand_as(Y)
+            known = (self.train_Yvar / self.scale[m].square()).clamp_min(NOISE_FLOOR)
+            noise = known.squeeze(-1).expand_as(Y)
         return gathered(self.train_X[..., -1] == m, self.transform_inputs(self.train_X)[..., :-1], Y, noise)
 
     def fit(self, **kwargs: Any) -> Self:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from mfbo_torch.checks import number, several, whole
-from mfbo_torch.history import History, Record
+from mfbo_torch.checks import number, observation, several, whole
+from mfbo_torch.history import History, Observed, Record
 from mfbo_torch.space import Space
 
 
@@ -33,10 +33,11 @@ class Problem(ABC):
     _trial: int | None = None
 
     @abstractmethod
-    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
 
-        Noise that the problem adds itself is not in it, see :meth:`observe`.
+        Where the standard deviation of the noise in it is known, ``(value, standard error)``. Noise that the problem
+        adds itself is not in it, see :meth:`observe`.
 
         Raises:
             SettingError: ``x`` is not ``d`` finite numbers, or there is no such fidelity.
@@ -53,15 +54,17 @@ class Problem(ABC):
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
-        return self.signed(float(self.evaluate(x, fidelity)))
+        return self.signed(observation("value", self.evaluate(x, fidelity))[0])
 
-    def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
-        """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any.
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
+        """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any, and
+        with its standard error where :meth:`evaluate` tells it.
 
         Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
         resumed run, and any number of workers, see what an undisturbed run sees.
         """
-        return self.reward(x, fidelity)
+        value, error = observation("value", self.evaluate(x, fidelity))
+        return self.signed(value) if error is None else (self.signed(value), error)
 
     def pseudo_rewards(self, history: History) -> Tensor | None:
         """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""

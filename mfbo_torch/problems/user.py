@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from mfbo_torch.checks import whole
+from mfbo_torch.checks import observation, whole
 from mfbo_torch.errors import SettingError
+from mfbo_torch.history import Observed
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
 
@@ -21,10 +22,11 @@ class UserProblem(Problem):
 
     Args:
         objective: A function ``f(parameters, fidelity)`` that takes a ``{name: value}`` mapping
-            (integers as ``int``) and the fidelity, ``0`` the cheapest, and returns a number; or
-            where to import it from, ``"package.module:function"``, looked for in the current
-            folder first, as ``python -m`` does. Only with an import path, or a function at the
-            top of a module, can the problem be sent to other processes.
+            (integers as ``int``) and the fidelity, ``0`` the cheapest, and returns a number, or a pair of it
+            and its standard error (the standard deviation of its noise, 0 for none); or where to import it
+            from, ``"package.module:function"``, looked for in the current folder first, as ``python -m`` does.
+            Only with an import path, or a function at the top of a module, can the problem be sent to other
+            processes.
         parameters: ``{name: {lower, upper, log, integer}}``, the last two ``False`` unless set.
         costs: One increasing cost a fidelity, the target last; or ``"measured"``, the seconds
             each query takes, guessed as ``1, 10, 100, ...`` until one has run.
@@ -40,7 +42,7 @@ class UserProblem(Problem):
 
     def __init__(
         self,
-        objective: str | Callable[..., float],
+        objective: str | Callable[..., Observed],
         parameters: dict[str, dict[str, Any]],
         costs: list[float] | Literal["measured"],
         maximize: bool = True,
@@ -61,29 +63,26 @@ class UserProblem(Problem):
         self.folder = os.getcwd()
         self._function()
 
-    def _function(self) -> Callable[..., float]:
+    def _function(self) -> Callable[..., Observed]:
         if isinstance(self.objective, str):
             return import_function(self.objective, self.folder)
         if not callable(self.objective):
             raise SettingError("objective", self.objective, 'a function or "package.module:function"')
         return self.objective
 
-    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         """What the objective returns at ``x`` and ``fidelity``.
 
         Raises:
-            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the
-                objective returns something else than a number.
+            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
+                else than a number, or a pair of it and its standard error.
         """
         point, level = self.checked(x, fidelity)
-        value: Any = self._function()(self.space.named(point), level)
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise SettingError("objective's value", value, "a number") from None
+        value, error = observation("objective's value", self._function()(self.space.named(point), level))
+        return value if error is None else (value, error)
 
 
-def import_function(path: str, folder: str) -> Callable[..., float]:
+def import_function(path: str, folder: str) -> Callable[..., Observed]:
     """The function at ``"package.module:function"``, ``folder`` being on the import path.
 
     Raises:

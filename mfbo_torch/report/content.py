@@ -28,6 +28,7 @@ def content(run: Experiment) -> dict[str, Any]:
     problem, history = run.problem, run.history
     space = problem.space
     best = history.best(space.target)
+    errors = [r.standard_error for r in history]
     return {
         "maximize": problem.maximize,
         "optimum": problem.optimum,
@@ -53,6 +54,7 @@ def content(run: Experiment) -> dict[str, Any]:
             "deciding": [round(r.decision_seconds, 6) for r in history],
             "evaluating": [round(r.evaluation_seconds, 6) for r in history],
             "reason": {r.id: r.reason for r in history.select(Status.FAILED)},
+            **({"error": errors} if any(error is not None for error in errors) else {}),
         },
         "slices": slices(run),
     }

@@ -16,6 +16,7 @@ const table = (run, spent) => {
     { title: "fidelity", values: records.fidelity, show: name, dot: true },
     ...parameters.map((p, i) => ({ title: p.name, values: records.x[i] })),
     { title: "value", values: records.value },
+    ...(records.error ? [{ title: "standard error", values: records.error }] : []),
     { title: `cost${unit}`, values: records.cost },
     { title: `capital spent${unit}`, values: spent },
     { title: "status", values: records.status, text: true },

@@ -7,8 +7,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from mfbo_torch.experiment import Experiment
-from mfbo_torch.history import Record, Status
+from mfbo_torch.experiment import Experiment, advice
+from mfbo_torch.history import Recommendation, Record, Status
 
 MOST_REASONS = 20
 
@@ -29,19 +29,30 @@ def aside(run: Experiment) -> str:
 
 
 def design(run: Experiment) -> str:
-    """The best design, and the recommended one where it is another."""
-    best, advised = run.history.best(run.problem.space.target), run.strategy.recommend(run.history)
+    """The best design, and the recommended one where it is another, or where values are noisy."""
+    best, advised = run.history.best(run.problem.space.target), advice(run)
     parts = []
     if best is not None:
-        parts.append(_parameters("Best parameters", best, run))
+        parts.append(_parameters("Best parameters", best.query.x, run))
     if isinstance(advised, Record) and (best is None or advised.query.x != best.query.x):
-        parts.append(_parameters("Recommended parameters", advised, run))
+        parts.append(_parameters("Recommended parameters", advised.query.x, run))
+    if isinstance(advised, Recommendation) and advised.best is not None:
+        parts.append(_parameters("Recommended parameters", advised.x, run))
+        parts.append(f"<p>{_expected(advised, run)}</p>")
     return "".join(parts)
 
 
-def _parameters(title: str, record: Record, run: Experiment) -> str:
+def _expected(advised: Recommendation, run: Experiment) -> str:
+    """What the model makes of noisy values."""
     space = run.problem.space
-    named = space.named(record.query.x)
+    value = f"{run.problem.signed(advised.mean):.6g} ± {advised.deviation:.2g}"
+    noise = [f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None]
+    return html.escape(f"Without noise {value} is expected there. Noise (standard deviation): {', '.join(noise)}.")
+
+
+def _parameters(title: str, x: tuple[float, ...], run: Experiment) -> str:
+    space = run.problem.space
+    named = space.named(x)
     items = []
     for parameter in space.parameters:
         kinds = [word for word, holds in (("log", parameter.log), ("integer", parameter.integer)) if holds]

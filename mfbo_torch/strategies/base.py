@@ -31,6 +31,10 @@ class Strategy(ABC):
     best advice, and :meth:`predict` where they have a model. They keep each setting as an attribute of
     its name, as it was given, so that :attr:`settings` can tell it.
 
+    Standard errors of observations go into the model where every observation that it is made of has one, see
+    :func:`~mfbo_torch.history.noise_variances`. ``Direct``, ``RandomSearch``, ``MFNaive`` with ``explore="random"`` and
+    the strategies over arms (``MFUCB``, ``UCB``, ``SuccessiveElimination``) have none and pass over them.
+
     Args:
         seed: Seed of every random choice.
         space: What can be queried; usually set by :meth:`bind`.
@@ -115,7 +119,8 @@ class Strategy(ABC):
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target fidelity, ``None`` while there is none.
 
-        Where queries are averages of what is sought: the best input, as the model has it.
+        Where values are noisy or queries are averages of what is sought, and the strategy has a model: the best
+        design, or the best input, as the model has it.
         """
         return history.best(self.space.target)
 

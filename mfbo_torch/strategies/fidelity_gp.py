@@ -16,7 +16,7 @@ from botorch.optim import optimize_acqf_mixed
 from torch import Tensor
 
 from mfbo_torch.checks import whole
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, noise_variances
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.surrogate import draw_seed, seeded
 
@@ -39,9 +39,9 @@ class FidelityCosts(DeterministicModel):
         return self.costs[(X[..., -1:] * last).round().long().clamp(0, last)]
 
 
-def multi_fidelity_gp(X: Tensor, Y: Tensor) -> Model:
+def multi_fidelity_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
     """BoTorch's multi-fidelity GP, fidelity last, for standardized targets."""
-    return SingleTaskMultiFidelityGP(X, Y, data_fidelities=[X.shape[-1] - 1], outcome_transform=None)
+    return SingleTaskMultiFidelityGP(X, Y, Yvar, data_fidelities=[X.shape[-1] - 1], outcome_transform=None)
 
 
 class FidelityGP(MultiFidelityModelBased):
@@ -82,8 +82,9 @@ class FidelityGP(MultiFidelityModelBased):
 
     def model(self, history: History) -> Model:
         """The GP of everything observed."""
-        X, Y = self.data(self.modelled(history))
-        return self.surrogate.model(multi_fidelity_gp, self.scaled(X), Y)
+        records = self.modelled(history)
+        X, Y = self.data(records)
+        return self.surrogate.model(multi_fidelity_gp, self.scaled(X), Y, noise_variances(records))
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
         dim, num_fidelities = self.space.dim, self.space.num_fidelities

@@ -17,7 +17,7 @@ import torch
 from botorch.exceptions import BotorchWarning
 from torch import Tensor
 
-from mfbo_torch.history import Recommendation, Record, values
+from mfbo_torch.history import Recommendation, Record, noise_variances, values
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.models.conditionals import Conditional, EmpiricalConditional
 from mfbo_torch.models.conditionals.empirical import LEAST_SAMPLES
@@ -105,10 +105,10 @@ class LatentBelief:
 
 
 def _noise(space: IndirectSpace, records: list[Record]) -> Tensor | None:
-    """``n x 1`` noise variances in the units of the values, where they are known."""
+    """``n x 1`` noise variances in the units of the values, where they are known: with each value, or of the space."""
     stds = space.noise_std
-    if stds is None:
-        return None
+    if (known := noise_variances(records)) is not None or stds is None:
+        return known
     return torch.tensor([[stds[r.query.fidelity] ** 2] for r in records], dtype=torch.double).reshape(-1, 1)
 
 

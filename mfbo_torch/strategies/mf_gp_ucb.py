@@ -30,7 +30,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
 )
 from mfbo_torch.checks import number, one_of
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.strategies.design import allowed, sobol, with_the_target
@@ -247,18 +247,23 @@ class MFGPUCB(MultiFidelityModelBased):
         mean[:, unseen] = deviation[:, unseen] = torch.nan
         return mean, deviation
 
+    def noise_deviations(self, history: History) -> tuple[float | None, ...]:
+        deviations, warp = self.model(history).noise.sqrt().tolist(), self.warp(history)
+        seen = [history.select(Status.DONE, m) for m in range(self.space.num_fidelities)]
+        units = [(-warp.log_slope(values(records))).exp().median().item() if records else None for records in seen]
+        return tuple(unit and unit * deviation for unit, deviation in zip(units, deviations, strict=True))
+
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         records = self.modelled(history)
         size = self._fit_size(records)
-        X, Y = self.data(records)
-        X, Y = self.surrogate.to(X), self.surrogate.to(self.warp(history)(Y))
+        X, Y, Yvar = self._warped(records, self.warp(history))
 
         def fit() -> PerFidelityGP:
-            return self._fitted(X[:size], Y[:size])
+            return self._fitted(X[:size], Y[:size], None if Yvar is None else Yvar[:size])
 
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
-            return model.condition_on_observations(X[some], Y[some])
+            return model.condition_on_observations(X[some], Y[some], None if Yvar is None else Yvar[some])
 
         return self._growing(self.space, records, size, fit, add)
 
@@ -279,7 +284,7 @@ class MFGPUCB(MultiFidelityModelBased):
             return warp
 
         def evidence(map: Warp) -> float:
-            chain = self._fitted(self.surrogate.to(X), self.surrogate.to(map(Y)))
+            chain = self._fitted(*self._warped(records, map))
             return CoKrigingGP(chain).evidence + map.log_slope(Y).sum().item()
 
         return warp if evidence(warp) > evidence(Warp()) + STRONG else Warp()
@@ -294,8 +299,15 @@ class MFGPUCB(MultiFidelityModelBased):
         """The strategy that knows the target's values only."""
         return self._target_only.bind(self.space, self.capital)
 
-    def _fitted(self, X: Tensor, Y: Tensor) -> PerFidelityGP:
-        model = PerFidelityGP(X, Y, self.space.num_fidelities, link=self.link)
+    def _warped(self, records: list[Record], warp: Warp) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Points, mapped values and the variances of their noise where known, where the models live."""
+        X, Y = self.data(records)
+        known = noise_variances(records)
+        Yvar = None if known is None else self.surrogate.to(known * (2 * warp.log_slope(Y)).exp())
+        return self.surrogate.to(X), self.surrogate.to(warp(Y)), Yvar
+
+    def _fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> PerFidelityGP:
+        model = PerFidelityGP(X, Y, self.space.num_fidelities, Yvar, link=self.link)
         with seeded():
             return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
 

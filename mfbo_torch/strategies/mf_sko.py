@@ -23,7 +23,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, noise_variances
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.surrogate import quiet
@@ -93,7 +93,7 @@ class LogAugmentedExpectedImprovement(AcquisitionFunction):
         covariance = self.model.posterior(pair).distribution.covariance_matrix
         variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-10)
         correlation = covariance[..., 0, 1] / variance.prod(dim=-1).sqrt()
-        noise = self.model.likelihood.noise
+        noise = self.model.likelihood.noise.mean()
         repetition = 1.0 - (noise / (variance[..., 0] + noise)).sqrt()
         discounts = correlation.clamp(1e-6, 1.0).log() + repetition.clamp_min(1e-6).log()
         return self.log_improvement(at_target) + discounts + self.log_cost_ratio
@@ -115,13 +115,14 @@ class MFSKO(MultiFidelityModelBased):
         **settings: Those of :class:`~mfbo_torch.strategies.model_based.MultiFidelityModelBased`.
     """
 
-    def _build(self, X: Tensor, Y: Tensor) -> Model:
+    def _build(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
         kernel = AdditiveFidelityKernel(self.space.dim, self.space.num_fidelities)
-        return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=None)
+        return SingleTaskGP(X, Y, Yvar, covar_module=kernel, outcome_transform=None)
 
     def model(self, history: History) -> Model:
         """The GP of everything observed."""
-        return self.surrogate.model(self._build, *self.data(self.modelled(history)))
+        records = self.modelled(history)
+        return self.surrogate.model(self._build, *self.data(records), noise_variances(records))
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP at every fidelity."""

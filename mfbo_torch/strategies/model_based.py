@@ -14,7 +14,9 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, values
+from mfbo_torch.history import History, Query, Recommendation, Record, values
+from mfbo_torch.scale import shift_scale
+from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.repeats import clear, used_up
@@ -114,6 +116,23 @@ class ModelBased(Strategy):
     def data(self, records: list[Record]) -> tuple[Tensor, Tensor]:
         """``n x (d + 1)`` points of the unit cube with fidelities, and ``n x 1`` values, double, on the CPU."""
         return self.unit_points(records), values(records)
+
+    def noise_deviations(self, history: History) -> tuple[float | None, ...]:
+        """The standard deviation of the noise in an observation at each fidelity; ``None`` where no model tells it."""
+        return (None,) * self.space.num_fidelities
+
+    def spread(self, records: list[Record]) -> float:
+        """The standard deviation of some values, or that of the process where it is known: beside it noise counts."""
+        return shift_scale(values(records))[1]
+
+    def recommend(self, history: History) -> Record | Recommendation | None:
+        """The best observation at the target, or where observations are noisy what the model makes of them.
+
+        See :func:`~mfbo_torch.strategies.advice.advised`; a strategy whose model does not tell the noise keeps to
+        the best observation.
+        """
+        best = history.best(self.space.target)
+        return best if best is None else advised(self, history, best)
 
     @property
     def cube(self) -> Tensor:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta
-from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.strategies.design import single_fidelity_count
@@ -89,10 +89,11 @@ class OneFidelity(ModelBased):
         """The designs whose values are still out, ``p x d`` in the unit cube."""
         return self.unit_points(history.select(Status.PENDING, self.level))[:, :-1]
 
-    def observed(self, history: History) -> tuple[Tensor, Tensor]:
-        """``n x d`` designs of the unit cube and their ``n x 1`` values."""
-        X, Y = self.data(self.modelled(history))
-        return X[:, :-1], Y.reshape(-1, 1)
+    def observed(self, history: History) -> tuple[Tensor, Tensor, Tensor | None]:
+        """``n x d`` designs of the unit cube, their ``n x 1`` values, and the variances of their noise where known."""
+        records = self.modelled(history)
+        X, Y = self.data(records)
+        return X[:, :-1], Y.reshape(-1, 1), noise_variances(records)
 
     def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
         """The model, and the pending designs that it is not conditioned on yet."""
@@ -120,6 +121,13 @@ class OneFidelity(ModelBased):
         """Mean and deviation of what would be observed at ``1 x d`` designs of the unit cube."""
         mean, deviation = self.process.predict(*self.observed(history), u, observed=True)
         return mean.item(), deviation.item()
+
+    def noise_deviations(self, history: History) -> tuple[float | None, ...]:
+        own = self.process.noise(*self.observed(history)) if self.modelled(history) else None
+        return tuple(own if m == self.level else None for m in range(self.space.num_fidelities))
+
+    def spread(self, records: list[Record]) -> float:
+        return self.process.units(values(records))[1]
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
         if self.untouched(history):

@@ -14,25 +14,26 @@ from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.per_fidelity import FIT_POINTS, PerFidelityGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.scale import shift_scale
-from mfbo_torch.strategies.surrogate import Memo, Surrogate, predicted, quiet, standardized
+from mfbo_torch.strategies.surrogate import Memo, Surrogate, predicted, quiet, seeded, standardized
 
 
-def single_task_gp(X: Tensor, Y: Tensor) -> Model:
+def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
     """BoTorch's default model on the unit cube, for targets that are standardized already."""
-    return SingleTaskGP(X, Y, outcome_transform=None)
+    return SingleTaskGP(X, Y, Yvar, outcome_transform=None)
 
 
-def known_gp(prior: Prior, X: Tensor, Y: Tensor) -> Model:
-    """A GP with the covariance and noise of a prior, in units of its deviation, and mean 0."""
+def known_gp(prior: Prior, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
+    """A GP with the covariance of a prior, in units of its deviation, and mean 0; with its noise where not given."""
     noise = prior.noise / prior.outputscale
     constraint = GreaterThan(0.0, transform=None, initial_value=noise)
     with quiet():
         kernel = replace(prior, outputscale=1.0).covar_module(X.shape[-1])
-        likelihood = GaussianLikelihood(noise_constraint=constraint)
+        likelihood = GaussianLikelihood(noise_constraint=constraint) if Yvar is None else None
         return SingleTaskGP(
-            X, Y, likelihood=likelihood, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+            X, Y, Yvar, likelihood=likelihood, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
         ).to(X)
 
 
@@ -47,24 +48,29 @@ class Process:
     def __init__(self, surrogate: Surrogate, prior: Prior | None = None) -> None:
         self.surrogate, self.prior = surrogate, prior
         self._model: Memo[CachedGP] = Memo()
+        self._noise: Memo[float] = Memo()
 
-    def model(self, X: Tensor, Y: Tensor) -> CachedGP:
-        """The model of ``n x d`` designs with ``n x 1`` values; the last one is kept for the rest of a batch."""
-        return self._model((X.tolist(), Y.tolist()), lambda: CachedGP(self._made(X, Y)))
+    def model(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> CachedGP:
+        """The model of ``n x d`` designs with ``n x 1`` values, and the variances of their noise where known; the last
+        one is kept for the rest of a batch."""
+        key = (X.tolist(), Y.tolist(), None if Yvar is None else Yvar.tolist())
+        return self._model(key, lambda: CachedGP(self._made(X, Y, Yvar)))
 
-    def _made(self, X: Tensor, Y: Tensor) -> Model:
+    def _made(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> Model:
+        to = self.surrogate.to
         if self.prior is None:
-            return self.surrogate.model(single_task_gp, X, Y)
-        shift, scale = self._units(Y)
-        return known_gp(self.prior, self.surrogate.to(X), self.surrogate.to((Y - shift) / scale)).eval()
+            return self.surrogate.model(single_task_gp, X, Y, Yvar)
+        shift, scale = self.units(Y)
+        noise = None if Yvar is None else to(Yvar / scale**2)
+        return known_gp(self.prior, to(X), to((Y - shift) / scale), noise).eval()
 
-    def posterior(self, X: Tensor, Y: Tensor, X_pending: Tensor) -> tuple[CachedGP, Tensor]:
+    def posterior(self, X: Tensor, Y: Tensor, Yvar: Tensor | None, X_pending: Tensor) -> tuple[CachedGP, Tensor]:
         """The model, and which of ``p x d`` pending designs it has to be conditioned on.
 
         Where the prior alone is known, the first of these stands in for the data, at the prior's mean.
         """
         if len(X) or self.prior is None:
-            return self.model(X, Y), self.surrogate.to(X_pending)
+            return self.model(X, Y, Yvar), self.surrogate.to(X_pending)
         first = X_pending[:1]
         return self.model(first, torch.full_like(first[:, :1], self.prior.mean)), self.surrogate.to(X_pending[1:])
 
@@ -74,14 +80,36 @@ class Process:
             return 0.0
         if self.prior is None:
             return standardized(Y).max().item()
-        shift, scale = self._units(Y)
+        shift, scale = self.units(Y)
         return (Y.max().item() - shift) / scale
 
-    def predict(self, X: Tensor, Y: Tensor, at: Tensor, observed: bool = False) -> tuple[Tensor, Tensor]:
+    def predict(
+        self, X: Tensor, Y: Tensor, Yvar: Tensor | None, at: Tensor, observed: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Mean and deviation at ``n x d`` designs, ``n`` each, in the units of ``Y``; with noise if ``observed``."""
-        return predicted(self.model(X, Y), self.surrogate.to(at), *self._units(Y), observed)
+        return predicted(self.model(X, Y, Yvar), self.surrogate.to(at), *self.units(Y), observed)
 
-    def _units(self, Y: Tensor) -> tuple[float, float]:
+    def noise(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> float:
+        """The standard deviation of the noise in the values: known, on the average, or inferred.
+
+        BoTorch's prior takes some noise for granted, so it is inferred by a :class:`~mfbo_torch.PerFidelityGP`, which
+        finds none in a few values of a smooth function; from :data:`~mfbo_torch.models.per_fidelity.FIT_POINTS` of
+        them at most.
+        """
+        if Yvar is not None:
+            return math.sqrt(Yvar.mean().item())
+        if self.prior is not None:
+            return math.sqrt(self.prior.noise)
+
+        def infer() -> float:
+            some = torch.linspace(0, len(X) - 1, min(len(X), FIT_POINTS)).round().long()
+            with seeded():
+                model = PerFidelityGP(torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some], Y[some], 1)
+                return model.fit(optimizer_kwargs={"options": {"maxiter": 100}}).noise.sqrt().item()
+
+        return self._noise((X.tolist(), Y.tolist()), infer)
+
+    def units(self, Y: Tensor) -> tuple[float, float]:
         """What the model's zero and one are in the units of the values."""
         if self.prior is None:
             return shift_scale(Y)  # of constants the size says most

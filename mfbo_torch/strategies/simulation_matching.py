@@ -77,7 +77,9 @@ class SimulationMatching(Banded):
         They depend on what has been observed, not on what is pending.
         """
         ended = [r for r in history if r.status != Status.PENDING]
-        return self._simulated([(r.query, r.value) for r in ended], lambda: self._runs(history, ended))
+        return self._simulated(
+            [(r.query, r.value, r.standard_error) for r in ended], lambda: self._runs(history, ended)
+        )
 
     def _runs(self, history: History, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
         generator = self.generator(History(ended))

@@ -28,8 +28,8 @@ LARGE = 1000
 tenth: with new ones a factor is made from scratch, in ``O(n^3)``, with the former ones it is extended in ``O(n^2)``."""
 
 T = TypeVar("T")
-Build = Callable[[Tensor, Tensor], Model]
-"""From ``n x d`` inputs and ``n x 1`` standardized targets to an untrained model."""
+Build = Callable[..., Model]
+"""From ``n x d`` inputs, ``n x 1`` standardized targets and, where known, their noise to an untrained model."""
 
 
 @contextmanager
@@ -138,7 +138,8 @@ class Growing(Generic[T]):
             fit: Makes the model of these.
             add: Makes a model of a model and some further observations.
         """
-        key = tuple((r.query.x, r.query.fidelity, r.value) for r in records)
+        known = all(r.standard_error is not None for r in records)
+        key = tuple((r.query.x, r.query.fidelity, r.value, r.standard_error if known else None) for r in records)
         whole = self._whole
         if whole is not None and whole.owner is owner and (whole.size, whole.key) == (size, key):
             return whole.model
@@ -173,7 +174,7 @@ class Surrogate:
         """A tensor on the models' device in their precision."""
         return X.to(self.device, self.dtype)
 
-    def model(self, build: Build, X: Tensor, Y: Tensor) -> Model:
+    def model(self, build: Build, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
         """A model of all the data, with hyper-parameters fitted to the first part of it.
 
         The targets are standardized over the part that is used in each case, so the
@@ -183,16 +184,23 @@ class Surrogate:
             build: Makes a model.
             X: ``n x d`` inputs.
             Y: ``n x 1`` targets.
+            Yvar: ``n x 1`` variances of their noise, where it is known.
 
         Returns:
             The model, in evaluation mode, with standardized targets.
         """
         X, size = self.to(X), refit_size(len(Y), self.refit_every)
         some = torch.linspace(0, size - 1, min(size, LARGE)).round().long()
-        key = (build, X[:size].cpu().numpy().tobytes(), Y[:size].numpy().tobytes())
-        state = self._state(key, lambda: _fitted(build, X[some], self.to(standardized(Y[some]))))
+        key = (build, *(part[:size].cpu().numpy().tobytes() for part in (X, Y, Yvar) if part is not None))
+
+        def data(Y: Tensor, Yvar: Tensor | None) -> list[Tensor]:
+            noise = [] if Yvar is None else [self.to(Yvar / shift_scale(Y)[1] ** 2)]
+            return [self.to(standardized(Y)), *noise]
+
+        known = None if Yvar is None else Yvar[some]
+        state = self._state(key, lambda: _fitted(build, X[some], *data(Y[some], known)))
         with quiet():
-            model = build(X, self.to(standardized(Y)))
+            model = build(X, *data(Y, Yvar))
         model.load_state_dict(state)
         return model.eval()
 
@@ -226,13 +234,13 @@ def predicted(
     return shift + scale * mean, scale * variance.sqrt()
 
 
-def _fitted(build: Build, X: Tensor, Y: Tensor) -> dict[str, Tensor]:
+def _fitted(build: Build, *data: Tensor) -> dict[str, Tensor]:
     """The state of a model after its fit; where that fails, the priors' modes are better than no decision."""
     with seeded():
-        model = build(X, Y)
+        model = build(*data)
         try:
             mll = ExactMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 100}})
         except (ModelFittingError, NanError, NotPSDError):
-            model = build(X, Y)
+            model = build(*data)
     return {name: value.detach().clone() for name, value in model.state_dict().items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import ClassVar
 
@@ -30,7 +31,7 @@ from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import read
 from mfbo_torch.history import Status
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.strategies import RandomSearch, Strategy
+from mfbo_torch.strategies import ExpectedImprovement, RandomSearch, Strategy
 
 
 def history_of(client: Client):
@@ -215,6 +216,25 @@ def test_the_best_point_of_a_strategy_without_a_model():
     posterior = model.posterior(strategy.unit_points([history.best(2)]))
     assert best.mean == pytest.approx(-posterior.mean.item(), rel=1e-6, abs=1e-9)
     assert best.deviation == pytest.approx(posterior.variance.sqrt().item(), rel=1e-4, abs=1e-9)
+
+
+def test_standard_errors_come_from_ax(tmp_path):
+    """They decide what is best: not the lucky trial, which stays beside it."""
+    client = client_of(ExpectedImprovement())
+    for i in range(9):
+        client.attach_trial(arm(0.3 * i - 0.8))
+        client.complete_trial(i, {"loss": (loss(arm(0.3 * i - 0.8)) - 9.0 * (i == 8), 5.0 if i == 8 else 0.01)})
+    client.save_to_json_file(str(tmp_path / "a.json"))
+    again = Client.load_from_json_file(str(tmp_path / "a.json"))
+    assert [r.standard_error for r in history_of(again).history] == [*[0.01] * 8, 5.0]
+    best = best_point(again)
+    assert (best.trial_index, best.best_index) == (5, 8)
+    assert best.noise[:2] == (None, None)
+    assert best.noise[2] == pytest.approx(math.sqrt((8 * 0.01**2 + 25) / 9))
+    assert best.mean == pytest.approx(best.observed, abs=0.1)
+    client.attach_trial(arm(0.0))
+    client.complete_trial(9, {"loss": 0.5})
+    assert history_of(client).history.records[9].standard_error is None
 
 
 class CheapAdvice(RandomSearch):

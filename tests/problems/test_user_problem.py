@@ -5,10 +5,12 @@ import multiprocessing
 import pickle
 import sys
 
+import numpy as np
 import pytest
 from jsonargparse import ArgumentParser
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import evaluate
 from mfbo_torch.problems import UserProblem
 
 PARAMETERS = {
@@ -160,6 +162,26 @@ def test_objectives_must_return_numbers(package):
     problem = UserProblem("made_up_package.train:speechless", PARAMETERS, [1, 10])
     with pytest.raises(SettingError, match="objective's value = None: must be a number"):
         problem.evaluate([0.01, 17], 0)
+
+
+@pytest.mark.parametrize(
+    ("returned", "observed", "reason"),
+    [
+        ((2.0, 0.5), (-2.0, 0.5), ""),
+        ((2, np.float32(0)), (-2.0, 0.0), ""),
+        ((2.0, None), (-2.0, None), ""),
+        ((2.0, -0.5), (None, None), "SettingError: standard_error = -0.5: must be a number from 0 on"),
+        ((2.0, 0.5, 1), (None, None), "SettingError: objective's value = (2.0, 0.5, 1): must be a number, or a pair"),
+    ],
+)
+def test_objectives_may_return_standard_errors(returned, observed, reason):
+    """The sign of the value that is minimised is turned, that of the standard error is none."""
+    problem = UserProblem(lambda parameters, m: returned, {"x": {"lower": 0, "upper": 1}}, [1], maximize=False)
+    outcome = evaluate(problem, (0.5,), 0)
+    assert (outcome.value, outcome.standard_error) == observed
+    assert outcome.reason.partition("\n")[0].startswith(reason)
+    if not reason:
+        assert problem.reward((0.5,), 0) == -2.0
 
 
 def test_candidates():

@@ -225,6 +225,24 @@ def test_recommends_the_best_at_the_target(design_row):
     assert best == max(at_target, key=lambda r: r.value, default=None)
 
 
+def test_standard_errors_go_into_the_model(design_row):
+    """A model believes a value with a large one less, and infers the noise where some values lack one."""
+    at, believed = torch.tensor([r.query.x for r in usual(design_row)], dtype=torch.double), []
+    for error in (1e-3, 1.0):
+        history = History(replace(r, standard_error=error) for r in usual(design_row))
+        strategy = bound(design_row)
+        check_allowed(strategy.ask(history)[0], SPACE)
+        believed.append(strategy.predict(history, at))
+    if None in believed:
+        return
+    exact, vague = (mean.nan_to_num() for mean, _ in believed)
+    assert (exact - vague).abs().max() > 1e-3 * exact.abs().max()
+    some = History(replace(r, standard_error=1.0 if r.id else None) for r in usual(design_row))
+    torch.testing.assert_close(
+        strategy.predict(some, at), bound(design_row).predict(usual(design_row), at), equal_nan=True
+    )
+
+
 def test_cheaper_records_never_pass_for_the_targets(row):
     """About 100 at the cheap fidelity, about 1 at the target: a model of the target alone has not seen them, one of
     all knows which they were."""
