@@ -22,7 +22,7 @@ from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceB
 from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import gp_bucb_beta
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Status
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.strategies.one_fidelity import Banded, Noted
 
@@ -60,9 +60,16 @@ class GPBUCB(Banded):
         return super().ask(history, n)
 
     def decide_some(self, history: History, n: int) -> list[Query]:
-        """All ``n`` from one selection over the candidates; one by one in a box."""
+        """All ``n`` from one selection over the candidates; one by one in a box, or where something failed."""
         candidates = self.candidates(history)
-        if not len(candidates) or self.due(history) is not None or not self.ready(history) or self.untouched(history):
+        failed = bool(history.select(Status.FAILED))
+        if (
+            failed
+            or not len(candidates)
+            or self.due(history) is not None
+            or not self.ready(history)
+            or self.untouched(history)
+        ):
             return [self.decide(history)]
         left = self.initialisation - self._rounds(history)
         q = min(n, len(candidates), left if left > 0 else n)
@@ -84,6 +91,7 @@ class GPBUCB(Banded):
         if self.space.candidates:
             return super().maximiser(acquisition, history, generator)
         best = history.best(self.level)
+        acquisition = self.discounted(acquisition, history)
         return self.maximize_from(acquisition, self.unit_points([best] if best else [])[:, :-1], generator)
 
     def posterior(self, history: History) -> tuple[CachedGP, Tensor]:

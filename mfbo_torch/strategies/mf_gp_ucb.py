@@ -176,7 +176,9 @@ class MFGPUCB(MultiFidelityModelBased):
         beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
         pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, None if state is None else state.zeta, pending)
-        u = self.maximize_from(_Standardized(acquisition), self._incumbents(history), generator)
+        bound, incumbents = _Standardized(acquisition), self._incumbents(history)
+        score = self.feasible(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:])))
+        u = self.maximize_from(score, incumbents, generator)
         u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
         if state is None:
             growth = impatience(history, costs)
@@ -334,3 +336,9 @@ class _Standardized(AcquisitionFunction):
 
     def forward(self, X: Tensor) -> Tensor:
         return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
+
+    def mean(self, X: Tensor) -> float:
+        """The target's mean at a ``1 x d`` design."""
+        with torch.no_grad():
+            mean, _ = self.model.mean_variance(X)
+        return float((mean[0, -1] - self.model.shift[-1]) / self.model.scale[-1])

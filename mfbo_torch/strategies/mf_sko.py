@@ -138,7 +138,10 @@ class MFSKO(MultiFidelityModelBased):
             best_f = posterior.mean.view(-1)[best].item()
         found = []
         for m in range(target + 1):
-            acquisition = LogAugmentedExpectedImprovement(model, best_f, m, target, costs[target] / costs[m])
+            acquisition: AcquisitionFunction = LogAugmentedExpectedImprovement(
+                model, best_f, m, target, costs[target] / costs[m]
+            )
+            acquisition = self.feasible(acquisition, history, target)
             found.append(self.maximize(acquisition, generator, num_restarts=4, raw_samples=128))
         fidelity = max(range(target + 1), key=lambda m: found[m][1])
         return self.placed(found[fidelity][0], fidelity, history, generator)

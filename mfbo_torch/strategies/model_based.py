@@ -12,6 +12,7 @@ from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from torch import Tensor
 
+from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, values
@@ -19,6 +20,7 @@ from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
+from mfbo_torch.strategies.failures import Failures
 from mfbo_torch.strategies.repeats import clear, used_up
 from mfbo_torch.strategies.surrogate import Surrogate, draw_seed, seeded
 
@@ -51,6 +53,7 @@ class ModelBased(Strategy):
         except RuntimeError:
             raise SettingError("device", device, "a device of torch, such as 'cpu' or 'cuda'") from None
         self.surrogate = Surrogate(refit_every, place, getattr(torch, dtype))
+        self.failures = Failures(self.surrogate)
 
     @abstractmethod
     def counts(self, history: History) -> list[int]:
@@ -145,6 +148,27 @@ class ModelBased(Strategy):
         to = self.surrogate.to
         found = self.space.inequalities
         return found and [(indices.to(self.device), to(weights), rhs) for indices, weights, rhs in found]
+
+    def feasible(
+        self,
+        acquisition: AcquisitionFunction,
+        history: History,
+        fidelity: int,
+        reference: Callable[[], float] | None = None,
+    ) -> AcquisitionFunction:
+        """An acquisition that knows where evaluations fail; itself while none has.
+
+        Args:
+            acquisition: Of points of the unit cube.
+            history: Everything asked so far.
+            fidelity: Whose evaluations are not to fail.
+            reference: Gives that of :class:`~mfbo_torch.acquisition.feasible.Feasible`; ``None`` where the
+                acquisition is a logarithm.
+        """
+        feasibility = self.failures.feasibility(self.space, history, fidelity)
+        if feasibility is None:
+            return acquisition
+        return Feasible(acquisition, feasibility, None if reference is None else reference())
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int

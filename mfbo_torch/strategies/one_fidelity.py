@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.checks import number, whole
@@ -159,8 +160,13 @@ class OneFidelity(ModelBased):
             return candidates[torch.randint(len(candidates), (1,), generator=generator)]
         return self.random_design(generator).unsqueeze(0)
 
+    def discounted(self, acquisition: AcquisitionFunction, history: History) -> AcquisitionFunction:
+        """An acquisition, the logarithm of a gain as is usual, that knows where evaluations fail."""
+        return self.feasible(acquisition, history, self.level)
+
     def maximiser(self, acquisition: AcquisitionFunction, history: History, generator: torch.Generator) -> Tensor:
-        """The best candidate, or the best point of the box, ``1 x d``."""
+        """The best candidate, or the best point of the box, ``1 x d``, failures considered."""
+        acquisition = self.discounted(acquisition, history)
         candidates = self.candidates(history)
         if not len(candidates):
             return self.maximize(acquisition, generator, num_restarts=10, raw_samples=256)[0]
@@ -205,3 +211,13 @@ class Banded(OneFidelity):
         if self.space.candidates:
             return self.scale * finite_alpha(t, len(self.space.candidates), self.delta)
         return self.scale * box_alpha(t, self.space.dim, self.delta)
+
+    def discounted(self, acquisition: AcquisitionFunction, history: History) -> AcquisitionFunction:
+        """A bound gains what it is above the largest mean of an observed design."""
+        return self.feasible(acquisition, history, self.level, lambda: self._best_mean(acquisition.model, history))
+
+    def _best_mean(self, model: Model, history: History) -> float:
+        if not self.modelled(history):
+            return 0.0
+        with torch.no_grad(), quiet():
+            return float(model.posterior(self.surrogate.to(self.observed(history)[0]).unsqueeze(-2)).mean.max())

@@ -19,7 +19,7 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from botorch.acquisition import qMaxValueEntropy
+from botorch.acquisition import AcquisitionFunction, qMaxValueEntropy
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Record
@@ -119,6 +119,10 @@ class _MaxValueEntropy(OneFidelity):
             points = self.surrogate.to(self._points(seed))
             acquisition = qMaxValueEntropy(self.hallucinated(history), points, num_fantasies=1)
         return self.maximiser(acquisition, history, generator), {}
+
+    def discounted(self, acquisition: AcquisitionFunction, history: History) -> AcquisitionFunction:
+        """Information is a gain over none."""
+        return self.feasible(acquisition, history, self.level, lambda: 0.0)
 
     def _points(self, seed: int) -> Tensor:
         """Where the maximum is sampled."""
