@@ -277,8 +277,12 @@ class CoKrigingGP(Model):
         """This model with deviations also conditioned on ``p x (d + 1)`` points whose values are still out."""
         if X_pending is None or not len(X_pending):
             return self
-        X = check_fidelities("X_pending", check_points("X_pending", X_pending, self.dim + 1), self.dim + 1, self.num_fidelities)
+        X = check_fidelities(
+            "X_pending", check_points("X_pending", X_pending, self.dim + 1), self.dim + 1, self.num_fidelities
+        )
         clone = self.__class__.__new__(self.__class__)
         clone.__dict__.update(self.__dict__, _modules=dict(self._modules))
-        clone._pending = X.detach() if self._pending is None else torch.cat([self._pending, X.detach().to(self._pending)])
+        clone._pending = (
+            X.detach() if self._pending is None else torch.cat([self._pending, X.detach().to(self._pending)])
+        )
         return clone

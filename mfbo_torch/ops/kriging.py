@@ -93,9 +93,7 @@ def krige(
     evidence = evidence - root.diagonal(dim1=-2, dim2=-1).log().sum(-1) - 0.5 * variance.log().sum()
     weights = factor.inverse.mT @ whitened
     alpha = factor.alpha - (weights @ found.unsqueeze(-1)).squeeze(-1)
-    return Kriging(
-        replace(factor, alpha=alpha), weights, mean + found, torch.cholesky_inverse(root), evidence
-    )
+    return Kriging(replace(factor, alpha=alpha), weights, mean + found, torch.cholesky_inverse(root), evidence)
 
 
 def mean_variance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:

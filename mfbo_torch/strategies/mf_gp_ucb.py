@@ -130,9 +130,10 @@ class MFGPUCB(MultiFidelityModelBased):
         if self.link == "independent":
             return self._published(history, generator)
         if not self.hedge or not self._alone.modelled(history):
-            u, fidelity, noted = self._bounded(self.model(history), history, generator)
+            model = self.model(history)
+            u, fidelity, noted = self._bounded(model, history, generator)
             u = clear(self, u, fidelity, history, generator)
-            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(self.model(history), u, fidelity, history))
+            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity, history))
         return self._hedged(history, generator)
 
     def _published(self, history: History, generator: torch.Generator) -> Query:

@@ -216,9 +216,7 @@ class Surrogate:
         return predicted(model, self.to(at), shift, scale)
 
 
-def predicted(
-    model: Model, at: Tensor, shift: float, scale: float, observed: bool = False
-) -> tuple[Tensor, Tensor]:
+def predicted(model: Model, at: Tensor, shift: float, scale: float, observed: bool = False) -> tuple[Tensor, Tensor]:
     """Mean and deviation at single ``n x d`` inputs, ``n`` each, of a model whose targets were shifted and scaled.
 
     Args:

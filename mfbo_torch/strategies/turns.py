@@ -2,8 +2,8 @@ r"""Several beliefs that take turns at the target, by their record of predicting
 
 Each belief predicts every value of the target before it comes; the predictions ride on the query. A belief's score is
 the logarithm of the density it gave to what came, against the best of them and at least minus :data:`WORST`, and fades
-by :data:`FADE` a query; its share of the target's queries is proportional to the exponential of that, but at least :data:`LEAST`. The next query of
-the target is that of the belief which is furthest below its share so far.
+by :data:`FADE` a query; its share of the target's queries is proportional to the exponential of that, but at least
+:data:`LEAST`. The next query of the target is that of the belief which is furthest below its share so far.
 
 A share of at least ``a`` for each of ``k`` beliefs means that of ``n`` queries of the target each belief has decided
 at least ``a n - k``: what a belief alone would have reached with so many, the run has seen.
@@ -50,9 +50,7 @@ def shares(history: History, beliefs: Sequence[str], log_densities: LogDensities
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(
-    history: History, beliefs: Sequence[str], log_densities: LogDensities
-) -> tuple[str, dict[str, float]]:
+def whose_turn(history: History, beliefs: Sequence[str], log_densities: LogDensities) -> tuple[str, dict[str, float]]:
     """The belief that is furthest below its share, the first of them where several are, and the shares by now."""
     now = shares(history, beliefs, log_densities)
     due = dict(now)
