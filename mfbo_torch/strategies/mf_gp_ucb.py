@@ -103,10 +103,12 @@ class MFGPUCB(MultiFidelityModelBased):
         self._target_only = ExpectedImprovement(seed=self.seed, device=self.device, dtype=self.dtype)
 
     def counts(self, history: History) -> list[int]:
-        """Number of initial queries at each fidelity.
+        r"""Number of initial queries at each fidelity.
 
         The recursive link wants few points at the target and as much as one of them costs at each
-        fidelity below (at most ``10 d`` points), so that each link is learned from nested designs.
+        fidelity below (at most ``10 d`` points), so that each link is learned from nested designs. Where a fidelity
+        is cheap a quarter of that may go into more, up to :math:`10 d (1 + \log_{10} \lambda^{(M)} / \lambda^{(m)})`:
+        what is not seen there is not looked for above.
         """
         if self.link == "independent":
             return super().counts(history)
@@ -118,6 +120,9 @@ class MFGPUCB(MultiFidelityModelBased):
         top = max(1, int(2 * share / costs[-1] + 1e-9))
         most = 10 * self.space.dim
         below = [max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]]
+        if self.hedge:
+            wide = [most * (1 + math.log10(costs[-1] / cost)) for cost in costs[:-1]]
+            below = [max(n, int(min(w, share / 4 / c) + 1e-9)) for n, w, c in zip(below, wide, costs[:-1], strict=True)]
         return with_the_target([*below, top], costs, self.capital)
 
     def initial_point(self, index: int, rank: int) -> Tensor:
