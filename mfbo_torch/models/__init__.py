@@ -1,6 +1,7 @@
 """BoTorch models."""
 
 from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.conditionals import (
     EmpiricalConditional,
     GaussianConditional,
@@ -12,6 +13,7 @@ from mfbo_torch.models.per_fidelity import PerFidelityGP
 
 __all__ = [
     "CachedGP",
+    "CoKrigingGP",
     "DeconditionalGP",
     "EmpiricalConditional",
     "GaussianConditional",

@@ -49,6 +49,8 @@ WORTH = 1e-4
 """A bound that promises less than this part of the function's deviation is not worth a query."""
 STRONG = 10.0
 """So many nats of evidence are needed before long tails are shortened."""
+PEAKS, APART = 4, 0.25
+"""So many designs of a fidelity, so far from each other in the unit cube, are where its peaks may be."""
 SURE = 1e-6
 """No prediction is taken to be more exact than this part of a deviation."""
 
@@ -184,7 +186,11 @@ class MFGPUCB(MultiFidelityModelBased):
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, None if state is None else state.zeta, pending)
         bound, incumbents = _Standardized(acquisition), self._incumbents(history)
         score = self.feasible(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:])))
-        u = self.maximize_from(score, incumbents, generator)
+        if state is None and self.hedge:
+            starts = torch.cat([incumbents, self._peaks(history)])
+            u = self.maximize_from(score, starts, generator, screened=1024, climbed=6)
+        else:
+            u = self.maximize_from(score, incumbents, generator)
         u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
         if state is None:
             growth = impatience(history, costs)
@@ -238,6 +244,19 @@ class MFGPUCB(MultiFidelityModelBased):
         """The best design so far at each fidelity, in the unit cube."""
         best = [history.best(m) for m in range(self.space.num_fidelities)]
         return self.unit_points([record for record in best if record is not None])[:, :-1]
+
+    def _peaks(self, history: History) -> Tensor:
+        """The best designs of each fidelity that are :data:`APART`, :data:`PEAKS` at most: a second peak is not found
+        from the first one."""
+        found: list[Tensor] = []
+        for m in range(self.space.num_fidelities):
+            records = sorted(history.select(Status.DONE, m), key=lambda r: (-(r.value or 0.0), r.id))
+            kept: list[Tensor] = []
+            for u in self.unit_points(records)[:, :-1]:
+                if len(kept) < PEAKS and all((u - other).abs().max() > APART for other in kept):
+                    kept.append(u)
+            found += kept[1:]  # the first one is the incumbent
+        return torch.stack(found) if found else torch.zeros(0, self.space.dim, dtype=torch.double)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of every fidelity that was observed; NaN at the others."""

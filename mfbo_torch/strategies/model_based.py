@@ -178,22 +178,39 @@ class ModelBased(Strategy):
             u, value = self._optimized(acquisition, num_restarts, raw_samples=raw_samples)
         return u, value.item()
 
-    def maximize_from(self, acquisition: AcquisitionFunction, starts: Tensor, generator: torch.Generator) -> Tensor:
+    def maximize_from(
+        self,
+        acquisition: AcquisitionFunction,
+        starts: Tensor,
+        generator: torch.Generator,
+        screened: int = 256,
+        climbed: int = 1,
+    ) -> Tensor:
         """The maximiser ``1 x d`` over the unit cube, searched from random points and from known good ones.
 
-        256 Sobol points and 16 Gaussian steps of growing size from each of ``starts`` are screened; the
-        four best, and the best that came from ``starts``, are refined by L-BFGS-B.
+        Sobol points and 16 Gaussian steps of growing size from each of ``starts`` are screened; the four best, and the
+        best that came from each of the best ``starts``, are refined by L-BFGS-B.
+
+        Args:
+            acquisition: What is maximised.
+            starts: ``s x d`` good points.
+            generator: Random numbers.
+            screened: How many Sobol points.
+            climbed: From how many of ``starts`` it is refined.
         """
         seed = draw_seed(generator)
         d, steps = self.space.dim, torch.logspace(-3, -0.7, 16, dtype=torch.double).unsqueeze(-1)
         noise = torch.randn(len(starts), 16, d, generator=generator, dtype=torch.double)
         near = (starts.unsqueeze(-2) + steps * noise).clamp(0.0, 1.0).reshape(-1, d)
         close = torch.cat([starts, near])
-        spread = allowed(lambda n: sobol(d, n, seed), 256, self.space)
-        raw = self.surrogate.to(torch.cat([spread, close[self.space.allows(close)]]))
+        origin = torch.cat([torch.arange(len(starts)), torch.arange(len(starts)).repeat_interleave(16)])
+        kept = self.space.allows(close)
+        spread = allowed(lambda n: sobol(d, n, seed), screened, self.space)
+        raw = self.surrogate.to(torch.cat([spread, close[kept]]))
         with torch.no_grad():
             scores = acquisition(raw.unsqueeze(-2))
-        chosen = torch.cat([scores.topk(4).indices, 256 + scores[256:].topk(min(1, len(raw) - 256)).indices]).unique()
+        best = _best_of_each(scores[screened:], origin[kept].to(scores.device), climbed)
+        chosen = torch.cat([scores.topk(4).indices, screened + best]).unique()
         with seeded(seed):
             u, _ = self._optimized(acquisition, len(chosen), batch_initial_conditions=raw[chosen].unsqueeze(-2))
         return u.detach()
@@ -265,3 +282,14 @@ class MultiFidelityModelBased(ModelBased):
         at = torch.cat([torch.cat([designs, level], dim=-1) for level in levels])
         mean, deviation = self.surrogate.predict(model(history), values(self.modelled(history)), inputs(at))
         return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT
+
+
+def _best_of_each(scores: Tensor, origin: Tensor, most: int) -> Tensor:
+    """Where the best scores are, one of each origin."""
+    found: list[int] = []
+    seen: set[int] = set()
+    for i in scores.argsort(descending=True, stable=True).tolist():
+        if len(found) < most and (came := int(origin[i])) not in seen:
+            found.append(i)
+            seen.add(came)
+    return torch.tensor(found, dtype=torch.long, device=scores.device)
