@@ -160,7 +160,7 @@ class CoKrigingGP(Model):
             if residual is not None:
                 total += residual.evidence.item()
             elif len(Y):
-                level = self.chain.levels[m]
+                level = self.chain._levels[m]
                 noise = level.likelihood.noise.expand_as(Y) if known is None else known
                 parameters = describe(level.covar_module, self.dim)
                 total += log_evidence(parameters[0], self._inputs(X), Y - level.constant, *parameters[1:], noise).item()

@@ -65,6 +65,15 @@ class MFGPUCB(MultiFidelityModelBased):
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
     something is, so that the target is always reached.
 
+    By default that belief is hedged, as links estimated from few values can be wrong and sure. Three beliefs take turns
+    at the target by their record of predicting it (:mod:`~mfbo_torch.strategies.turns`): the chain as fitted; the chain
+    with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`); and the target
+    alone, searched by expected improvement. Each decides at least 0.12 of the target's queries, so that of ``n`` of
+    them at least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would
+    know and more. Where a bound promises less than :data:`WORTH` deviations over the best known mean, the query is the
+    target-only method's, too: nothing is spent on what is known. Long tails are shortened by one monotone map for all
+    fidelities (:class:`~mfbo_torch.warp.Warp`) where the evidence asks for it.
+
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
     design of independent uniform points.
@@ -79,6 +88,7 @@ class MFGPUCB(MultiFidelityModelBased):
             fitted after each of the first hundred observations of the target and whenever the data have grown
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From
             a thousand observations on, the growth by a tenth alone counts.
+        hedge: Whether the recursive link is hedged; without, it is all there is.
         **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
@@ -251,11 +261,12 @@ class MFGPUCB(MultiFidelityModelBased):
         found: list[Tensor] = []
         for m in range(self.space.num_fidelities):
             records = sorted(history.select(Status.DONE, m), key=lambda r: (-(r.value or 0.0), r.id))
-            kept: list[Tensor] = []
-            for u in self.unit_points(records)[:, :-1]:
-                if len(kept) < PEAKS and all((u - other).abs().max() > APART for other in kept):
-                    kept.append(u)
-            found += kept[1:]  # the first one is the incumbent
+            U = self.unit_points(records)[:, :-1]
+            for peak in range(PEAKS):
+                if not len(U):
+                    break
+                found += [U[0]] if peak else []  # the first one is the incumbent
+                U = U[(U - U[0]).abs().amax(-1) > APART]
         return torch.stack(found) if found else torch.zeros(0, self.space.dim, dtype=torch.double)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:

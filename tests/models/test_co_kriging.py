@@ -158,7 +158,8 @@ def test_shares_of_the_variance():
     model = made()
     explained = model.explained
     assert explained[-1] == pytest.approx(1)
-    assert (explained.diff() >= 0).all() and (explained >= 0).all()
+    assert (explained.diff() >= 0).all()
+    assert (explained >= 0).all()
     assert model.slopes[-1] == 1
 
 
