@@ -167,9 +167,13 @@ def _report(run: experiment.Experiment) -> str:
     elif advised is not None:
         rows.append(("Recommended", _point(space.named(advised.query.x))))
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
-    spending = run.history.spent_per_fidelity(space.num_fidelities)
+    spending, explained = run.history.spent_per_fidelity(space.num_fidelities), summary["explained"]
     for m, (count, spent) in enumerate(zip(summary["queries_per_fidelity"], spending, strict=True)):
-        rows.append((f"  {space.fidelity_name(m)}", f"{spent:g} for {count} {'query' if count == 1 else 'queries'}"))
+        told = (
+            "" if explained is None or m == space.target else f", explains {explained[m]:.0%} of the target's variance"
+        )
+        queries = f"{count} {'query' if count == 1 else 'queries'}"
+        rows.append((f"  {space.fidelity_name(m)}", f"{spent:g} for {queries}{told}"))
     rows.append(("Failed", str(summary["failures"])))
     if pending := len(run.history.pending):
         rows.append(("Pending", str(pending)))

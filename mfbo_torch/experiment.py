@@ -220,6 +220,17 @@ def advice(experiment: Experiment) -> Record | Recommendation | None:
         return history.best(problem.space.target)
 
 
+def explained(experiment: Experiment) -> list[float] | None:
+    """How much of the target's variance each fidelity explains; ``None`` where no model tells, or it cannot be made."""
+    _, _, strategy, history = experiment
+    try:
+        found = strategy.explained(history)
+    except Exception as error:  # as above; what is recommended has been said
+        LOGGER.debug("no shares of the variance, as the model failed: %s", describe(error))
+        return None
+    return None if found is None else list(found)
+
+
 def parameters_of(advised: Recommendation, problem: Problem) -> dict[str, float]:
     """What is recommended by name: the parameters of a design, ``x1, x2, ...`` of an input."""
     if advised.best is None:
@@ -231,7 +242,8 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
     """What a run has found and what it took, as JSON values.
 
     ``"recommended"`` is what the model expects to be best where that is not the best observation, see
-    :class:`~mfbo_torch.history.Recommendation`; else ``None``.
+    :class:`~mfbo_torch.history.Recommendation`; else ``None``. ``"explained"`` is the share of the target's variance
+    that each fidelity explains, where a model tells.
     """
     settings, problem, strategy, history = experiment
     space = problem.space
@@ -254,6 +266,7 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
         "capital": settings["capital"],
         "spent": history.spent,
         "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),
+        "explained": explained(experiment),
         "failures": len(history.select(Status.FAILED)),
         "decision_seconds": math.fsum(r.decision_seconds for r in history),
         "evaluation_seconds": math.fsum(r.evaluation_seconds for r in history),

@@ -79,6 +79,10 @@ def facts(run: Experiment, summary: dict[str, Any]) -> str:
         ("Time deciding", _duration(summary["decision_seconds"])),
         ("Time evaluating", _duration(summary["evaluation_seconds"])),
     ]
+    space, told = run.problem.space, summary["explained"] or []
+    for m, (share, spent) in enumerate(zip(told[:-1], history.spent_per_fidelity(space.num_fidelities), strict=False)):
+        name = html.escape(space.fidelity_name(m))
+        figures.append((f"Target's variance explained by {name}", f"{share:.0%}, for {_amount(spent)}{unit}"))
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in figures)
 
 

@@ -137,6 +137,14 @@ class Strategy(ABC):
         """
         return None
 
+    def explained(self, history: History) -> tuple[float, ...] | None:
+        """How much of the target's variance each fidelity explains, with those below it.
+
+        Returns:
+            ``M`` shares from 0 to 1, the last one 1; ``None`` where no model tells (yet).
+        """
+        return None
+
     def costs(self, history: History) -> tuple[float, ...]:
         """The cost of a query at each fidelity, ``M`` numbers.
 

@@ -285,6 +285,12 @@ class MFGPUCB(MultiFidelityModelBased):
         mean[:, unseen] = deviation[:, unseen] = torch.nan
         return mean, deviation
 
+    def explained(self, history: History) -> tuple[float, ...] | None:
+        seen = {r.query.fidelity for r in self.modelled(history)}
+        if self.link == "independent" or len(seen) < self.space.num_fidelities:
+            return None
+        return tuple(self.integrated(history).explained.tolist())
+
     def noise_deviations(self, history: History) -> tuple[float | None, ...]:
         deviations, warp = self.model(history).noise.sqrt().tolist(), self.warp(history)
         seen = [history.select(Status.DONE, m) for m in range(self.space.num_fidelities)]
