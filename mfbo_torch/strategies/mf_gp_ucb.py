@@ -50,6 +50,10 @@ class MFGPUCB(MultiFidelityModelBased):
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
     design of independent uniform points.
 
+    Once an evaluation has failed, what a bound gains over the best design known is weighed by the probability that
+    the design can be evaluated (:class:`~mfbo_torch.acquisition.feasible.Feasible`), and the cheapest fidelity is
+    asked first where the target may fail (:meth:`probing`).
+
     Args:
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
@@ -123,7 +127,10 @@ class MFGPUCB(MultiFidelityModelBased):
         pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, zeta, pending)
         bound, incumbents = _Standardized(acquisition), self._incumbents(history)
-        score = self.feasible(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:])))
+        score = self.feasible(
+            *(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))),
+            probe=costs[0] / costs[-1],
+        )
         u = self.maximize_from(score, incumbents, generator)
         u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
         if zeta is None:
@@ -134,7 +141,7 @@ class MFGPUCB(MultiFidelityModelBased):
             )
         else:
             fidelity = select_fidelity(model, u, beta, gamma, pending)
-        fidelity = self.free(fidelity, history)
+        fidelity = self.free(self.probing(u, fidelity, history), history)
         u = clear(self, u, fidelity, history, generator)
         return self.query(u, fidelity, stage="model", **noted, beta=beta, **self._beliefs(model, u, fidelity))
 
