@@ -34,13 +34,13 @@ def learned(U: torch.Tensor, failed: torch.Tensor, fidelity: int = 0) -> Feasibi
     return Feasibility(points, ~failed, fidelity, likeliest(points, ~failed))
 
 
-@pytest.mark.parametrize("dim", [2, 5])
-@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize(
+    ("name", "dim"),
+    [("half-plane", 2), ("half-plane", 5), ("one parameter", 2), ("one parameter", 5), ("disc", 2), ("most", 2)],
+)
 def test_regions_that_fail_are_learned(name, dim):
     U, T, region = sobol(dim, 60, 0), uniform(dim, 500, 1), REGIONS[name]
     failed, truth = region(U), region(T)
-    if not 3 <= failed.sum() <= 57:
-        pytest.skip("hardly anything differs in these many dimensions")
     p, rate = learned(U, failed)(T), (~failed).double().mean()
     score = torch.where(truth, 1 - p, p).log().mean()
     assert score > 0.6 * torch.where(truth, 1 - rate, rate).log().mean()
