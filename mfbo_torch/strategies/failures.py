@@ -8,18 +8,18 @@ from mfbo_torch.history import History, Status
 from mfbo_torch.models.feasibility import Feasibility, Structure, likeliest
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import unit_points
-from mfbo_torch.strategies.surrogate import Memo, Surrogate, refit_size
+from mfbo_torch.strategies.surrogate import Memo, refit_size
 
 
 class Failures:
     """From histories to models of feasibility; nothing is kept but what saves time.
 
     Args:
-        surrogate: Where the models live, and how often hyper-parameters are fitted: here after each failure too.
+        refit_every: Most records between two choices of a structure; there is one after each failure too.
     """
 
-    def __init__(self, surrogate: Surrogate) -> None:
-        self.surrogate = surrogate
+    def __init__(self, refit_every: int) -> None:
+        self.refit_every = refit_every
         self._structure: Memo[Structure] = Memo()
         self._feasibility: Memo[Feasibility] = Memo()
 
@@ -37,11 +37,11 @@ class Failures:
             return None
         points = unit_points(space, ended)
         succeeded = torch.tensor([r.status == Status.DONE for r in ended])
-        size = max(failed[-1] + 1, refit_size(len(ended), self.surrogate.refit_every))
+        size = max(failed[-1] + 1, refit_size(len(ended), self.refit_every))
 
         def fitted() -> Feasibility:
             seen = points[:size], succeeded[:size]
             structure = self._structure([part.tolist() for part in seen], lambda: likeliest(*seen))
-            return Feasibility(points, succeeded, fidelity, structure).to(self.surrogate.device, self.surrogate.dtype)
+            return Feasibility(points, succeeded, fidelity, structure)
 
         return self._feasibility((points.tolist(), failed, fidelity), fitted)

@@ -78,6 +78,10 @@ class MFGPUCB(MultiFidelityModelBased):
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
     design of independent uniform points.
 
+    Once an evaluation has failed, what a bound gains over the best design known is weighed by the probability that
+    the design can be evaluated (:class:`~mfbo_torch.acquisition.feasible.Feasible`), and the cheapest fidelity is
+    asked first where the target may fail (:meth:`probing`).
+
     Args:
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
@@ -195,7 +199,10 @@ class MFGPUCB(MultiFidelityModelBased):
         pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
         acquisition = MultiFidelityUpperConfidenceBound(model, beta, None if state is None else state.zeta, pending)
         bound, incumbents = _Standardized(acquisition), self._incumbents(history)
-        score = self.feasible(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:])))
+        score = self.feasible(
+            *(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))),
+            probe=costs[0] / costs[-1],
+        )
         if state is None and self.hedge:
             starts = torch.cat([incumbents, self._peaks(history)])
             u = self.maximize_from(score, starts, generator, screened=1024, climbed=6)
@@ -210,7 +217,7 @@ class MFGPUCB(MultiFidelityModelBased):
             )
         else:
             fidelity = select_fidelity(model, u, beta, state.gamma, pending)
-        return u, self.free(fidelity, history), {"beta": beta}
+        return u, self.free(self.probing(u, fidelity, history), history), {"beta": beta}
 
     def _to_gain(self, model: Chain, u: Tensor, beta: float, history: History) -> float:
         """By how much the upper bound at ``1 x d`` designs is above the best mean at an observed one, in the largest

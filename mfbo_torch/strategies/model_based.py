@@ -15,13 +15,13 @@ from torch import Tensor
 from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Recommendation, Record, values
+from mfbo_torch.history import History, Query, Recommendation, Record, Status, values
 from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.failures import Failures
-from mfbo_torch.strategies.repeats import clear, used_up
+from mfbo_torch.strategies.repeats import BUSY_RADIUS, clear, used_up
 from mfbo_torch.strategies.surrogate import Surrogate, draw_seed, seeded
 
 DTYPES = ("float64", "float32")
@@ -53,7 +53,7 @@ class ModelBased(Strategy):
         except RuntimeError:
             raise SettingError("device", device, "a device of torch, such as 'cpu' or 'cuda'") from None
         self.surrogate = Surrogate(refit_every, place, getattr(torch, dtype))
-        self.failures = Failures(self.surrogate)
+        self.failures = Failures(self.refit_every)
 
     @abstractmethod
     def counts(self, history: History) -> list[int]:
@@ -155,6 +155,7 @@ class ModelBased(Strategy):
         history: History,
         fidelity: int,
         reference: Callable[[], float] | None = None,
+        probe: float = 1.0,
     ) -> AcquisitionFunction:
         """An acquisition that knows where evaluations fail; itself while none has.
 
@@ -164,11 +165,12 @@ class ModelBased(Strategy):
             fidelity: Whose evaluations are not to fail.
             reference: Gives that of :class:`~mfbo_torch.acquisition.feasible.Feasible`; ``None`` where the
                 acquisition is a logarithm.
+            probe: As there.
         """
         feasibility = self.failures.feasibility(self.space, history, fidelity)
         if feasibility is None:
             return acquisition
-        return Feasible(acquisition, feasibility, None if reference is None else reference())
+        return Feasible(acquisition, feasibility, None if reference is None else reference(), probe)
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
@@ -258,6 +260,26 @@ class MultiFidelityModelBased(ModelBased):
     ) -> Query:
         """As at one fidelity, or above, where a finite space is used up there."""
         return super().placed(u, self.free(fidelity, history), history, generator, stage, **meta)
+
+    def probing(self, u: Tensor, fidelity: int, history: History) -> int:
+        r"""The fidelity to ask at a design: the cheapest first, where that is likely to save a failure at another.
+
+        A failure at fidelity ``m`` costs :math:`(1 - p(x)) \lambda^{(m)}` in the mean. Where a query at the cheapest
+        fidelity costs less, and none near has told yet whether the design can be evaluated, it goes first.
+
+        Args:
+            u: A ``1 x d`` design of the unit cube.
+            fidelity: Where it is to be asked.
+            history: Everything asked so far.
+        """
+        feasibility, costs = self.failures.feasibility(self.space, history, self.space.target), self.costs(history)
+        if feasibility is None or fidelity == 0:
+            return fidelity
+        with torch.no_grad():
+            risk = 1 - feasibility(self.surrogate.to(u)).item()
+        told = self.unit_points([r for r in history if r.status != Status.FAILED])[:, :-1]
+        near = (told - u.to(told)).abs().amax(dim=-1) < BUSY_RADIUS
+        return fidelity if near.any() or risk * costs[fidelity] <= costs[0] else 0
 
     def free(self, fidelity: int, history: History) -> int:
         """The lowest fidelity from ``fidelity`` on where there is a design left to ask."""
