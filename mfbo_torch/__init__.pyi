@@ -13,6 +13,7 @@ from .indirect import IndirectSpace
 from .journal import Journal
 from .models import (
     CachedGP,
+    CoKrigingGP,
     DeconditionalGP,
     EmpiricalConditional,
     GaussianConditional,
@@ -35,6 +36,7 @@ __all__ = [
     "MFGPUCB",
     "MFUCB",
     "CachedGP",
+    "CoKrigingGP",
     "ConditionalMaxValueEntropy",
     "DeconditionalGP",
     "EmpiricalConditional",

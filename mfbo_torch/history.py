@@ -104,6 +104,11 @@ class Recommendation:
     noise: tuple[float | None, ...] = ()
     best: Record | None = None
 
+    @property
+    def value(self) -> float:
+        """``mean``: what a recommended record calls its value."""
+        return self.mean
+
 
 @dataclass(frozen=True)
 class History:
