@@ -16,8 +16,8 @@ ROOT = Path(mfbo_torch.__file__).parent
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*") if path.suffix in (".py", ".pyi"))
 
 FLOORS = [
-    {"errors"},
-    {"checks", "signature"},
+    {"errors", "checksum", "lock"},
+    {"checks", "signature", "reading", "own_state"},
     {"space", "confidence", "concentration", "history", "prior", "scale"},
     {"indirect"},
     {"metrics", "journal"},
@@ -26,11 +26,11 @@ FLOORS = [
     {"models"},
     {"acquisition"},
     {"strategies"},
-    {"optimizer"},
+    {"optimizer", "repair"},
     {"executors", "evaluation", "progress", "table"},
     {"options"},
     {"runner", "simulator"},
-    {"plots", "config"},
+    {"plots", "config", "recorded"},
     {"experiment"},
     {"compare", "report"},
     {"ax", "cli"},
