@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from mfbo_torch import events
 from mfbo_torch.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.events import State, columns, rows, states, up_to_date
+from mfbo_torch.history import History, Query, Record
 from mfbo_torch.lock import Held, Lock
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
@@ -58,6 +60,8 @@ ALTER TABLE event RENAME TO former;
 """
 
 
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""What SQLite says where a disk is full, or a quota or a limit on the size of files is reached."""
 _IN_USE = "open, and used in the thread that opened it"
 
 
@@ -75,13 +79,8 @@ class DiskFull(JournalError):
     """There is no room for another row. What was written before is whole, and writing can be tried again."""
 
 
-class State(NamedTuple):
-    """A moment of a journal: the events so far, the history they made, and the query and basis of the next one."""
-
-    sequence: int
-    history: History
-    query: Query | None = None
-    seen: int = 0
+class JournalGone(JournalError):
+    """The file was removed or replaced while it was written. What was written is still there until it is closed."""
 
 
 class Journal:
@@ -105,7 +104,7 @@ class Journal:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         version = self._check_header(read_only)
         try:
             if version:
@@ -118,7 +117,7 @@ class Journal:
             version = self._check_header(read_only)
         try:
             self._connection = self._connect("ro" if read_only else "rwc")
-            self._columns = _columns(self._connection)
+            self._columns = columns(self._connection)
             if not read_only:
                 if self._columns != _COLUMNS:
                     self._bring_up_to_date()
@@ -173,7 +172,7 @@ class Journal:
     def _check_content(self) -> None:
         with closing(self._connect("ro")) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]  # the header may lag behind the log
-            if _columns(connection) != [name for name in _COLUMNS if _ADDED.get(name, 1) <= version]:
+            if columns(connection) != [name for name in _COLUMNS if _ADDED.get(name, 1) <= version]:
                 raise JournalError(self.path, f"an undamaged journal: its columns are not those of schema {version}")
             if version >= _ADDED[COLUMN] and (damaged := spans(wrong(rows(connection)))):
                 found = f"row {damaged} not as written; mfbo repair saves the ones before"
@@ -184,7 +183,7 @@ class Journal:
 
     def _bring_up_to_date(self) -> None:
         """Make the table, or copy that of an older schema."""
-        former = [_up_to_date(row) for row in rows(self._connection)] if self._columns else []
+        former = [up_to_date(row) for row in rows(self._connection)] if self._columns else []
         with self._transaction(f"BEGIN IMMEDIATE; {_START_OVER if self._columns else ''} {_TABLE}"):
             self._insert(former, b"")
             if self._columns:
@@ -211,7 +210,7 @@ class Journal:
         asked = []
         seen = self._sequence if seen is None else seen
         for known, record in enumerate(records, seen):
-            asked.append(_asked(record, known))
+            asked.append(events.asked(plain(record.query), record, known))
         self._append(asked)
 
     def retried(self, record: Record) -> None:
@@ -220,35 +219,49 @@ class Journal:
 
     def ended(self, record: Record) -> None:
         """Append the end of one record, done or failed."""
-        self._append([_ended(record)])
+        self._append([events.ended(record)])
 
     def given(self, records: Iterable[Record]) -> None:
         """Append records that ended before this journal began, all of them or none."""
         given: list[dict[str, Any]] = []
         for record in records:
-            given += [_asked(record, self._sequence + len(given)), _ended(record)]
+            given += [events.asked(plain(record.query), record, self._sequence + len(given)), events.ended(record)]
         self._append(given)
 
-    def copy(self, events: Iterable[Mapping[str, Any]]) -> None:
+    def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
         """Append the events of another journal, of any schema, all of them or none."""
-        self._append([_up_to_date(row) for row in events])
+        self._append([up_to_date(row) for row in found])
 
-    def _append(self, events: Sequence[Mapping[str, Any]]) -> None:
+    def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
         try:
             with self._transaction("BEGIN IMMEDIATE"):
-                last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(events, 1)])
+                last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(made, 1)])
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
         except sqlite3.IntegrityError as error:
             raise JournalError(self.path, f"written by one process, each query once: {error}") from error
         except sqlite3.Error as error:
-            full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+            full = getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM
             kind, wanted = (DiskFull, "on a disk with room") if full else (JournalError, "a writable journal")
             raise kind(self.path, f"{wanted}: {error}") from error
         except BaseException:
             self._sequence, self._checksum = self._last()  # Ctrl-C arrives before or after the commit
             raise
-        self._sequence, self._checksum = self._sequence + len(events), last
+        self._sequence, self._checksum = self._sequence + len(made), last
+        if not self._lock.holds(self.path):
+            raise JournalGone(self.path, "left where it is while it is written")
+
+    def save(self, new: Path) -> None:
+        """Write all there is to a new file, also where this one was removed.
+
+        Raises:
+            JournalError: It cannot be written.
+        """
+        try:
+            with closing(sqlite3.connect(new)) as other:
+                self._connection.backup(other)
+        except sqlite3.Error as error:
+            raise JournalError(new, f"a file that can be written: {error}") from error
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
@@ -261,9 +274,9 @@ class Journal:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _insert(self, events: Sequence[Mapping[str, Any]], before: bytes | None = None) -> bytes:
+    def _insert(self, found: Sequence[Mapping[str, Any]], before: bytes | None = None) -> bytes:
         """Write rows after one with the checksum ``before``; the checksum of the last."""
-        made = [{name: _stored(name, value) for name, value in row.items() if name != COLUMN} for row in events]
+        made = [{name: _stored(name, value) for name, value in row.items() if name != COLUMN} for row in found]
         last = self._checksum if before is None else before
         for row in made:
             (last,) = chained([row], last)
@@ -313,67 +326,11 @@ class Journal:
         self.close()
 
 
-def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """The rows of a journal in their order, by the names of the columns that its schema has."""
-    names = _columns(connection)
-    for row in connection.execute(f"SELECT {', '.join(names)} FROM event ORDER BY sequence"):
-        yield dict(zip(names, row, strict=True))
-
-
-def states(events: Iterable[Mapping[str, Any]]) -> Iterator[State]:
-    """The moment before each event, then the last one."""
-    sequence, history = 0, History()
-    for row in events:
-        if row["kind"] == "asked":
-            query = Query(tuple(json.loads(row["x"])), row["fidelity"], json.loads(row["meta"]))
-            yield State(sequence, history, query, row.get("seen", sequence))
-            history = history.asked(query, row["cost"], decision_seconds=row["decision_seconds"])
-        else:
-            yield State(sequence, history)
-            history = history.updated(_changed(history.records[row["id"]], row))
-        sequence = row["sequence"]
-    yield State(sequence, history)
-
-
-def _columns(connection: sqlite3.Connection) -> list[str]:
-    return [row[1] for row in connection.execute("PRAGMA table_info(event)")]
-
-
-def _asked(record: Record, seen: int) -> dict[str, Any]:
-    query = plain(record.query)
-    asked = {"x": json.dumps(query.x), "fidelity": query.fidelity, "meta": json.dumps(query.meta), "seen": seen}
-    return {"kind": "asked", "id": record.id, "cost": record.cost, "decision_seconds": record.decision_seconds, **asked}
-
-
-def _ended(record: Record) -> dict[str, Any]:
-    end = {"status": str(record.status), "value": record.value, "reason": record.reason}
-    return {
-        "kind": "ended",
-        "id": record.id,
-        "cost": record.cost,
-        "evaluation_seconds": record.evaluation_seconds,
-        **end,
-    }
-
-
-def _up_to_date(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of any schema; in the first every decision knew all that had happened."""
-    return {"seen": row["sequence"] - 1, **row} if row["kind"] == "asked" else row
-
-
 def _stored(column: str, value: Any) -> Any:
     """A value as SQLite gives it back, which knows no NaN and no sign of zero."""
     if value is None or column not in _REAL:
         return value
     return None if math.isnan(value) else float(value) + 0.0
-
-
-def _changed(record: Record, row: Mapping[str, Any]) -> Record:
-    """A record after an event that happened to it."""
-    if row["kind"] == "retried":
-        return record.retried(row["reason"], row["cost"])
-    end = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}
-    return record.done(row["value"], **end) if row["status"] == Status.DONE else record.failed(row["reason"], **end)
 
 
 def plain(query: Query) -> Query:

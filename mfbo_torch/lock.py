@@ -67,6 +67,14 @@ class Lock:
         self._key = self._number()
         _HELD[self._key] = self
 
+    def holds(self, path: Path) -> bool:
+        """Whether what goes by a name is still the file that is locked."""
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._key
+
     def release(self) -> None:
         """Give it back, if it was taken."""
         if _HELD.get(self._key) is self:

@@ -13,7 +13,8 @@ from typing import Any
 
 from mfbo_torch.checksum import COLUMN, chained
 from mfbo_torch.errors import SettingError
-from mfbo_torch.journal import Journal, JournalError, rows, states
+from mfbo_torch.events import rows, states
+from mfbo_torch.journal import Journal, JournalError
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -49,12 +50,12 @@ def salvage(path: Path, new: Path) -> int:
     return len(good)
 
 
-def _sensible(events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _sensible(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Events up to the first that makes no history, as those of former schemas may, which have no checksums."""
     kept: list[Mapping[str, Any]] = []
 
     def taken() -> Iterator[Mapping[str, Any]]:
-        for event in events:
+        for event in found:
             kept.append(event)
             yield event
 
