@@ -249,7 +249,8 @@ def keep(problem: Problem, out: Path) -> None:
     """Note what is needed to show a run of a problem of one's own without importing it."""
     known = None if type(problem).__module__.startswith("mfbo_torch.") else known_of(problem)
     if known is not None:
-        write(out / KNOWN, json.dumps(known, indent=2) + "\n")
+        with writable("out", out, "folder"):
+            write(out / KNOWN, json.dumps(known, indent=2) + "\n")
 
 
 def finished(out: Path, capital: float | None = None) -> bool:
