@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> int:
     """Run the command of the process's arguments; see :func:`mfbo_torch.cli.main`."""
-    from mfbo_torch import cli
+    from mfbo_torch import cli, streams
 
-    return cli.main()
+    streams.endure()
+    code = cli.main()
+    sys.stdout.flush()
+    return code
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from mfbo_torch.errors import SettingError
 
 T = TypeVar("T")
 OBSERVATION = "a number, or a pair (value, standard error)"
+LONGEST = 4000
+"""Characters that are kept of the reason of a failure."""
 
 
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
@@ -118,6 +120,13 @@ def several(
     if not found or size not in (None, len(found)) or (order and not all(starmap(order, pairwise(found)))):
         raise SettingError(setting, given, wanted)
     return found
+
+
+def reason(given: Any) -> str:
+    """Why something failed, as a text that can be stored and shown: at most :data:`LONGEST` characters of it."""
+    found = given if isinstance(given, str) else str(given)
+    cut = found if len(found) <= LONGEST else f"{found[: LONGEST - 4]} ..."
+    return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _is_whole(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The command line: ``mfbo run``, ``mfbo compare``, ``mfbo show`` and ``mfbo export``."""
+"""The command line: ``mfbo run``, ``mfbo compare``, ``mfbo show``, ``mfbo export`` and ``mfbo repair``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Recommendation, Status
 from mfbo_torch.journal import DiskFull
 from mfbo_torch.problems.user import first_on_path
+from mfbo_torch.repair import salvage
 from mfbo_torch.runner import Hopeless
 
 USAGE = """usage: mfbo COMMAND ...
@@ -26,11 +27,13 @@ USAGE = """usage: mfbo COMMAND ...
   mfbo compare CONFIG [--out DIR] [--SETTING VALUE ...]  strategies side by side, or continue
   mfbo show DIR [--follow | --html]                      what a folder holds, finished or not; --html: as a page
   mfbo export DIR [FILE.csv | FILE.parquet]              its observations as a table
+  mfbo repair DIR | JOURNAL [NEW]                        what is good in a damaged journal, as a new one
 
 mfbo run --help lists the settings, mfbo run --strategy.help MFGPUCB those of a strategy."""
 USAGES = {
     "show": "usage: mfbo show DIR [--follow | --html]",
     "export": "usage: mfbo export DIR [FILE.csv | FILE.parquet]",
+    "repair": "usage: mfbo repair DIR | JOURNAL [NEW]",
 }
 
 WRONG_SETTING, BROKEN, INTERRUPTED = 2, 1, 130
@@ -49,13 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted. What went wrong is told in one line on the standard error.
     """
     command, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    first_on_path(os.getcwd())  # for class paths in the current folder
     commands: dict[str, Callable[[list[str]], int]] = {
         "run": _run,
         "compare": _compare,
         "show": _show,
         "export": _export,
+        "repair": _repair,
     }
+    if command in ("run", "compare"):
+        first_on_path(os.getcwd())  # for class paths in the current folder
     try:
         if command in ("-h", "--help"):
             print(USAGE)
@@ -134,6 +139,17 @@ def _export(arguments: list[str]) -> int:
     file = Path(arguments[1]) if len(arguments) == 2 else out / "history.csv"
     table.write(run.history, run.problem, file)
     print(f"{len(run.history)} records in {file}")
+    return 0
+
+
+def _repair(arguments: list[str]) -> int:
+    if len(arguments) not in (1, 2) or arguments[0].startswith("-"):
+        raise SettingError("journal", " ".join(arguments), f"a folder or a journal: {USAGES['repair']}")
+    path = Path(arguments[0])
+    path = path / experiment.JOURNAL if path.is_dir() else path
+    new = Path(arguments[1]) if len(arguments) == 2 else path.with_suffix(f".repaired{path.suffix}")
+    print(f"{salvage(path, new)} good rows in {new}")
+    print(f"{path} is as it was. To go on: remove {path}* and move {new} there.")
     return 0
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import as_completed
 from contextlib import AbstractContextManager
 from itertools import chain, count
@@ -32,15 +32,20 @@ from mfbo_torch.experiment import (
     execute,
     finished,
     prepare,
+    read_settings,
     recorded,
+    shown,
     write,
     write_settings,
 )
 from mfbo_torch.history import History
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
+from mfbo_torch.optimizer import check_history
 from mfbo_torch.options import check_capital
 from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.reading import nothing_imported
+from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.over_averages import recommendations
 
 TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
@@ -89,8 +94,12 @@ class Comparison(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def plan(settings: Mapping[str, Any]) -> list[Job]:
+def plan(settings: Mapping[str, Any], to_run: bool = True) -> list[Job]:
     """The runs of a comparison, each with its resolved settings and its own folder.
+
+    Args:
+        settings: Resolved settings.
+        to_run: Whether they are going to be run; if not, no class is imported.
 
     Raises:
         SettingError: A setting cannot work.
@@ -108,8 +117,9 @@ def plan(settings: Mapping[str, Any]) -> list[Job]:
     for entry in given:
         used = {job.problem for job in jobs}
         for label, strategy in settings["strategies"].items():
-            run = _resolve(entry, strategy, label, settings)
-            kind = run["problem"]["class_path"].rpartition(".")[2]
+            run = _resolve(entry, strategy, label, settings, resolve_run if to_run else read_settings)
+            path = run["problem"] if isinstance(run["problem"], str) else run["problem"]["class_path"]
+            kind = path.rpartition(".")[2]
             name = next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in used)
             folder = Path(settings["out"]) / slug(name) / slug(label)
             jobs += [Job(name, label, {**run, "seed": seed, "out": str(folder / f"seed-{seed}")}) for seed in seeds]
@@ -119,11 +129,13 @@ def plan(settings: Mapping[str, Any]) -> list[Job]:
     return jobs
 
 
-def _resolve(entry: Any, strategy: Any, label: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _resolve(
+    entry: Any, strategy: Any, label: str, settings: Mapping[str, Any], read: Callable[..., dict[str, Any]]
+) -> dict[str, Any]:
     shared = {name: settings[name] for name in ("device", "dtype")}
     try:
         run = {"problem": entry, "strategy": strategy, "capital": settings["capital"] or 1.0}
-        return resolve_run({**run, "out": settings["out"], **shared})
+        return read({**run, "out": settings["out"], **shared})
     except SettingError as error:
         raise _labelled(error, label) from error
 
@@ -154,11 +166,11 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     """
     kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
     pool = executors.start(kind, workers, scheduler)
-    out = Path(settings["out"])
+    out = Path(settings["out"]).absolute()  # an objective may go elsewhere
     if (out / CONFIG).exists() and "strategies" not in read_mapping(out / CONFIG, "out"):
         raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
-    problems, jobs = _prepare(settings)
-    write_settings(settings)
+    problems, jobs = _prepare({**settings, "out": str(out)})
+    write_settings(settings, out)
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
@@ -175,28 +187,34 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     return comparison
 
 
-def _prepare(settings: Mapping[str, Any]) -> tuple[dict[str, Problem], list[Job]]:
-    """The problems by name, and the runs with their capital, all of which can start."""
+def _prepare(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Problem], list[Job]]:
+    """The problems by name, and the runs with their capital, all of which can start where they are to be run."""
+    make = build if to_run else _shown
     problems: dict[str, Problem] = {}
     seen: set[tuple[str, str]] = set()
     jobs = []
-    for job in plan(settings):
+    for job in plan(settings, to_run):
         multiple = settings["capital_multiple"]
         try:
             if job.problem not in problems:
-                problems[job.problem] = build(job.settings)[0]
+                problems[job.problem] = make(job.settings)[0]
             problem = problems[job.problem]
             if multiple is not None:
                 job = job._replace(settings={**job.settings, "capital": multiple * problem.space.costs[-1]})
             if (job.problem, job.strategy) not in seen:
                 seen.add((job.problem, job.strategy))
-                build(job.settings)
+                make(job.settings)
                 check_capital(problem, job.settings["capital"])
-            check_folder(job.settings)
+            if to_run:
+                check_folder(job.settings)
         except SettingError as error:
             raise _labelled(error, job.strategy) from error
         jobs.append(job)
     return problems, jobs
+
+
+def _shown(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
+    return shown(settings, Path(settings["out"]))
 
 
 def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> Iterator[tuple[Job, str]]:
@@ -244,6 +262,7 @@ def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str,
         out = Path(job.settings["out"])
         if (out / JOURNAL).exists():
             history = recorded(out)
+            check_history(history, problems[job.problem].space)
             found = curve(history, problems[job.problem], job.settings["capital"], _advised(out, history))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
@@ -346,5 +365,6 @@ def load(out: str | Path) -> Comparison:
         SettingError: There is none.
     """
     settings = {**read_mapping(Path(out) / CONFIG, "folder"), "out": str(out)}
-    problems, jobs = _prepare(settings)
+    with nothing_imported(settings):
+        problems, jobs = _prepare(settings, to_run=False)
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))

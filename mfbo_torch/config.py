@@ -6,8 +6,9 @@ import ast
 import inspect
 import json
 import re
+import traceback
 from argparse import ArgumentError
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -18,7 +19,7 @@ import torch
 import yaml
 from jsonargparse import ArgumentParser, Namespace
 
-from mfbo_torch import problems, strategies
+from mfbo_torch import plain_yaml, problems, strategies
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import describe
 from mfbo_torch.options import RunOptions
@@ -31,6 +32,8 @@ BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
 OFFERED = (problems.__name__, strategies.__name__)  # imported, so that short class names are found
 SHARED = ("seed", "device", "dtype")  # settings of the run that go to the strategy if it takes them
 _GIVEN_BY_THE_RUN = {*SHARED, "space", "capital"}
+LONGEST = 20_000_000
+"""Characters of the longest file that is read."""
 _TYPES = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text", "NoneType": "null"}
 
 
@@ -118,13 +121,20 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     config, flags = None, [_underscored(argument, parser) for argument in arguments]
     if flags and not flags[0].startswith("-"):
         config = flags.pop(0)
-    from_file = {} if config is None else read_mapping(config, "config")
+    texts: list[str] = []
+    from_file: dict[str, Any] = {}
+    for path in [*([] if config is None else [config]), *reversed([*_configs(flags)])]:
+        text, found = _read(path, "config")
+        texts.append(f"--config={text}")
+        from_file |= found
     known = names(parser)
     for setting, other in (("strategies", "mfbo compare"), ("strategy", "mfbo run")):
         if setting in from_file and setting not in known:
             raise SettingError("config", config, f"one of {parser.prog}; this one has {setting} and is one of {other}")
-    given = ["--config", config, *flags] if config is not None else flags
-    settings = _attempt(parser, lambda: parser.parse_args(given), from_file)
+    settings = _attempt(parser, lambda: parser.parse_args([*texts, *flags]), from_file)
+    for setting, value in settings.items():
+        if (found := plain_yaml.unfit(value)) is not None:
+            raise SettingError(setting, found, "text without zero characters and lone surrogates")
     if settings["out"] == "":
         raise SettingError("out", "", "the name of a folder")
     if settings["out"] is None:
@@ -132,6 +142,15 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
             raise SettingError("out", None, "the output folder, as in --out runs/mine")
         settings["out"] = str(Path("runs") / Path(config).stem)
     return settings
+
+
+def _configs(flags: list[str]) -> Iterator[str]:
+    """The files of ``--config FILE`` and ``--config=FILE``, which are taken out."""
+    for i in reversed([i for i, flag in enumerate(flags) if flag.partition("=")[0] == "--config"]):
+        flag, equals, path = flags.pop(i).partition("=")
+        if not equals and i == len(flags):
+            raise SettingError(flag, None, "followed by a value: expected one argument")
+        yield path if equals else flags.pop(i)
 
 
 def _underscored(argument: str, parser: ArgumentParser) -> str:
@@ -203,8 +222,17 @@ def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
     Raises:
         SettingError: It does not exist, is not YAML, or is something else.
     """
+    return _read(path, setting)[1]
+
+
+def _read(path: str | Path, setting: str) -> tuple[str, dict[str, Any]]:
+    """The text of a YAML file, and the mapping that it holds."""
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} characters")
+        content = plain_yaml.load(text)
     except FileNotFoundError:
         raise SettingError(setting, str(path), "an existing file") from None
     except OSError as error:
@@ -213,7 +241,7 @@ def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
         raise SettingError(setting, str(path), f"a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise SettingError(setting, str(path), 'a YAML file of settings, "name: value"')
-    return content
+    return text, content
 
 
 def _attempt(parser: ArgumentParser, parse: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,6 +251,12 @@ def _attempt(parser: ArgumentParser, parse: Any, given: Mapping[str, Any]) -> di
         settings: dict[str, Any] = json.loads(parser.dump(namespace, format="json"))
     except ArgumentError as error:
         raise explain(str(error), parser, given) from error
+    except SystemExit as error:
+        if Path(traceback.extract_tb(error.__traceback__)[-1].filename).name == "argparse.py":
+            raise  # --help
+        raise SettingError("config", None, f"of modules that do not call sys.exit({error.code!r})") from error
+    except RecursionError as error:
+        raise SettingError("config", None, "nested less deep") from error
     return {name: settings.get(name) for name in names(parser)}
 
 

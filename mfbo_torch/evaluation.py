@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import threading
 import time
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mfbo_torch.checks import observation
+from mfbo_torch import checks
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -30,16 +32,26 @@ def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 
     started = time.perf_counter()
     value, reason, error_of_value = None, "", None
     try:
-        value, error_of_value = observation("value", problem.observe(x, fidelity, number))
-    except (Exception, SystemExit) as error:
-        reason = describe(error) + _frames(error)
+        value, error_of_value = checks.observation("value", problem.observe(x, fidelity, number))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _meets_the_user():
+            raise
+        reason = checks.reason(describe(error) + _frames(error))
     return Outcome(value, reason, time.perf_counter() - started, error_of_value)
 
 
 def describe(error: BaseException) -> str:
     """An exception in one line, ``ExceptionType: message``."""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    try:
+        message = " ".join(str(error)[: checks.LONGEST].split())
+    except Exception as worse:
+        message = f"what it says cannot be read, {type(worse).__name__}"
+    return checks.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def _meets_the_user() -> bool:
+    """Whether Ctrl-C is for this thread; where it is for another one, an objective has raised it itself."""
+    return threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
 
 
 def _frames(error: BaseException) -> str:

@@ -8,9 +8,10 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from importlib.metadata import version
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,16 +22,25 @@ from mfbo_torch.config import build, read_mapping, resolve_run
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import describe
 from mfbo_torch.history import History, Recommendation, Record, Status
-from mfbo_torch.journal import Journal
+from mfbo_torch.journal import Journal, JournalGone
+from mfbo_torch.optimizer import check_history
 from mfbo_torch.options import RunOptions, check_capital
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.reading import foreign, nothing_imported
+from mfbo_torch.recorded import known_of, stand_in
 from mfbo_torch.runner import Hopeless, drive
+from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-LOG = "run.log"
+LOG, KNOWN = "run.log", "problem.json"
 LOGGER = logging.getLogger(__name__)
 MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))  # when a run is continued
+STAND_INS = {
+    "problem": {"class_path": "mfbo_torch.problems.Currin", "init_args": {}},
+    "strategy": {"class_path": "mfbo_torch.strategies.RandomSearch", "init_args": {}},
+}
+"""In the place of classes that are not imported, while the other settings are read."""
 
 
 class Experiment(NamedTuple):
@@ -101,7 +111,8 @@ def check_folder(settings: Mapping[str, Any]) -> None:
     if not spent:
         return
     if any(stored.get(setting) != settings[setting] for setting in settings):
-        stored = resolve_run(stored)  # defaults that came later
+        with suppress(SettingError), nothing_imported(stored):
+            stored = resolve_run(stored)  # defaults that came later
     for setting in settings.keys() - set(MAY_DIFFER):
         if difference := _difference(setting, stored.get(setting), settings[setting]):
             raise SettingError("out", str(out), f"a new folder or one of this run; there {difference}")
@@ -137,38 +148,52 @@ def execute(
     Returns:
         The history, and whether the run came to its end (it was not interrupted).
     """
-    out = Path(settings["out"])
+    out = Path(settings["out"]).absolute()  # an objective may go elsewhere
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
     options, earlier = RunOptions.of(settings), given(settings, problem)
-    try:
-        with Journal(out / JOURNAL) as journal, logged(out / LOG), options.start() as workers:
-            write_settings(settings)  # by the one process that has the journal
-            capital = settings["capital"]
-            history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
-    except Hopeless:
-        _conclude(Experiment(settings, problem, strategy, recorded(out)), False, picture)
-        raise
-    _conclude(Experiment(settings, problem, strategy, history), finished, picture)
+    with Journal(out / JOURNAL) as journal, logged(out / LOG):
+        try:
+            with options.start() as workers:
+                write_settings(settings, out)  # by the one process that has the journal
+                keep(problem, out)
+                capital = settings["capital"]
+                history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
+        except JournalGone as error:
+            saved = _free(out.with_name(f"{out.name}.saved.sqlite"))
+            journal.save(saved)
+            wanted = f"left where it is during a run; what is known is in {saved}"
+            raise SettingError("out", str(out), wanted) from error
+        except Hopeless:
+            _conclude(Experiment(settings, problem, strategy, journal.history()), out, False, picture)
+            raise
+    _conclude(Experiment(settings, problem, strategy, history), out, finished, picture)
     return history, finished
 
 
-def _conclude(experiment: Experiment, finished: bool, picture: bool) -> None:
+def _free(path: Path) -> Path:
+    """A path of this kind where there is nothing yet."""
+    others = (path.with_name(f"{path.stem}-{i}{path.suffix}") for i in count(2))
+    return next(p for p in chain([path], others) if not p.exists())
+
+
+def _conclude(experiment: Experiment, out: Path, finished: bool, picture: bool) -> None:
     """Write the summary and the picture."""
-    out = Path(experiment.settings["out"])
     strategy = experiment.strategy.bind(experiment.problem.space, experiment.settings["capital"])
     experiment = experiment._replace(strategy=strategy)
-    write(out / SUMMARY, json.dumps({**summarise(experiment), "finished": finished}, indent=2) + "\n")
-    if picture:
-        name = type(experiment.strategy).__name__
-        plots.progress(experiment.history, experiment.problem, name).savefig(out / f".{PICTURE}", format="png")
-        os.replace(out / f".{PICTURE}", out / PICTURE)
+    with writable("out", out, "folder"):
+        write(out / SUMMARY, json.dumps({**summarise(experiment), "finished": finished}, indent=2) + "\n")
+        if picture:
+            name = type(experiment.strategy).__name__
+            plots.progress(experiment.history, experiment.problem, name).savefig(out / f".{PICTURE}", format="png")
+            os.replace(out / f".{PICTURE}", out / PICTURE)
 
 
 @contextmanager
 def logged(path: Path) -> Iterator[None]:
     """What the run says of its decisions, in a file."""
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a run goes on without its log
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("mfbo_torch")
     level, spread = logger.level, logger.propagate
@@ -193,10 +218,43 @@ def load(out: str | Path) -> Experiment:
     stored = read_mapping(Path(out) / CONFIG, "folder")
     if "strategies" in stored:
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
-    settings = resolve_run(stored)
-    history = recorded(Path(out))
-    problem, strategy = build(settings, to_evaluate=False)
+    with nothing_imported(stored):
+        settings = read_settings(stored)
+        history = recorded(Path(out))
+        problem, strategy = shown(settings, Path(out))
+        check_history(history, problem.space)
     return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
+
+
+def read_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run that is shown, all spelt out but for those of classes that are not imported."""
+    kept = {name: stored[name] for name in STAND_INS if foreign(stored.get(name))}
+    return {**resolve_run({**stored, **{name: STAND_INS[name] for name in kept}}), **kept}
+
+
+def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
+    """The problem and the strategy of a run that is shown; stand-ins where their classes are not imported.
+
+    Raises:
+        SettingError: There is too little in the folder to stand in for the problem.
+    """
+    apart = {name: settings[name] for name in STAND_INS if foreign(settings[name])}
+    problem, strategy = build({**settings, **{name: STAND_INS[name] for name in apart}}, to_evaluate=False)
+    paths = {name: str(value["class_path"] if isinstance(value, Mapping) else value) for name, value in apart.items()}
+    if path := paths.get("problem"):
+        file = out / KNOWN
+        problem = stand_in(read_mapping(file, "folder") if file.exists() else None, path)
+    if path := paths.get("strategy"):
+        strategy = type(path.rpartition(".")[2], (RandomSearch,), {})(seed=settings["seed"])
+    return problem, strategy
+
+
+def keep(problem: Problem, out: Path) -> None:
+    """Note what is needed to show a run of a problem of one's own without importing it."""
+    known = None if type(problem).__module__.startswith("mfbo_torch.") else known_of(problem)
+    if known is not None:
+        with writable("out", out, "folder"):
+            write(out / KNOWN, json.dumps(known, indent=2) + "\n")
 
 
 def finished(out: Path, capital: float | None = None) -> bool:
@@ -287,13 +345,13 @@ def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
         raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
 
 
-def write_settings(settings: Mapping[str, Any]) -> None:
+def write_settings(settings: Mapping[str, Any], out: Path | None = None) -> None:
     """Put the settings of a run or a comparison into its folder.
 
     Raises:
         SettingError: It cannot be written.
     """
-    out = Path(settings["out"])
+    out = Path(settings["out"]) if out is None else out
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
         write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sqlite3
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
-from weakref import WeakValueDictionary
+from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
+from mfbo_torch import events
+from mfbo_torch.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.events import State, columns, rows, states, up_to_date
+from mfbo_torch.history import History, Query, Record
+from mfbo_torch.lock import Held, Lock
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
 _TABLE = f"""
@@ -37,6 +40,7 @@ CREATE TABLE event (
     evaluation_seconds REAL,
     seen INTEGER,
     {_STANDARD_ERROR},
+    checksum BLOB NOT NULL,
     CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
     CHECK ((kind = 'ended') = (status IS NOT NULL)),
     CHECK ((status IS 'done') = (value IS NOT NULL))
@@ -45,46 +49,22 @@ CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retrie
 CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
-_SCHEMA = f"""
-BEGIN;
-{_TABLE}
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
-"""
-_COLUMNS = (
-    "sequence, kind, id, x, fidelity, meta, decision_seconds, cost, status, value, reason, evaluation_seconds, "
-    "seen, standard_error"
-)
-_INSERT = f"INSERT INTO event ({_COLUMNS}) VALUES ({', '.join('?' * 14)})"
-_WITHOUT_ERRORS = _COLUMNS.replace("standard_error", "NULL")
-_UNSEEN = _WITHOUT_ERRORS.replace("seen", "sequence - 1")
-_READ = {1: _UNSEEN, 2: _WITHOUT_ERRORS, 3: _COLUMNS}
-"""The columns of each schema; in the first every decision knew all that had happened, in the first two no value had a
-standard error."""
-_FROM_1 = f"""
-BEGIN IMMEDIATE;
+_COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
+_ADDED = {"seen": 2, "standard_error": 3, "checksum": 4}
+"""The schema that brought a column, where it was not the first."""
+_REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
+_INSERT = f"INSERT INTO event ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_START_OVER = """
 DROP TRIGGER event_is_never_changed;
 DROP TRIGGER event_is_never_removed;
+DROP INDEX IF EXISTS event_happens_once;
 ALTER TABLE event RENAME TO former;
-{_TABLE}
-INSERT INTO event ({_COLUMNS}) SELECT {_UNSEEN} FROM former;
-DROP TABLE former;
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
 """
-_FROM_2 = f"""
-BEGIN IMMEDIATE;
-ALTER TABLE event ADD COLUMN {_STANDARD_ERROR};
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
-"""
-_UPDATE = {0: _SCHEMA, 1: _FROM_1, 2: _FROM_2}
 
 
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""What SQLite says where a disk is full, or a quota or a limit on the size of files is reached."""
 _IN_USE = "open, and used in the thread that opened it"
-_WRITTEN_HERE: WeakValueDictionary[Path, Journal] = WeakValueDictionary()
-"""The journals that this process has open to write, by their files."""
 
 
 class JournalError(SettingError):
@@ -101,13 +81,8 @@ class DiskFull(JournalError):
     """There is no room for another row. What was written before is whole, and writing can be tried again."""
 
 
-class _State(NamedTuple):
-    """A moment of a journal: the events so far, the history they made, and the query and basis of the next one."""
-
-    sequence: int
-    history: History
-    query: Query | None = None
-    seen: int = 0
+class JournalGone(JournalError):
+    """The file was removed or replaced while it was written. What was written is still there until it is closed."""
 
 
 class Journal:
@@ -131,28 +106,26 @@ class Journal:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         version = self._check_header(read_only)
         try:
             if version:
                 self._check_content()
         except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
-        self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
+        self._lock = Lock(self.path)
         if not read_only:
             self._claim()
             version = self._check_header(read_only)
         try:
             self._connection = self._connect("ro" if read_only else "rwc")
-            if version:  # the header may lag behind the write-ahead log
-                version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            self._columns = _READ[version] if read_only else _COLUMNS
+            self._columns = columns(self._connection)
             if not read_only:
-                if version != SCHEMA_VERSION:
-                    self._connection.executescript(_UPDATE[version])
+                if self._columns != _COLUMNS:
+                    self._bring_up_to_date()
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
-            self._sequence = self._last()
+            self._sequence, self._checksum = self._last()
         except BaseException as error:
             self._lock.release()
             if isinstance(error, sqlite3.Error):
@@ -160,13 +133,11 @@ class Journal:
             raise
 
     def _claim(self) -> None:
-        place = self.path.resolve()
         try:
             self._lock.acquire()
-            _WRITTEN_HERE[place] = self
-        except Timeout:
+        except Held as held:
             here = "close the one that is open in this process first, as in optimizer.journal.close()"
-            who = here if place in _WRITTEN_HERE else "another one is writing it now"
+            who = here if held.here else "another one is writing it now"
             raise JournalError(self.path, f"written by one process; {who}") from None
         except OSError as error:
             raise JournalError(self.path, f"in a folder that can be written: {error.strerror}") from error
@@ -202,9 +173,26 @@ class Journal:
 
     def _check_content(self) -> None:
         with closing(self._connect("ro")) as connection:
-            answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]  # the header may lag behind the log
+            if columns(connection) != [name for name in _COLUMNS if _ADDED.get(name, 1) <= version]:
+                raise JournalError(self.path, f"an undamaged journal: its columns are not those of schema {version}")
+            if version >= _ADDED[COLUMN] and (damaged := spans(wrong(rows(connection)))):
+                found = f"row {damaged} not as written; mfbo repair saves the ones before"
+                raise JournalError(self.path, f"an undamaged journal: {found}")
+            answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if answer != "ok":
             raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
+
+    def _bring_up_to_date(self) -> None:
+        """Make the table, or copy that of an older schema."""
+        former = [up_to_date(row) for row in rows(self._connection)] if self._columns else []
+        with self._transaction(f"BEGIN IMMEDIATE; {_START_OVER if self._columns else ''} {_TABLE}"):
+            self._insert(former, b"")
+            if self._columns:
+                self._connection.execute("DROP TABLE former")
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        self._columns = _COLUMNS
 
     @property
     def sequence(self) -> int:
@@ -221,87 +209,97 @@ class Journal:
         Raises:
             SettingError: A query holds something that JSON cannot hold exactly.
         """
-        rows = []
+        asked = []
         seen = self._sequence if seen is None else seen
         for known, record in enumerate(records, seen):
-            query = plain(record.query)
-            row = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), record.decision_seconds)
-            rows.append(("asked", *row, float(record.cost), None, None, None, None, known, None))
-        self._append(rows)
+            asked.append(events.asked(plain(record.query), record, known))
+        self._append(asked)
 
     def retried(self, record: Record) -> None:
         """Append that one record is tried again, with the cost and the reason it has now."""
-        end = (None, None, record.reason, None, None, None)
-        self._append([("retried", record.id, *[None] * 4, float(record.cost), *end)])
+        self._append([{"kind": "retried", "id": record.id, "cost": record.cost, "reason": record.reason}])
 
     def ended(self, record: Record) -> None:
         """Append the end of one record, done or failed."""
-        end = (float(record.cost), str(record.status), record.value, record.reason, record.evaluation_seconds)
-        self._append([("ended", record.id, None, None, None, None, *end, None, record.standard_error)])
+        self._append([events.ended(record)])
 
     def given(self, records: Iterable[Record]) -> None:
         """Append records that ended before this journal began, all of them or none."""
-        rows: list[tuple[Any, ...]] = []
+        given: list[dict[str, Any]] = []
         for record in records:
-            query = plain(record.query)
-            asked = (record.id, json.dumps(query.x), query.fidelity, json.dumps(query.meta), 0.0, record.cost)
-            rows.append(("asked", *asked, None, None, None, None, self._sequence + len(rows), None))
-            end = (record.cost, "done", record.value, "", 0.0, None, record.standard_error)
-            rows.append(("ended", record.id, *[None] * 4, *end))
-        self._append(rows)
+            given += [events.asked(plain(record.query), record, self._sequence + len(given)), events.ended(record)]
+        self._append(given)
 
-    def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        numbered = [(self._sequence + i, *row) for i, row in enumerate(rows, 1)]
+    def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
+        """Append the events of another journal, of any schema, all of them or none."""
+        self._append([up_to_date(row) for row in found])
+
+    def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(_INSERT, numbered)
-            self._connection.execute("COMMIT")
-            self._sequence += len(rows)
-        except BaseException as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.ProgrammingError):
-                raise JournalError(self.path, f"{_IN_USE}: {error}") from error
-            if isinstance(error, sqlite3.IntegrityError):
-                raise JournalError(self.path, f"written by one process, each query once: {error}") from error
-            if isinstance(error, sqlite3.Error):
-                full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-                kind, wanted = (DiskFull, "on a disk with room") if full else (JournalError, "a writable journal")
-                raise kind(self.path, f"{wanted}: {error}") from error
-            self._sequence = self._last()  # Ctrl-C arrives before or after the commit
-            raise
-
-    def _last(self) -> int:
-        """The number of the last event, 0 if there is none."""
-        last: int = self._connection.execute("SELECT coalesce(max(sequence), 0) FROM event").fetchone()[0]
-        return last
-
-    def _states(self) -> Iterator[_State]:
-        """The moment before each event, then the last one."""
-        sequence, history = 0, History()
-        try:
-            for event in self._connection.execute(f"SELECT {self._columns} FROM event ORDER BY sequence").fetchall():
-                _, kind, id_, x, fidelity, meta, decided, cost, status, value, reason, evaluated, seen, error = event
-                if kind == "asked":
-                    query = Query(tuple(json.loads(x)), fidelity, json.loads(meta))
-                    yield _State(sequence, history, query, seen)
-                    history = history.asked(query, cost, decision_seconds=decided)
-                else:
-                    yield _State(sequence, history)
-                    former = history.records[id_]
-                    if kind == "retried":
-                        changed = former.retried(reason, cost)
-                    elif status == Status.DONE:
-                        changed = former.done(value, error, cost=cost, evaluation_seconds=evaluated)
-                    else:
-                        changed = former.failed(reason, cost=cost, evaluation_seconds=evaluated)
-                    history = history.updated(changed)
-                sequence = event[0]
+            with self._transaction("BEGIN IMMEDIATE"):
+                last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(made, 1)])
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
-        except (sqlite3.Error, ValueError, TypeError, IndexError) as error:
+        except sqlite3.IntegrityError as error:
+            raise JournalError(self.path, f"written by one process, each query once: {error}") from error
+        except sqlite3.Error as error:
+            full = getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM
+            kind, wanted = (DiskFull, "on a disk with room") if full else (JournalError, "a writable journal")
+            raise kind(self.path, f"{wanted}: {error}") from error
+        except BaseException:
+            self._sequence, self._checksum = self._last()  # Ctrl-C arrives before or after the commit
+            raise
+        self._sequence, self._checksum = self._sequence + len(made), last
+        if not self._lock.holds(self.path):
+            raise JournalGone(self.path, "left where it is while it is written")
+
+    def save(self, new: Path) -> None:
+        """Write all there is to a new file, also where this one was removed.
+
+        Raises:
+            JournalError: It cannot be written.
+        """
+        try:
+            with closing(sqlite3.connect(new)) as other:
+                self._connection.backup(other)
+        except sqlite3.Error as error:
+            raise JournalError(new, f"a file that can be written: {error}") from error
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        try:
+            self._connection.executescript(begin) if ";" in begin else self._connection.execute(begin)
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _insert(self, found: Sequence[Mapping[str, Any]], before: bytes | None = None) -> bytes:
+        """Write rows after one with the checksum ``before``; the checksum of the last."""
+        made = [{name: _stored(name, value) for name, value in row.items() if name != COLUMN} for row in found]
+        last = self._checksum if before is None else before
+        for row in made:
+            (last,) = chained([row], last)
+            row[COLUMN] = last
+        self._connection.executemany(_INSERT, [[row.get(name) for name in _COLUMNS] for row in made])
+        return last
+
+    def _last(self) -> tuple[int, bytes]:
+        """The number of the last event and its checksum, 0 and none if there is none."""
+        of = COLUMN if COLUMN in self._columns else "NULL"
+        found = self._connection.execute(f"SELECT sequence, {of} FROM event ORDER BY sequence DESC LIMIT 1").fetchone()
+        return found or (0, b"")
+
+    def _states(self) -> Iterator[State]:
+        """The moment before each event, then the last one."""
+        try:
+            yield from states([*rows(self._connection)])
+        except sqlite3.ProgrammingError as error:
+            raise JournalError(self.path, f"{_IN_USE}: {error}") from error
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
-        yield _State(sequence, history)
 
     def history(self) -> History:
         """Everything that was asked and what became of it."""
@@ -311,8 +309,8 @@ class Journal:
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query asked, in order: the history its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
-        lag = self._connection.execute(late).fetchone()[0] if self._columns != _UNSEEN else 0
-        recent: deque[_State] = deque(maxlen=lag + 1)
+        lag = self._connection.execute(late).fetchone()[0] if "seen" in self._columns else 0
+        recent: deque[State] = deque(maxlen=lag + 1)
         for state in self._states():
             recent.append(state)
             if state.query is not None:
@@ -322,14 +320,19 @@ class Journal:
         """Close the file. Nothing is lost without it."""
         self._connection.close()
         self._lock.release()
-        if _WRITTEN_HERE.get(self.path.resolve()) is self:
-            del _WRITTEN_HERE[self.path.resolve()]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _stored(column: str, value: Any) -> Any:
+    """A value as SQLite gives it back, which knows no NaN and no sign of zero."""
+    if value is None or column not in _REAL:
+        return value
+    return None if math.isnan(value) else float(value) + 0.0
 
 
 def plain(query: Query) -> Query:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mfbo_torch.checks import OBSERVATION, number, observation, whole
+from mfbo_torch.checks import reason as checked_reason
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
+from mfbo_torch.own_state import OwnState
 from mfbo_torch.space import Space
 
 if TYPE_CHECKING:
@@ -22,6 +25,24 @@ class HasSpace(Protocol):
 
     @property
     def space(self) -> Space: ...
+
+
+def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
+    """See whether every query of a history can be asked in a space.
+
+    Raises:
+        SettingError: One has another number of parameters, another fidelity, or lies outside the bounds.
+    """
+    for record in history:
+        dim, fidelity = len(record.query.x), record.query.fidelity
+        if dim != space.dim or not 0 <= fidelity <= space.target:
+            given = f"{dim} parameters, fidelity {fidelity}"
+            wanted = f"{space.dim} parameters, fidelities 0 to {space.target}"
+            raise SettingError(setting, given, f"a history of this problem: {wanted}")
+        if not space.contains(record.query.x):
+            bounds = ", ".join(f"{p.name} between {p.lower:g} and {p.upper:g}" for p in space.parameters)
+            given = f"query {record.id} at {list(record.query.x)}"
+            raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
 
 
 class Decision(NamedTuple):
@@ -42,7 +63,8 @@ class Optimizer:
     """Gives out queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is given out, every value before the next
-    decision. A journal that already holds a history is continued.
+    decision. A journal that already holds a history is continued. Values may be told from several threads; with a
+    journal, from the one that opened it.
 
     Args:
         strategy: Decides the queries.
@@ -58,18 +80,10 @@ class Optimizer:
         self.space = self.strategy.space
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
-        self.journal = journal
+        self.journal, self._state = journal, OwnState()
         self._history = History() if journal is None else journal.history()
-        for record in self._history:
-            dim, fidelity = len(record.query.x), record.query.fidelity
-            if dim != self.space.dim or not 0 <= fidelity <= self.space.target:
-                given = f"{dim} parameters, fidelity {fidelity}"
-                wanted = f"{self.space.dim} parameters, fidelities 0 to {self.space.target}"
-                raise SettingError("journal", given, f"a history of this problem: {wanted}")
-            if not self.space.contains(record.query.x):
-                bounds = ", ".join(f"{p.name} between {p.lower:g} and {p.upper:g}" for p in self.space.parameters)
-                given = f"query {record.id} at {list(record.query.x)}"
-                raise SettingError("journal", given, f"a history of this problem: {bounds}, whole where they are")
+        check_history(self._history, self.space)
+        self._lock = threading.RLock()
 
     @property
     def history(self) -> History:
@@ -99,7 +113,8 @@ class Optimizer:
 
         def decide() -> Decision:
             started = time.perf_counter()
-            queries = self.strategy.ask(history, n)
+            with self._state.restored():
+                queries = self.strategy.ask(history, n)
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide
@@ -107,16 +122,17 @@ class Optimizer:
     def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
         """Ask what was decided; arguments and result are those of :meth:`ask`."""
         capital = number("capital", capital) if capital != math.inf else capital
-        history = self._history
-        for query in decision.queries:
-            cost = self.strategy.costs(history)[query.fidelity]
-            if not self._pays(history, cost, capital):
-                break
-            history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
-        asked = list(history.records[len(self._history) :])
-        if asked:
-            self._keep(history, lambda journal: journal.asked(asked, decision.seen))
-        return asked
+        with self._lock:
+            history = self._history
+            for query in decision.queries:
+                cost = self.strategy.costs(history)[query.fidelity]
+                if not self._pays(history, cost, capital):
+                    break
+                history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
+            asked = list(history.records[len(self._history) :])
+            if asked:
+                self._keep(history, lambda journal: journal.asked(asked, decision.seen))
+            return asked
 
     def affords(self, cost: float, capital: float) -> bool:
         """Whether a capital pays for so much more, see :meth:`ask`."""
@@ -144,11 +160,12 @@ class Optimizer:
             SettingError: No such query is pending, ``value`` is not a number, or its standard error is negative or
                 not finite.
         """
-        record = self._pending(id)
         if isinstance(value, (str, bytes)):
             raise SettingError("value", value, OBSERVATION)
         found = observation("value", value)
-        return self._end(record.done(*found, **self._changes(record, evaluation_seconds, cost)))
+        with self._lock:
+            record = self._pending(id)
+            return self._end(record.done(*found, **self._changes(record, evaluation_seconds, cost)))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in that a pending query has failed; it keeps its cost.
@@ -156,8 +173,9 @@ class Optimizer:
         Raises:
             SettingError: No such query is pending.
         """
-        record = self._pending(id)
-        return self._end(record.failed(str(reason), **self._changes(record, evaluation_seconds, cost)))
+        with self._lock:
+            record = self._pending(id)
+            return self._end(record.failed(checked_reason(reason), **self._changes(record, evaluation_seconds, cost)))
 
     def retry(self, id: int, reason: str, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.
@@ -170,10 +188,11 @@ class Optimizer:
         Raises:
             SettingError: No such query is pending.
         """
-        record = self._pending(id)
-        record = record.retried(str(reason), self._changes(record, 0.0, cost)["cost"])
-        self._keep(self._history.updated(record), lambda journal: journal.retried(record))
-        return record
+        with self._lock:
+            record = self._pending(id)
+            record = record.retried(checked_reason(reason), self._changes(record, 0.0, cost)["cost"])
+            self._keep(self._history.updated(record), lambda journal: journal.retried(record))
+            return record
 
     def give(self, records: list[Record]) -> None:
         """Begin with observations that were made before.
@@ -182,11 +201,23 @@ class Optimizer:
             records: Records that are done, numbered from 0.
 
         Raises:
-            SettingError: The history has begun already.
+            SettingError: The history has begun already, or a record is not done, has another number or a wrong value
+                or cost, or is of another space.
         """
-        if len(self._history):
-            raise SettingError("warm_start", f"{len(records)} observations", "given before the first query")
-        self._keep(History(records), lambda journal: journal.given(records))
+        for i, record in enumerate(records):
+            whole("warm_start", record.id, i, i, wanted=f"numbered from 0; this one comes at {i}")
+            if record.status != Status.DONE:
+                raise SettingError("warm_start", f"record {i}, {record.status}", "done")
+            number("warm_start", record.value, wanted=f"a finite value in record {i}")
+            for setting in ("cost", "decision_seconds", "evaluation_seconds"):
+                number(
+                    "warm_start", getattr(record, setting), 0.0, wanted=f"a finite {setting} from 0 on in record {i}"
+                )
+        check_history(records, self.space, "warm_start")
+        with self._lock:
+            if len(self._history):
+                raise SettingError("warm_start", f"{len(records)} observations", "given before the first query")
+            self._keep(History(records), lambda journal: journal.given(records))
 
     def recommend(self) -> Record | Recommendation | None:
         """What the strategy advises, ``None`` while there is nothing.
@@ -195,7 +226,8 @@ class Optimizer:
         observed design with the largest posterior mean, and where queries are averages the best input: a
         :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
         """
-        return self.strategy.recommend(self._history)
+        with self._state.restored():
+            return self.strategy.recommend(self._history)
 
     def _pending(self, id: int) -> Record:
         last = len(self._history) - 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import Outcome, describe, evaluate
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
     from mfbo_torch.strategies.base import Strategy
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 """What was decided and why, and how it ended: one line each."""
 LOG.addHandler(logging.NullHandler())
@@ -249,7 +250,7 @@ class _Loop:
 
     def ask(self, decision: Decision) -> list[Record]:
         """Ask what was decided, if the capital pays for it."""
-        asked = self.optimizer.accept(decision, capital=self.capital)
+        asked = _kept(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in asked:
             noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
             point = ", ".join(f"{key}={value:.6g}" for key, value in self.problem.space.named(record.query.x).items())
@@ -329,7 +330,7 @@ def _outcome(future: Future[Outcome], seconds: float) -> Outcome:
         return Outcome(None, describe(error), seconds)
 
 
-def _kept(write: Callable[[], Record]) -> Record:
+def _kept(write: Callable[[], T]) -> T:
     """What is written, as soon as there is room on the disk."""
     for seconds in DISK_WAITS:
         try:

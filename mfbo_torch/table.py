@@ -18,7 +18,8 @@ COLUMNS = (
     *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
     *("decision_seconds", "evaluation_seconds", "standard_error"),
 )
-"""What there is of every record. A parameter of such a name is written as ``parameter.NAME``."""
+"""What there is of every record. A parameter of such a name, or one that begins with ``parameter.``, is
+written as ``parameter.NAME``."""
 GIVEN = {"stage": "given"}
 """What a query carries that was observed before the run began; it costs the run nothing."""
 
@@ -69,7 +70,7 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
 
 
 def _column(parameter: str) -> str:
-    return f"parameter.{parameter}" if parameter in COLUMNS else parameter
+    return f"parameter.{parameter}" if parameter in COLUMNS or parameter.startswith("parameter.") else parameter
 
 
 def read(path: Path, problem: Problem) -> list[Record]:
@@ -89,6 +90,8 @@ def read(path: Path, problem: Problem) -> list[Record]:
             columns = list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SettingError("warm_start", str(path), f"a readable CSV file: {error}") from error
+    if twice := [name for i, name in enumerate(columns) if name in columns[:i]]:
+        raise SettingError("warm_start", str(path), f"a table with one column {twice[0]}")
     wanted = [*(_column(p.name) for p in space.parameters), "value"]
     if missing := [name for name in wanted if name not in columns]:
         raise SettingError("warm_start", str(path), f"a table with a column {', '.join(missing)}")

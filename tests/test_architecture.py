@@ -16,21 +16,21 @@ ROOT = Path(mfbo_torch.__file__).parent
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*") if path.suffix in (".py", ".pyi"))
 
 FLOORS = [
-    {"errors"},
-    {"checks", "signature"},
+    {"errors", "checksum", "lock", "streams", "plain_yaml"},
+    {"checks", "signature", "reading", "own_state"},
     {"space", "confidence", "concentration", "history", "prior", "scale"},
-    {"indirect"},
+    {"indirect", "events"},
     {"metrics", "journal"},
     {"problems"},
     {"ops"},
     {"models"},
     {"acquisition"},
     {"strategies"},
-    {"optimizer"},
+    {"optimizer", "repair"},
     {"executors", "evaluation", "progress", "table"},
     {"options"},
     {"runner", "simulator"},
-    {"plots", "config"},
+    {"plots", "config", "recorded"},
     {"experiment"},
     {"compare", "report"},
     {"ax", "cli"},
@@ -39,8 +39,8 @@ FLOORS = [
 """Rooms from the ground up: a room imports itself and rooms of lower floors."""
 
 BESIDE = {
-    "problems": {"journal", "confidence"},
-    **{room: {"problems", "journal"} for room in ("ops", "models", "acquisition", "strategies")},
+    "problems": {"journal", "events", "confidence"},
+    **{room: {"problems", "journal", "events"} for room in ("ops", "models", "acquisition", "strategies")},
 }
 """Lower rooms that are none of a room's business all the same."""
 

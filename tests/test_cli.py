@@ -60,7 +60,7 @@ def refused(capsys, argv, said):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log"}
+    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log", "problem.json"}
     assert set(contents(out)) == {*files, ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
@@ -490,3 +490,16 @@ def test_the_wrong_kind_of_config_or_folder(config, tmp_path, capsys):
     lost = {"class_path": "UserProblem", "init_args": {"parameters": {}, "costs": [1]}}
     said = "problem.objective = None: must be given, in CONFIG or as --problem.objective"
     refused(capsys, ["run", config(problem=lost)], said)
+
+
+def test_a_journal_of_another_space_is_one_line_wherever_it_is_read(config, tmp_path, capsys):
+    assert cli.main(["run", config()]) == 0
+    out = tmp_path / "out"
+    for query in (Query((1.0, 2.0), 0), Query((1.0,), 5), Query((99.0,), 0)):
+        for path in out.glob("history.sqlite*"):
+            path.unlink()
+        with Journal(out / "history.sqlite") as journal:
+            journal.asked([Record(0, query, 1.0)])
+            journal.ended(Record(0, query, 1.0).done(1.0))
+        for command in (["show", str(out)], ["show", str(out), "--html"], ["export", str(out)]):
+            refused(capsys, command, "must be a history of this problem")

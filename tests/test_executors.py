@@ -2,10 +2,14 @@
 
 import asyncio
 import builtins
+import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import BrokenExecutor, Future
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +17,7 @@ from test_runner import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import DaskWorkers, WorkerLost, dask_workers, start, workers
+from mfbo_torch.executors import DaskWorkers, WorkerLost, dask_workers, processes, start, workers
 from mfbo_torch.history import Status
 from mfbo_torch.journal import Journal
 
@@ -79,6 +83,104 @@ def test_an_evaluation_that_takes_its_worker_along_fails_alone(trouble):
     assert history.select(Status.FAILED)
 
 
+def leave_politely():
+    os._exit(0)
+
+
+def hold_the_lock():
+    """Never gives another thread of the process a turn."""
+    ctypes.PyDLL(None).sleep(600)
+
+
+def start_a_child(path):
+    child = subprocess.Popen(["sleep", "600"])
+    Path(path).write_text(str(child.pid))
+    time.sleep(600)
+
+
+class Quitting:
+    """What a module is that calls ``sys.exit(0)`` when a worker imports it."""
+
+    def __reduce__(self):
+        return sys.exit, (0,)
+
+
+TROUBLES = [
+    ("exit 0", leave_politely, [], WorkerLost, "the (process|worker) died"),
+    ("import exit", double, [Quitting()], WorkerLost, r"a module that it imports calls sys\.exit\(0\)"),
+    ("the lock held", hold_the_lock, [], TimeoutError, "no value within 2 seconds"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_hangs(kind, monkeypatch):
+    """Exit code 0, an import that ends the process, an evaluation that lets nothing else run: all end with a reason."""
+    if kind == "dask":
+        pytest.importorskip("distributed")
+        monkeypatch.setattr(dask_workers, "SILENCE", 1.0)
+    with start(kind, 2, timeout=2.0) as workers:
+        assert workers.submit(double, 1).result(600) == 2
+        for _, fn, args, error, said in TROUBLES:
+            with pytest.raises(error, match=said):
+                workers.submit(fn, *args).result(600)
+        assert [workers.submit(double, i).result(600) for i in range(4)] == [0, 2, 4, 6]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", ["timeout", "shutdown"])
+def test_what_an_evaluation_has_started_ends_with_it(how, tmp_path):
+    path = tmp_path / "pid"
+    with start("processes", 1, timeout=5.0 if how == "timeout" else None) as workers:
+        future = workers.submit(start_a_child, str(path))
+        give_up = time.monotonic() + 600
+        while not (path.exists() and path.read_text()) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        pid = int(path.read_text())
+        if how == "timeout":
+            with pytest.raises(TimeoutError):
+                future.result(600)
+    while alive(pid) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+def test_idle_workers_that_die_and_workers_interrupted_at_their_start_are_replaced():
+    with start("processes", 2) as workers:
+        assert workers.submit(double, 1).result(600) == 2
+        for _ in range(2):
+            for process in [*workers._pool._pool_manager.worker_manager.workers.values()]:
+                os.kill(process.pid, signal.SIGINT)
+                os.kill(process.pid, signal.SIGKILL)
+            assert workers.submit(double, 3).result(600) == 6
+
+
+def test_ctrl_c_while_workers_start_is_not_theirs():
+    with start("processes", 1) as workers:
+        future = workers.submit(double, 2)
+        manager = workers._pool._pool_manager.worker_manager
+        while not manager.workers:
+            time.sleep(0.001)
+        (process,) = manager.workers.values()
+        for _ in range(20):
+            os.kill(process.pid, signal.SIGINT)
+            time.sleep(0.01)
+        assert future.result(600) == 4
+        assert process.is_alive()
+
+
+def test_workers_that_never_begin_break_the_pool(monkeypatch):
+    monkeypatch.setattr(processes, "USELESS", 1)
+    monkeypatch.setattr(processes, "_begin", leave_politely)
+    with start("processes", 1) as workers, pytest.raises(BrokenExecutor, match="end before they have begun anything"):
+        workers.submit(double, 2).result(600)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -130,8 +232,9 @@ class Cluster:
             raise OSError("gone")
         return dict(self.threads)
 
-    def submit(self, within, timeout, fn, *args, workers, allow_other_workers):
+    def submit(self, within, timeout, packed, *, workers, allow_other_workers):
         future = Future()
+        _, args = packed.loads(packed.content)
         self.sent[args] = workers[0], future
         assert not allow_other_workers
         return future
@@ -253,6 +356,7 @@ def test_settling_leaves_this_process_alone(monkeypatch):
     """Outside a worker there is no parent to end with."""
     monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
     monkeypatch.setattr(workers.torch, "set_num_threads", lambda _: None)
+    monkeypatch.setattr(workers.streams, "endure", lambda: None)
     before = workers.threading.active_count()
     workers.settle()
     assert workers.threading.active_count() == before
@@ -275,6 +379,6 @@ def test_a_dask_worker_that_hung_ends_its_process_only_if_it_is_its_own(nanny, m
         pass
 
     monkeypatch.setattr(dask_workers.asyncio, "sleep", soon)
-    monkeypatch.setattr(dask_workers.os, "_exit", ends.append)
+    monkeypatch.setattr(dask_workers, "leave", lambda: ends.append(1))
     asyncio.run(dask_workers._retire(SimpleNamespace(nanny=nanny, state=State(), close=close, status=None)))
     assert ends == ([1] if nanny else ["an evaluation outlived its timeout"])

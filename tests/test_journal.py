@@ -125,7 +125,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, monkeypatch):
         with pytest.raises(JournalError, match=r"written by one process; close the one that is open in this process"):
             Journal(path)
         with monkeypatch.context() as patch:
-            patch.setattr("mfbo_torch.journal._WRITTEN_HERE", {})  # as another process sees it
+            patch.setattr("mfbo_torch.lock._HELD", {})  # as another process sees it
             with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
                 Journal(path)
         with Journal(path, read_only=True) as one, Journal(path, read_only=True) as two:

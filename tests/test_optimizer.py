@@ -1,4 +1,7 @@
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,3 +243,44 @@ def test_numbers_of_numpy():
     assert opt.tell(np.int64(1), 2.5).value == 2.5
     with pytest.raises(SettingError, match=r"^n = '2': must be a whole number from 1 on$"):
         opt.ask("2")
+
+
+@pytest.mark.parametrize("how", ["tell", "fail", "retry"])
+def test_values_told_from_many_threads_are_all_kept(how):
+    optimizer = Optimizer(Walk(), problem=Hill())
+    optimizer.ask(400)
+    end = {"tell": lambda i: optimizer.tell(i, float(i)), "fail": lambda i: optimizer.fail(i, "no")}
+    end["retry"] = lambda i: optimizer.retry(i, "again")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            records = list(threads.map(end[how], range(400)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert optimizer.history.records == tuple(records)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"id": 1}, "numbered from 0; this one comes at 0"),
+        ({"status": Status.PENDING}, "must be done"),
+        ({"value": float("nan")}, "a finite value in record 0"),
+        ({"value": "much"}, "a finite value in record 0"),
+        ({"cost": -1.0}, "a finite cost from 0 on in record 0"),
+        ({"evaluation_seconds": float("inf")}, "a finite evaluation_seconds from 0 on in record 0"),
+        ({"query": Query((1.0, 2.0), 0)}, "1 parameters, fidelities 0 to 1"),
+        ({"query": Query((1.0,), 7)}, "1 parameters, fidelities 0 to 1"),
+        ({"query": Query((11.0,), 0)}, "x between 0 and 10"),
+    ],
+)
+def test_what_cannot_be_given_is_refused_before_anything_is_written(tmp_path, changes, said):
+    good = Record(0, Query((1.0,), 1), 0.0, 2.0, Status.DONE)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        optimizer = Optimizer(Walk(), journal, problem=Hill())
+        with pytest.raises(SettingError, match=f"^warm_start = .*{said}"):
+            optimizer.give([replace(good, **changes)])
+        assert len(journal.history()) == 0
+        optimizer.give([good])
+        assert journal.history().records == (good,)

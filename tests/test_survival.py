@@ -1,17 +1,21 @@
 """Runs that meet failures, interruptions and full disks, and lose nothing."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 
 import pytest
+import yaml
 from test_runner import quiet, timeless
 from toy import Hill, Walk
 
-from mfbo_torch import runner
+from mfbo_torch import cli, runner
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
@@ -331,3 +335,99 @@ def test_an_executor_says_how_many_workers_it_has():
     assert len(history.done) == len(history) > 3
     with pytest.raises(SettingError, match=r"^max_pending = None: must be a number here: Silent does not tell"):
         quiet(Hill(), Walk(), 30.0, executor=Silent(), max_pending=None)
+
+
+def test_a_full_disk_is_waited_for_while_asking_and_no_query_is_given_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
+
+    class Full(Journal):
+        refusals = 2
+
+        def asked(self, records, seen=None):
+            if self._sequence > 2 and self.refusals:
+                self.refusals -= 1
+                raise DiskFull(self.path, "on a disk with room: database or disk is full")
+            super().asked(records, seen)
+
+    class Watching(Hill):
+        def evaluate(self, x, fidelity):
+            assert tuple(x) in [r.query.x for r in journal.history().pending]
+            return super().evaluate(x, fidelity)
+
+    with Full(tmp_path / "a.sqlite") as journal:
+        history = quiet(Watching(), Walk(), 30.0, journal=journal)
+        assert journal.history() == history
+    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
+    with Full(tmp_path / "b.sqlite") as journal:
+        journal.refusals = 3
+        with pytest.raises(DiskFull):
+            quiet(Watching(), Walk(), 30.0, journal=journal)
+        assert not journal.history().pending
+
+
+def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
+    code = """
+import resource, sys
+from mfbo_torch.history import Query, Record
+from mfbo_torch.journal import DiskFull, Journal
+with Journal(sys.argv[1]) as journal:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    try:
+        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
+    except DiskFull:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
+        print(len(journal.history()))
+"""
+    found = subprocess.run([sys.executable, "-c", code, tmp_path / "a.sqlite"], capture_output=True, text=True)
+    assert found.stdout == "1\n", found.stderr
+
+
+class Wandering(Hill):
+    """An objective that goes to another folder, and may remove one."""
+
+    def __init__(self, folder: str = "/", gone: str = ""):
+        super().__init__()
+        self.folder, self.gone = folder, gone
+
+    def evaluate(self, x, fidelity):
+        os.chdir(self.folder)
+        if self.gone and x[0] > 5:
+            shutil.rmtree(self.gone, ignore_errors=True)
+        return super().evaluate(x, fidelity)
+
+
+@pytest.fixture
+def run_of(tmp_path, monkeypatch):
+    def start(**settings):
+        (tmp_path / "a.yaml").write_text(
+            yaml.safe_dump(
+                {
+                    "problem": {"class_path": "test_survival.Wandering", "init_args": {"folder": "/", **settings}},
+                    "strategy": "toy.Walk",
+                    "capital": 40,
+                }
+            )
+        )
+        return cli.main(["run", "a.yaml", "--out", "out"])
+
+    monkeypatch.chdir(tmp_path)
+    return start
+
+
+def test_results_are_where_they_belong_when_an_objective_changes_the_folder(tmp_path, run_of):
+    assert run_of() == 0
+    names = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log"}
+    assert names <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_an_output_folder_that_is_removed_during_a_run_costs_nothing(tmp_path, run_of, capsys):
+    assert run_of(gone=str(tmp_path / "out")) == 2
+    err = capsys.readouterr().err
+    saved = tmp_path / "out.saved.sqlite"
+    assert err.count("mfbo:") == 1
+    assert f"must be left where it is during a run; what is known is in {saved}" in err
+    assert not (tmp_path / "out").exists()
+    with Journal(saved) as journal:
+        assert journal.history().done
+        assert not journal.history().pending

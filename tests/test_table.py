@@ -5,10 +5,10 @@ from toy import Hill, Walk
 
 from mfbo_torch import table
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import Status
+from mfbo_torch.history import History, Query, Status
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
-from mfbo_torch.space import Parameter
+from mfbo_torch.space import Parameter, Space
 
 
 def history(problem):
@@ -121,3 +121,21 @@ def test_parameters_named_like_columns_are_kept(tmp_path):
     (tmp_path / "a.csv").write_text("a,parameter.id,parameter.cost,parameter.value,value\n3.5,1,1,1,2\n")
     with pytest.raises(SettingError, match=r"a = 3.5': must be a whole number \(.*, line 2\)"):
         table.read(tmp_path / "a.csv", problem)
+
+
+def test_parameters_named_like_the_columns_of_others(tmp_path):
+    """``id`` is written as ``parameter.id``, which may be another parameter's own name."""
+    problem = Hill()
+    problem.space = Space((Parameter("id", 0.0, 1.0), Parameter("parameter.id", 0.0, 1.0)), (1.0, 10.0))
+    asked = History().asked(Query((0.25, 0.5), 1), 10.0)
+    path = tmp_path / "a.csv"
+    table.write(asked.updated(asked.records[0].done(1.0)), problem, path)
+    assert path.read_text().splitlines()[0].startswith("id,parameter.id,parameter.parameter.id,fidelity")
+    assert [r.query.x for r in table.read(path, problem)] == [(0.25, 0.5)]
+
+
+def test_a_table_with_a_column_twice_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,value,x\n1,2,3\n")
+    with pytest.raises(SettingError, match="must be a table with one column x"):
+        table.read(path, Hill())

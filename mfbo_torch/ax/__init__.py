@@ -15,6 +15,7 @@ from mfbo_torch.ax.analysis import ValueAgainstCost
 from mfbo_torch.ax.best import BestInput, BestPoint, best_point
 from mfbo_torch.ax.client import multi_fidelity_client
 from mfbo_torch.ax.node import StrategyNode
+from mfbo_torch.ax.settings import trust
 from mfbo_torch.ax.storage import register
 
 register()
@@ -28,4 +29,5 @@ __all__ = [
     "best_point",
     "modular_node",
     "multi_fidelity_client",
+    "trust",
 ]

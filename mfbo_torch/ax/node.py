@@ -85,7 +85,7 @@ class StrategyNode(ExternalGenerationNode):
         """What a stored node is made with again."""
         registries = {"decoder_registry": decoder_registry, "class_decoder_registry": class_decoder_registry}
         given = {name: object_from_json(value, **registries) for name, value in args.items()}
-        return {**given, "strategy": decode(given["strategy"])}
+        return {**given, "strategy": decode(given.get("strategy"))}
 
     def bound(self, experiment: Experiment) -> tuple[Strategy, Domain]:
         """The strategy, bound to the space of an experiment, and what the space means in Ax.

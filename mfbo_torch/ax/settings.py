@@ -1,7 +1,8 @@
 """Strategies as values that Ax can store: their class, what they were made with, and a space of their own.
 
-Classes and functions are stored as where they are, and looked up again, never executed blindly: the module of
-one's own has to be imported before loading.
+Classes and functions are stored as where they are. Nothing is imported and no function is called because a file
+says so: a strategy or a space of one's own has to be imported before loading, and a function has to be named to
+:func:`trust`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from operator import attrgetter
 from types import FunctionType
 from typing import Any
@@ -18,11 +18,29 @@ import numpy as np
 import torch
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import describe
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import Strategy
 
 _PACKAGE = "mfbo_torch."
+_TRUSTED: dict[str, FunctionType] = {}
 _OBJECT, _FUNCTION = {"class", "settings"}, {"function"}
+
+
+def trust(*functions: FunctionType) -> None:
+    """Let stored strategies call these functions; those of a strategy that this process stores are known already.
+
+    Args:
+        functions: Such as the ``probabilities`` of a :class:`~mfbo_torch.indirect.Policy`, each at the top level of
+            a module.
+
+    Raises:
+        SettingError: One of them is something else.
+    """
+    for function in functions:
+        _encode("functions", function)
+        if not isinstance(function, FunctionType):
+            raise SettingError("functions", function, "functions at the top level of a module")
 
 
 def encode(strategy: Strategy) -> dict[str, Any]:
@@ -40,7 +58,7 @@ def encode(strategy: Strategy) -> dict[str, Any]:
     return {"class": path, "settings": kept}
 
 
-def decode(stored: Mapping[str, Any]) -> Strategy:
+def decode(stored: Any) -> Strategy:
     """The strategy that :func:`encode` described, not bound to another space than its own.
 
     Raises:
@@ -48,7 +66,7 @@ def decode(stored: Mapping[str, Any]) -> Strategy:
     """
     made = _decode(stored)
     if not isinstance(made, Strategy):
-        raise SettingError("strategy", stored.get("class"), "a strategy; import the module of your own before loading")
+        raise SettingError("strategy", stored, "a strategy; import the module of your own before loading")
     return made
 
 
@@ -65,6 +83,7 @@ def _encode(name: str, value: Any) -> Any:
         path = f"{value.__module__}:{value.__qualname__}"
         if _function(path) is not value:
             raise SettingError(name, path, "a function at the top level of a module: Ax stores where it is")
+        _TRUSTED[path] = value
         return {"function": path}
     kind = type(value)
     if is_dataclass(kind) and _class(_path(kind)) is kind:
@@ -80,9 +99,11 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if set(value) == _FUNCTION:
-        function = _function(value["function"])
-        if function is None:
-            raise SettingError("function", value["function"], "a function of a module that is imported before loading")
+        path = value["function"]
+        function = _TRUSTED.get(path) if isinstance(path, str) else None
+        if function is None or _function(path) is not function:
+            allowed = "one that this program has named before loading, as in mfbo_torch.ax.trust(policy)"
+            raise SettingError("function", path, allowed)
         return function
     if set(value) != _OBJECT:
         return {key: _decode(item) for key, item in value.items()}
@@ -90,20 +111,27 @@ def _decode(value: Any) -> Any:
     if kind is None:
         allowed = "a strategy or a space of a module that is imported before loading, or a class of mfbo_torch"
         raise SettingError("class", value["class"], allowed)
-    return kind(**{name: _decode(item) for name, item in value["settings"].items()})
+    settings = _decode(value["settings"])
+    try:
+        return kind(**settings)
+    except SettingError:
+        raise
+    except Exception as error:  # of whatever kind: the file may say anything
+        raise SettingError("settings", settings, f"what {kind.__name__} is made with: {describe(error)}") from error
 
 
 def _path(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _class(path: str) -> type | None:
-    """A class by its path, if it is one that may be made."""
-    module, _, name = path.rpartition(".")
+def _class(path: Any) -> type | None:
+    """A class by its path, if it is one that may be made: a strategy, a space, or plain values of this package."""
+    module, _, name = path.rpartition(".") if isinstance(path, str) else ("", "", "")
     kind = _found(module, name)
     if not isinstance(kind, type) or kind.__module__ != module:
         return None
-    return kind if module.startswith(_PACKAGE) or issubclass(kind, (Strategy, Space)) else None
+    values = module.startswith(_PACKAGE) and is_dataclass(kind)
+    return kind if values or issubclass(kind, (Strategy, Space)) else None
 
 
 def _function(path: str) -> FunctionType | None:
@@ -114,9 +142,8 @@ def _function(path: str) -> FunctionType | None:
 
 
 def _found(module: str, name: str) -> Any:
-    """What a module of this package, or one that is imported, has by a name."""
+    """What a module that is imported has by a name."""
     try:
-        owner = import_module(module) if module.startswith(_PACKAGE) else sys.modules.get(module)
-        return attrgetter(name)(owner)
-    except (ImportError, AttributeError):
+        return attrgetter(name)(sys.modules[module])
+    except (KeyError, AttributeError):
         return None

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors.workers import LOOK_AROUND, WorkerLost, Workers, settle
+from mfbo_torch.executors.workers import LOOK_AROUND, Packed, WorkerLost, Workers, leave, settle, unheard
+
+SILENCE = 10.0
+"""Seconds beyond the timeout after which a worker that says nothing is given up."""
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -35,7 +40,7 @@ class DaskWorkers(Workers):
         self._inner = client.get_executor(pure=False, retries=0)
         self._lock, self._wake, self._over = threading.Lock(), threading.Event(), False
         self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
-        self._placed: dict[Future[Any], tuple[str, Future[Any]]] = {}
+        self._placed: dict[Future[Any], tuple[str, Future[Any], float]] = {}
         self._given_up: set[str] = set()
         self._threads = client.nthreads()
         threading.Thread(target=self._watch, name="mfbo-dask", daemon=True).start()
@@ -56,7 +61,7 @@ class DaskWorkers(Workers):
             self._wake.wait(LOOK_AROUND)
             self._wake.clear()
             # counted first: a worker that ends and dies in between must not seem alive and free
-            load = Counter(address for address, _ in [*self._placed.values()])
+            load = Counter(address for address, *_ in [*self._placed.values()])
             try:
                 self._threads = self._client.nthreads()
             except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
@@ -65,13 +70,26 @@ class DaskWorkers(Workers):
                     self._break()
                 continue
             self._given_up &= set(self._threads)
-            for future, (address, sent) in [*self._placed.items()]:
+            late = math.inf if self.timeout is None else self.timeout + SILENCE
+            for future, (address, sent, began) in [*self._placed.items()]:
                 if address not in self._threads:
                     self._end(future, WorkerLost("the worker died"))
                     sent.cancel()
+                elif time.monotonic() - began > late:  # it cannot even say so: the evaluation lets nothing else run
+                    self._given_up.add(address)
+                    self._end(future, TimeoutError())
+                    sent.cancel()
+                    threading.Thread(target=self._restart, args=[address], daemon=True).start()
             self._place(load)
 
+    def _restart(self, address: str) -> None:
+        """Have its nanny start a worker anew, if it has one."""
+        with suppress(Exception):  # of whatever kind; it is given up already
+            self._client.restart_workers([address], timeout=30, raise_for_error=False)
+
     def _place(self, load: Counter[str]) -> None:
+        from distributed.protocol import pickle
+
         spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
         free = [address for address, count in spare.items() for _ in range(count)]
         while self._waiting and free and not self._over:
@@ -79,10 +97,11 @@ class DaskWorkers(Workers):
             if future.set_running_or_notify_cancel():
                 address = free.pop()
                 with self._lock:
+                    packed = Packed.of(pickle, fn, args)
                     sent = self._inner.submit(
-                        _within, self.timeout, fn, *args, workers=[address], allow_other_workers=False
+                        _within, self.timeout, packed, workers=[address], allow_other_workers=False
                     )
-                    self._placed[future] = address, sent
+                    self._placed[future] = address, sent, time.monotonic()
                 sent.add_done_callback(partial(self._landed, future, address))
 
     def _break(self) -> None:
@@ -172,7 +191,7 @@ async def _retire(worker: Any) -> None:
     if worker.nanny is None:  # nobody would start it again, and the process may be that of others too
         await worker.close(reason="an evaluation outlived its timeout")
     else:
-        os._exit(1)
+        leave()
 
 
 @contextmanager
@@ -186,6 +205,8 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
 
     class Settled(WorkerPlugin):
         def setup(self, worker: Any) -> None:
+            if hasattr(os, "setpgid"):
+                os.setpgid(0, 0)
             settle()
 
     quiet = {
@@ -195,9 +216,10 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
     }
     with dask.config.set(quiet if scheduler is None else {}):
         if scheduler is None:
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
-            )
+            with unheard():
+                cluster = LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+                )
         else:
             cluster = None
         try:

@@ -7,13 +7,16 @@ import os
 import signal
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
 import torch
+
+from mfbo_torch import streams
 
 LOOK_AROUND = 1.0
 """Seconds after which workers that have joined or left are noticed."""
@@ -63,9 +66,71 @@ class Workers(Executor):
             outer.set_exception(self._translated(error))
 
 
+class Packed:
+    """A call that a worker unpacks itself, so that modules which it imports for that cannot end it.
+
+    Args:
+        content: The pickled function and its arguments.
+        loads: What unpacks it.
+    """
+
+    def __init__(self, content: bytes, loads: Callable[[bytes], Any]) -> None:
+        self.content, self.loads = content, loads
+
+    @classmethod
+    def of(cls, pickling: Any, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
+        """A call packed with ``pickle`` or another module like it; as it is, where that cannot be done."""
+        try:
+            return cls(pickling.dumps((fn, args)), pickling.loads)
+        except Exception:
+            return partial(fn, *args)
+
+    def __call__(self) -> Any:
+        fn, args = self.loads(self.content)
+        return fn(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (self.content, self.loads)
+
+
+def _unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]:
+    try:
+        fn, args = loads(content)
+    except SystemExit as error:
+        return partial(_lost, f"a module that it imports calls sys.exit({error.code!r})")
+    return partial(fn, *args)
+
+
+def _lost(reason: str) -> None:
+    raise WorkerLost(reason)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Where processes and threads are started that do not hear Ctrl-C, from the first moment on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
 def settle() -> None:
     """Make a worker leave Ctrl-C to its parent, end with it, and keep to one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see unheard
     torch.set_num_threads(1)
+    streams.endure()
     if parent := multiprocessing.parent_process():
-        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+        threading.Thread(target=lambda: (wait([parent.sentinel]), leave()), daemon=True).start()
+
+
+def leave() -> None:
+    """End this process, and what it has started where it is alone in its session."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -95,7 +95,7 @@ def import_function(path: str, folder: str) -> Callable[..., Observed]:
     first_on_path(folder)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise SettingError("objective", path, f"importable from {folder} ({reason})") from error
     function = getattr(module, attribute, None)

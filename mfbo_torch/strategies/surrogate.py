@@ -12,13 +12,13 @@ import torch
 from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
-from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.history import Record
 from mfbo_torch.scale import shift_scale, varies
+from mfbo_torch.strategies.private_draws import PrivateDraws
 
 EXACT_SIZE = 4096
 """Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
@@ -42,8 +42,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """:func:`quiet`, with a reproducible random state of torch's, which is restored afterwards."""
-    with quiet(), manual_seed(seed):
+    """:func:`quiet`, with reproducible random numbers of this thread's own."""
+    with quiet(), PrivateDraws(seed):
         yield
 
 

@@ -175,7 +175,10 @@ def test_what_cannot_be_stored_is_refused_before_the_first_trial(changes, messag
 def test_a_function_that_is_gone(monkeypatch):
     stored = encode(CMES(space=choosing()))
     monkeypatch.delattr(f"{__name__}.policy")
-    with pytest.raises(SettingError, match=r"function = 'test_ax_indirect:policy': must be .* imported before loading"):
+    with pytest.raises(
+        SettingError,
+        match=r"function = 'test_ax_indirect:policy': must be one .* named before loading",
+    ):
         decode(stored)
 
 

@@ -17,7 +17,7 @@ from ax.storage.json_store.encoder import object_to_json
 from strategy_table import ROWS
 
 from mfbo_torch import MFGPUCB, Parameter, SettingError
-from mfbo_torch.ax import StrategyNode
+from mfbo_torch.ax import StrategyNode, settings, trust
 from mfbo_torch.ax.settings import decode, encode
 from mfbo_torch.strategies import RandomSearch
 
@@ -91,6 +91,46 @@ def test_a_class_that_cannot_be_found_again_is_refused():
 def test_stored_classes_are_not_made_blindly(path):
     with pytest.raises(SettingError, match="class = "):
         decode({"class": path, "settings": {}})
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {
+            "class": "mfbo_torch.problems.user.UserProblem",
+            "settings": {"objective": "evilmod:f", "parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1.0]},
+        },
+        {"class": "mfbo_torch.journal.Journal", "settings": {"path": "made.sqlite"}},
+        {"function": "evilmod:f"},
+        {"function": "pickle:_loads"},
+        {"function": "mfbo_torch.problems.user:import_function"},
+        {"function": ["a list"]},
+        {"class": 3, "settings": {}},
+    ],
+)
+def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path, monkeypatch):
+    (tmp_path / "evilmod.py").write_text("raise SystemExit('imported')\ndef f(*_): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for given in (stored, {"class": "mfbo_torch.strategies.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
+        with pytest.raises(SettingError, match=r"(class|function) = "):
+            decode(given)
+    assert not (tmp_path / "made.sqlite").exists()
+
+
+def known(x):
+    return x
+
+
+def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
+    monkeypatch.setattr(settings, "_TRUSTED", {})
+    stored = {"class": f"{__name__}.Knowing", "settings": {"known": {"function": f"{__name__}:known"}}}
+    with pytest.raises(SettingError, match=r"named before loading, as in mfbo_torch\.ax\.trust\(policy\)"):
+        decode(stored)
+    trust(known)
+    assert decode(stored).known is known
+    with pytest.raises(SettingError, match="functions = "):
+        trust("known")
 
 
 def test_a_class_that_is_no_strategy():

@@ -1,0 +1,106 @@
+"""One writer at a time of a file, by whatever name it goes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from filelock import FileLock, Timeout
+
+try:
+    import fcntl
+except ImportError:  # Windows: the lock beside the file's own name has to do
+    fcntl = None  # type: ignore[assignment]
+
+_HELD: WeakValueDictionary[tuple[int, int], Lock] = WeakValueDictionary()
+"""The files that this process has locked, by device and number."""
+
+
+class Held(Exception):
+    """Another one has the lock.
+
+    Attributes:
+        here: Whether this process has it.
+    """
+
+    def __init__(self, here: bool) -> None:
+        super().__init__()
+        self.here = here
+
+
+class Lock:
+    """The lock of a file, which is made if it does not exist.
+
+    It is on the file itself, where the system can do that, so that links to it are locked too, and on a
+    file beside it.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        place = path.resolve()
+        self._place, self._beside = place, FileLock(place.with_name(f".{place.name}.lock"), timeout=0)
+        self._file, self._key = -1, (0, 0)
+
+    def acquire(self) -> None:
+        """Take it.
+
+        Raises:
+            Held: Another one has it.
+            OSError: The file or its folder cannot be written.
+        """
+        if self._place.exists() and self._number() in _HELD:
+            raise Held(here=True)  # opening and closing a file of SQLite's would end its own locks
+        try:
+            self._beside.acquire()
+        except Timeout:
+            raise Held(here=False) from None
+        try:
+            self._file = os.open(self._place, os.O_RDWR | os.O_CREAT, 0o666)
+            self._lock_file()
+        except BaseException:
+            self._leave()
+            raise
+        self._key = self._number()
+        _HELD[self._key] = self
+
+    def holds(self, path: Path) -> bool:
+        """Whether what goes by a name is still the file that is locked."""
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._key
+
+    def release(self) -> None:
+        """Give it back, if it was taken."""
+        if _HELD.get(self._key) is self:
+            del _HELD[self._key]
+        self._leave()
+
+    def _lock_file(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+        except OSError:  # a file system that knows no locks
+            return
+        raise Held(here=False)
+
+    def _number(self) -> tuple[int, int]:
+        found = self._place.stat()
+        return found.st_dev, found.st_ino
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._beside.release()

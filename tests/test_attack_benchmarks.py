@@ -1,0 +1,22 @@
+"""What attacks the files of runs, at a size that takes no time."""
+
+import pytest
+
+from benchmarks import bit_flips, fuzz
+
+
+def test_bits_of_a_journal_that_changed_are_found_or_harmless(capsys):
+    assert bit_flips.main(["--rows", "12", "--every", "211"]) == 0
+    assert "'detected'" in capsys.readouterr().out
+
+
+def test_a_change_that_is_missed_is_told(monkeypatch, capsys):
+    monkeypatch.setattr("mfbo_torch.journal.Journal._check_content", lambda self: None)
+    assert bit_flips.main(["--rows", "40", "--every", "7", "--offset", "33000"]) == 1
+    assert "missed: bit" in capsys.readouterr().out
+
+
+def test_damaged_files_of_every_kind_are_read_without_harm(capsys):
+    pytest.importorskip("resource")
+    assert fuzz.main(["--each", "12", "--seed", "3"]) == 0
+    assert "0 not; the slowest" in capsys.readouterr().out
