@@ -20,6 +20,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import Fused, affine
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
@@ -201,3 +202,8 @@ class _Standardized(AcquisitionFunction):
 
     def forward(self, X: Tensor) -> Tensor:
         return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
+
+    def fused(self) -> Fused | None:
+        """As that of the bound."""
+        inner, scale = self.bound.fused(), self.model.scale[-1].item()
+        return None if inner is None else affine(inner, 1 / scale, -self.model.shift[-1].item() / scale)

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, values
+from mfbo_torch.optim import optimize_acqf
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.repeats import clear, used_up

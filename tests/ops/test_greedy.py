@@ -53,7 +53,7 @@ def brute_force(cache: Cache, n: int, Y: torch.Tensor, X: torch.Tensor, width: f
 
     The factor is only asked for its points and hyper-parameters; the first ``n`` points have values.
     """
-    points, choices = cache.inputs.numpy(), (X / cache.lengthscale).numpy()
+    points, choices = cache.inputs.numpy(), cache.scaled(X).numpy()
     scale, noise = cache.outputscale.item(), cache.noise.item()
     mean, picks = np.full(len(X), cache.constant.item()), []
     if n:

@@ -38,7 +38,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
     n, m = cache.num_points, X.shape[0]
     V = X.new_empty(m, n + q - 1)
     mean, variance = whitened(cache, X, V[:, :n])
-    scaled = X / cache.lengthscale
+    scaled = cache.scaled(X)
     picks = torch.empty(q, dtype=torch.long, device=X.device)
     for t in range(q):
         pick = torch.argmax(mean + width * variance.sqrt()).reshape(1)

@@ -1,0 +1,192 @@
+r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
+
+What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
+of torch costs more than what it computes, so only the products with the factor are torch's, with as many threads as
+torch has, and each block of the factor is read once for the value and its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.prepared import Array, Process
+
+MOST_BYTES = 2**20
+"""Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
+
+
+class Moments(NamedTuple):
+    """Mean and variance at ``b`` points, and what :func:`gradient` needs.
+
+    Args:
+        mean: ``b``.
+        variance: ``b``, not raised to any floor.
+        scaled: ``b x d`` points in the scale of the process.
+        fall: ``n x b``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
+        weights: :math:`L^{-\\top} L^{-1} k`, ``n x b``; ``None`` where no gradient follows.
+    """
+
+    mean: Array
+    variance: Array
+    scaled: Array
+    fall: Array
+    weights: Array | None
+
+
+def plain(X: Tensor) -> bool:
+    """Whether a tensor is on the processor in double precision."""
+    return X.dtype == torch.double and X.device.type == "cpu"
+
+
+def applies(cache: Cache, X: Tensor) -> bool:
+    """Whether the fused way is open: for few points and one process."""
+    single = plain(X) and plain(cache.inverse) and not cache.batch_shape
+    return single and X.shape[:-1].numel() * cache.prepared.row <= MOST_BYTES
+
+
+def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]:
+    """:func:`mfbo_torch.ops.kernels.with_fall` of ``n x d`` and ``b x d`` points, ``n x b``."""
+    if kernel == "rbf":
+        value = cdist(points, scaled, "sqeuclidean")
+        value *= -0.5
+        np.exp(value, out=value)
+        return value, value
+    distance = cdist(points, scaled)
+    decay = np.exp(-distance)
+    if kernel == "matern12":
+        return decay, decay
+    first = (1 + distance) * decay
+    if kernel == "matern32":
+        return first, decay
+    distance *= distance
+    distance *= decay
+    distance *= 1 / 3
+    distance += first
+    return distance, first
+
+
+def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
+    r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2`, as the reference has them.
+
+    Args:
+        process: A process.
+        X: ``b x d`` points.
+        gradient: Whether :func:`gradient` follows.
+    """
+    scaled = (X - process.center) * process.scale
+    value, fall = _with_fall(process.kernel, process.points, scaled)
+    known = len(process.alpha)
+    # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
+    mean = np.einsum("n,nb->b", process.alpha, value[:known])
+    mean += process.constant
+    variance = np.full(len(X), process.prior)
+    correlations = torch.from_numpy(value)
+    weights: Tensor | None = None
+    for block in reversed(process.blocks):
+        reach = block.shape[1]
+        product = torch.mm(block, correlations if reach == len(value) else correlations[:reach])
+        if gradient:
+            if weights is None:
+                weights = torch.mm(block.mT, product)
+            else:
+                weights[:reach].addmm_(block.mT, product)
+        squares = product.numpy()
+        variance -= np.einsum("nb,nb->b", squares, squares)
+    return Moments(mean, variance, scaled, fall, None if weights is None else weights.numpy())
+
+
+def gradient(process: Process, found: Moments, by_mean: Array, by_variance: Array) -> Array:
+    r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`.
+
+    :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`.
+
+    Args:
+        process: The process.
+        found: Its moments with a gradient.
+        by_mean: ``b``.
+        by_variance: ``b``.
+    """
+    if found.weights is None:
+        raise ValueError("found: must be moments with gradient=True")
+    weights = found.weights * by_variance
+    weights[: len(process.alpha)] -= np.multiply.outer(process.alpha, 0.5 * by_mean)  # -2 is in ``chain``
+    weights *= found.fall
+    if process.kernel == "matern12":
+        return _by_differences(process, found.scaled, weights)
+    sums = torch.mm(torch.from_numpy(weights).mT, process.columns).numpy()
+    return (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
+
+
+def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
+    """The gradient where the fall has a pole at zero, which leaves no digits to lose; zero at the pole."""
+    apart = cdist(process.points, scaled)
+    weights = np.divide(weights, apart, out=np.zeros_like(weights), where=apart > 0)
+    pairs = zip(process.points.T, scaled.T, strict=True)
+    columns = [np.einsum("nb,nb->b", weights, np.subtract.outer(of, at)) for of, at in pairs]
+    return np.stack(columns, -1) * process.chain
+
+
+@dataclass(frozen=True)
+class Outputs:
+    r"""Outputs of a model that combine independent processes: :math:`\mu = W m + o`, :math:`\sigma^2 = W^{\circ 2} v`.
+
+    Args:
+        processes: ``P`` processes with means ``m`` and variances ``v``.
+        weights: ``M x P``, :math:`W`.
+        offsets: ``M``, :math:`o`.
+    """
+
+    processes: Sequence[Process]
+    weights: Array
+    offsets: Array
+
+    @cached_property
+    def row(self) -> int:
+        """Bytes of the correlations of one point, see :class:`~mfbo_torch.ops.prepared.Prepared`."""
+        return 8 * sum(max(len(one.alpha), len(one.points) // 2) for one in self.processes)
+
+    @cached_property
+    def last(self) -> Outputs:
+        """The last output alone, of the processes that it has."""
+        kept = np.flatnonzero(self.weights[-1])
+        return Outputs([self.processes[p] for p in kept], self.weights[-1:, kept], self.offsets[-1:])
+
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
+        """Means and variances, ``M x b``, at ``b x d`` points, and what :meth:`gradient` needs."""
+        found = [moments(process, X, gradient) for process in self.processes]
+        mean = self.weights @ np.stack([one.mean for one in found]) + self.offsets[:, None]
+        variance = np.square(self.weights) @ np.maximum(np.stack([one.variance for one in found]), 0.0)
+        return mean, variance, found
+
+    def gradient(self, found: list[Moments], by_mean: Array, by_variance: Array) -> Array:
+        """Gradient ``b x d`` of a function of means and variances with derivatives ``M x b``."""
+        by_means, by_variances = self.weights.T @ by_mean, np.square(self.weights).T @ by_variance
+        parts = zip(self.processes, found, by_means, by_variances, strict=True)
+        return sum(gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts)
+
+
+def evaluate(cache: Cache, X: Tensor, floor: float, keepdim: bool) -> tuple[Tensor, Tensor, Moments]:
+    """Mean, variance of at least ``floor`` and the moments of one process; arguments as for
+    :func:`mfbo_torch.ops.posterior.mean_variance`."""
+    (process,) = cache.prepared.processes
+    points = X.detach().numpy().reshape(-1, X.shape[-1])
+    found = moments(process, points, X.requires_grad)
+    shape = (*X.shape[:-1], 1) if keepdim else X.shape[:-1]
+    variance = torch.from_numpy(np.maximum(found.variance, floor))
+    return torch.from_numpy(found.mean).view(shape), variance.view(shape), found
+
+
+def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, found: Moments, floor: float) -> Tensor:
+    """Gradient in ``X`` of what :func:`evaluate` gave; nothing from variances at the floor."""
+    (process,) = cache.prepared.processes
+    by_variance = np.where(found.variance > floor, grad_variance.detach().numpy().reshape(-1), 0.0)
+    return torch.from_numpy(gradient(process, found, grad_mean.detach().numpy().reshape(-1), by_variance)).view(X.shape)
