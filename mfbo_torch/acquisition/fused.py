@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import zip_longest
+from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,8 +32,8 @@ from mfbo_torch.ops.once import Once
 from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain
 from mfbo_torch.ops.prepared import Array
 
-Head: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
-"""From means and variances ``M x b`` to values ``b`` and their derivatives ``M x b`` in the means and the variances."""
+Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
+"""From means and variances, ``b`` or ``M x b``, to values ``b`` and what gives the derivatives in both when asked."""
 
 FLOOR = 1e-30
 """Least variance: a square root of zero has no slope."""
@@ -57,17 +57,19 @@ class Fused:
 
     def __call__(self, X: Array) -> Array:
         """Values ``b`` at ``b x d`` points."""
-        return self.head(*self.outputs.moments(X)[:2])[0]
+        mean, variance, _ = self.outputs.moments(X)
+        return self.head(mean, variance)[0]
 
     def with_gradient(self, X: Array) -> tuple[Array, Array]:
         """Values ``b`` and gradients ``b x d`` at ``b x d`` points."""
         mean, variance, found = self.outputs.moments(X, gradient=True)
-        value, by_mean, by_variance = self.head(mean, variance)
-        return value, self.outputs.gradient(found, by_mean, by_variance)
+        value, slopes = self.head(mean, variance)
+        return value, self.outputs.gradient(found, *slopes())
 
     def takes(self, X: Tensor) -> bool:
-        """Whether ``... x 1 x d`` points are few, in double precision and on the processor."""
-        return X.shape[-2] == 1 and plain(X) and X.shape[:-1].numel() * self.outputs.row <= MOST_BYTES
+        """Whether points are ``... x 1 x d``, few, in double precision and on the processor."""
+        one, d = X.shape[-2:]
+        return one == 1 and d == self.outputs.dim and plain(X) and X.numel() * self.outputs.row <= MOST_BYTES * d
 
     def at(self, X: Tensor) -> Tensor:
         """Values ``...`` at ``... x 1 x d`` points, differentiable once."""
@@ -77,7 +79,7 @@ class Fused:
 
 
 def _rows(X: Tensor) -> Array:
-    return X.detach().reshape(-1, X.shape[-1]).numpy()
+    return X.detach().numpy().reshape(-1, X.shape[-1])
 
 
 class _Value(torch.autograd.Function):
@@ -107,7 +109,7 @@ class Kept:
         caches = factors(model)
         if caches is None:
             return None
-        if self._last is None or not all(a is b for a, b in zip_longest(self._last[0], caches)):
+        if self._last is None or len(caches) != len(self._last[0]) or not all(map(is_, caches, self._last[0])):
             self._last = caches, outputs(model, caches)
         return self._last[1]
 
@@ -142,24 +144,34 @@ def fused(acquisition: AcquisitionFunction) -> Fused | None:
 def bound(width: float, floor: float, weight: float = 1.0, offset: float = 0.0) -> Head:
     """``weight μ + offset + width σ`` of one output, its variance raised to ``floor``."""
 
-    def head(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def head(mean: Array, variance: Array) -> tuple[Array, Callable[[], tuple[float, Array]]]:
         deviation = np.sqrt(np.maximum(variance, floor))
-        by_variance = np.where(variance > floor, 0.5 * width / deviation, 0.0)
-        value = weight * mean + width * deviation + offset
-        return value[0], np.full_like(mean, weight), by_variance
+        value = width * deviation
+        value += mean if weight == 1 else weight * mean
+        return value + offset if offset else value, lambda: (weight, _through(deviation, variance, floor, width))
 
     return head
+
+
+def _through(deviation: Array, variance: Array, floor: float, slope: Array | float) -> Array:
+    """The derivative in the variance of a function with a slope in the deviation; none at the floor."""
+    by_variance: Array = 0.5 * slope / deviation
+    by_variance[variance <= floor] = 0.0
+    return by_variance
 
 
 def least_bound(width: float, floor: float, lifts: Array) -> Head:
     """``min_m μ_m + width σ_m + lifts_m``; derivatives are those of the first of equals."""
 
-    def head(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def head(mean: Array, variance: Array) -> tuple[Array, Callable[[], tuple[Array, Array]]]:
         deviation = np.sqrt(np.maximum(variance, floor))
         bounds = mean + width * deviation + lifts[:, None]
-        chosen = bounds.argmin(0) == np.arange(len(bounds))[:, None]
-        by_variance = np.where(chosen & (variance > floor), 0.5 * width / deviation, 0.0)
-        return bounds.min(0), chosen.astype(float), by_variance
+
+        def slopes() -> tuple[Array, Array]:
+            chosen = (bounds.argmin(0) == np.arange(len(bounds))[:, None]).astype(float)
+            return chosen, _through(deviation, variance, floor, width * chosen)
+
+        return bounds.min(0), slopes
 
     return head
 
@@ -170,12 +182,14 @@ def log_improvement(best: float, floor: float, sign: float = 1.0) -> Head:
     [Ament2023logei]_ (Eq. 9).
     """
 
-    def head(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def head(mean: Array, variance: Array) -> tuple[Array, Callable[[], tuple[Array, Array]]]:
         deviation = np.sqrt(np.maximum(variance, floor))
-        u = sign * (mean - best) / deviation
-        value, slope, rest = log_h(u)
-        by_variance = np.where(variance > floor, 0.5 * rest / np.square(deviation), 0.0)
-        return (value + np.log(deviation))[0], sign * slope / deviation, by_variance
+        value, slope, rest = log_h(sign * (mean - best) / deviation)
+
+        def slopes() -> tuple[Array, Array]:
+            return sign * slope / deviation, _through(deviation, variance, floor, rest / deviation)
+
+        return value + np.log(deviation), slopes
 
     return head
 
@@ -198,8 +212,13 @@ def log_h(u: Array) -> tuple[Array, Array, Array]:
 def affine(inner: Fused, factor: float, shift: float) -> Fused:
     """``factor a(x) + shift``."""
 
-    def head(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        value, by_mean, by_variance = inner.head(mean, variance)
-        return factor * value + shift, factor * by_mean, factor * by_variance
+    def head(mean: Array, variance: Array) -> tuple[Array, Callable[[], tuple[Array | float, Array]]]:
+        value, slopes = inner.head(mean, variance)
+
+        def scaled() -> tuple[Array | float, Array]:
+            by_mean, by_variance = slopes()
+            return factor * by_mean, factor * by_variance
+
+        return factor * value + shift, scaled
 
     return Fused(inner.outputs, head)

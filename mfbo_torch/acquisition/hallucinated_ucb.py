@@ -100,15 +100,15 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
     def _width(self) -> float:
         return math.sqrt(self.beta) * abs(self.weight)
 
-    @t_batch_mode_transform()
+    @t_batch_mode_transform(assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """The bound at ``b x q x d`` points, shape ``b``."""
-        if X.shape[-1] != self.model.dim:
-            wanted = f"the last axis must be d = {self.model.dim}"
-            raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")
         fused = self.fused()
         if fused is not None and fused.takes(X):
             return fused.at(X)
+        if X.shape[-1] != self.model.dim:
+            wanted = f"the last axis must be d = {self.model.dim}"
+            raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")
         cache = self.cache
         if cache is not None and X.shape[-2] == 1:
             mean, variance = mean_variance(cache, self.model.cache_points(X), floor=FLOOR)

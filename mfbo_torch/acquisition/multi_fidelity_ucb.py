@@ -110,11 +110,11 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             return Fused(outputs.last, bound(width, FLOOR))
         return Fused(outputs, least_bound(width, FLOOR, np.array(self.zeta)))
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1, assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """``φ`` at ``b x 1 x d`` designs, shape ``b``."""
         fused = self.fused()
-        if fused is not None and fused.takes(X) and X.shape[-1] == self.model.dim:
+        if fused is not None and fused.takes(X):
             return fused.at(X)
         bounds = self.bounds(X.squeeze(-2))
         return bounds[..., -1] if self.zeta is None else bounds.amin(dim=-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from botorch.models.model import Model
 from botorch.settings import propagate_grads
 
@@ -19,9 +18,9 @@ LINEAR_LINKS = ("recursive", "independent")
 def factors(model: Model) -> tuple[Cache, ...] | None:
     """The factors that a model's outputs at points in the user's units come from; ``None`` where it has none."""
     if isinstance(model, CachedGP):
-        cache = model.cache
-        direct = cache is not None and not current_state(model.model).transforms
-        return (cache,) if direct and not propagate_grads.on() else None
+        state = current_state(model._wrapped)
+        closed = state.cache is not None and not state.transforms and not propagate_grads.on()
+        return (model._with_pending(state.cache),) if closed else None
     if isinstance(model, PerFidelityGP) and model.link in LINEAR_LINKS and not model.batch_shape:
         return None if "input_transform" in model._modules else model.caches
     return None
@@ -35,5 +34,5 @@ def outputs(model: Model, caches: tuple[Cache, ...]) -> Outputs | None:
     processes = [process for cache in caches for process in cache.prepared.processes]
     if isinstance(model, PerFidelityGP):
         weights, offsets = (part.numpy() for part in model._weights())
-        return Outputs(processes, weights, offsets)
-    return Outputs(processes, np.ones((1, 1)), np.zeros(1))
+        return Outputs(processes, weights, offsets[:, None])
+    return Outputs(processes)

@@ -31,6 +31,7 @@ class Process(NamedTuple):
         columns: ``n x (d + 1)``, the points and a column of ones.
         blocks: ``w x e`` each.
         alpha: ``k``.
+        half: ``k x 1``, one half of ``alpha``.
         constant: Prior mean.
         prior: Prior variance.
         chain: ``d``.
@@ -40,9 +41,10 @@ class Process(NamedTuple):
     center: Array
     scale: Array
     points: Array
-    columns: Tensor
-    blocks: tuple[Tensor, ...]
+    columns: Array
+    blocks: tuple[Array, ...]
     alpha: Array
+    half: Array
     constant: float
     prior: float
     chain: Array
@@ -106,9 +108,10 @@ class Prepared:
                 center=vectors[0][i].numpy(),
                 scale=vectors[1][i].numpy(),
                 points=points[i].numpy(),
-                columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1),
-                blocks=tuple(block[i] for block in blocks),
+                columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1).numpy(),
+                blocks=tuple(block[i].numpy() for block in blocks),
                 alpha=alphas[i].numpy(),
+                half=0.5 * alphas[i].unsqueeze(-1).numpy(),
                 constant=constants[i],
                 prior=priors[i],
                 chain=vectors[2][i].numpy(),

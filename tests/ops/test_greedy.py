@@ -119,6 +119,18 @@ def test_agrees_with_botorch(select):
     assert select(CachedGP(model).cache, choices, 2.0, 6).tolist() == picks
 
 
+@pytest.mark.parametrize("kind", CORRELATIONS)
+def test_without_noise(kind):
+    """A pick leaves nothing to learn at its place; however it is computed, the next is elsewhere, and the same one."""
+    cache, X = (
+        factor(draw(8, 2), kind=kind, noise=0.0),
+        torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),
+    )
+    picks = [select(cache, X, 30.0, 10).tolist() for select in SELECTIONS.values()]
+    assert picks[0] == picks[1] == picks[2]
+    assert len(set(picks[0])) == 10
+
+
 @either
 def test_pending_points_count(select):
     cache, X, pending = factor(draw(8, 2)), draw(60, 2, seed=1), draw(3, 2, seed=2)

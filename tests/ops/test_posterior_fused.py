@@ -27,7 +27,7 @@ def outputs_of(cache: Cache) -> fused.Outputs:
     """Three outputs of the processes of a cache."""
     processes = cache.prepared.processes
     weights = np.array([[1.0, 0.0], [0.7, 1.3], [0.0, 2.0]])[:, : len(processes)]
-    return fused.Outputs(processes, weights, np.array([0.1, 0.0, -0.3]))
+    return fused.Outputs(processes, weights, np.array([[0.1], [0.0], [-0.3]]))
 
 
 @pytest.mark.parametrize("b", [1, 5])
@@ -41,7 +41,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(case, kind, b):
     mean, variance = reference.mean_variance(cache, X)
     mean, variance = mean.reshape(-1, b), variance.reshape(-1, b)
     W, offsets = torch.from_numpy(outputs.weights), torch.from_numpy(outputs.offsets)
-    means, variances = W @ mean + offsets.unsqueeze(-1), W.square() @ variance
+    means, variances = W @ mean + offsets, W.square() @ variance
     by = draw(2, 3, b, seed=7)
     (expected,) = torch.autograd.grad((by[0] * means).sum() + (by[1] * variances).sum(), X)
     points = X.detach().numpy()
@@ -58,7 +58,7 @@ def test_the_last_output_has_its_own_processes_alone():
     last, X = outputs.last, draw(4, 2, seed=3).numpy()
     assert len(last.processes) == 1
     for value, wanted in zip(last.moments(X)[:2], outputs.moments(X)[:2], strict=True):
-        assert value[0] == pytest.approx(wanted[-1], rel=1e-12)
+        assert value == pytest.approx(wanted[-1], rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", CORRELATIONS)

@@ -22,12 +22,11 @@ from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy.bounds import upper_bounds
+from mfbo_torch.ops.greedy.reference import JITTER
 from mfbo_torch.ops.kernels import EXACT, with_fall
 
 BLOCK = 128
 """Candidates that are refreshed together."""
-JITTER = 1e-12
-"""Least variance of a pick's observation, as a share of the prior variance."""
 KEPT_BYTES = 2**30
 """Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
 

@@ -1,8 +1,8 @@
 r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
 
 What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
-of torch costs more than what it computes, so only the products with the factor are torch's, with as many threads as
-torch has, and each block of the factor is read once for the value and its gradient.
+of torch costs more than what it computes, so only large products are torch's, with as many threads as torch has, and
+each block of the factor is read once for the value and its gradient.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from mfbo_torch.ops.prepared import Array, Process
 
 MOST_BYTES = 2**20
 """Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
+SMALL = 2**17
+"""Up to so many multiplications a product is NumPy's: its BLAS would take threads of its own for larger ones."""
 
 
 class Moments(NamedTuple):
@@ -74,6 +76,13 @@ def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]
     return distance, first
 
 
+def _product(A: Array, B: Array) -> Array:
+    """``A @ B``."""
+    if A.size * B.shape[1] <= SMALL:
+        return A @ B
+    return torch.mm(torch.from_numpy(A), torch.from_numpy(B)).numpy()
+
+
 def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2`, as the reference has them.
 
@@ -88,23 +97,19 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
     mean = np.einsum("n,nb->b", process.alpha, value[:known])
     mean += process.constant
-    variance = np.full(len(X), process.prior)
-    correlations = torch.from_numpy(value)
-    weights: Tensor | None = None
+    explained, weights = 0.0, None
     for block in reversed(process.blocks):
         reach = block.shape[1]
-        product = torch.mm(block, correlations if reach == len(value) else correlations[:reach])
-        if gradient:
-            if weights is None:
-                weights = torch.mm(block.mT, product)
-            else:
-                weights[:reach].addmm_(block.mT, product)
-        squares = product.numpy()
-        variance -= np.einsum("nb,nb->b", squares, squares)
-    return Moments(mean, variance, scaled, fall, None if weights is None else weights.numpy())
+        product = _product(block, value if reach == len(value) else value[:reach])
+        explained = explained + np.einsum("nb,nb->b", product, product)
+        if gradient and weights is None:
+            weights = _product(block.T, product)
+        elif gradient:
+            weights[:reach] += _product(block.T, product)
+    return Moments(mean, process.prior - explained, scaled, fall, weights)
 
 
-def gradient(process: Process, found: Moments, by_mean: Array, by_variance: Array) -> Array:
+def gradient(process: Process, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
     r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`.
 
     :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`.
@@ -112,18 +117,19 @@ def gradient(process: Process, found: Moments, by_mean: Array, by_variance: Arra
     Args:
         process: The process.
         found: Its moments with a gradient.
-        by_mean: ``b``.
+        by_mean: ``b``, or one number.
         by_variance: ``b``.
     """
     if found.weights is None:
         raise ValueError("found: must be moments with gradient=True")
     weights = found.weights * by_variance
-    weights[: len(process.alpha)] -= np.multiply.outer(process.alpha, 0.5 * by_mean)  # -2 is in ``chain``
+    weights[: len(process.alpha)] -= process.half * by_mean  # -2 is in ``chain``
     weights *= found.fall
     if process.kernel == "matern12":
         return _by_differences(process, found.scaled, weights)
-    sums = torch.mm(torch.from_numpy(weights).mT, process.columns).numpy()
-    return (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
+    sums = _product(weights.T, process.columns)
+    found_gradient: Array = (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
+    return found_gradient
 
 
 def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
@@ -141,13 +147,18 @@ class Outputs:
 
     Args:
         processes: ``P`` processes with means ``m`` and variances ``v``.
-        weights: ``M x P``, :math:`W`.
-        offsets: ``M``, :math:`o`.
+        weights: ``M x P``, :math:`W`, of several outputs, ``P`` of one, ``None`` where that is the process itself.
+        offsets: ``M x 1``, :math:`o`, or one number.
     """
 
     processes: Sequence[Process]
-    weights: Array
-    offsets: Array
+    weights: Array | None = None
+    offsets: Array | float = 0.0
+
+    @cached_property
+    def dim(self) -> int:
+        """Width of the points."""
+        return len(self.processes[0].center)
 
     @cached_property
     def row(self) -> int:
@@ -156,20 +167,32 @@ class Outputs:
 
     @cached_property
     def last(self) -> Outputs:
-        """The last output alone, of the processes that it has."""
+        """The last of several outputs alone, of the processes that it has."""
+        if self.weights is None or not isinstance(self.offsets, np.ndarray):
+            return self
         kept = np.flatnonzero(self.weights[-1])
-        return Outputs([self.processes[p] for p in kept], self.weights[-1:, kept], self.offsets[-1:])
+        return Outputs([self.processes[p] for p in kept], self.weights[-1, kept], self.offsets[-1].item())
 
     def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
-        """Means and variances, ``M x b``, at ``b x d`` points, and what :meth:`gradient` needs."""
+        """Means and variances, ``M x b`` or ``b`` of one output, at ``b x d`` points; what :meth:`gradient` needs."""
         found = [moments(process, X, gradient) for process in self.processes]
-        mean = self.weights @ np.stack([one.mean for one in found]) + self.offsets[:, None]
+        if self.weights is None:
+            return found[0].mean, found[0].variance, found
+        mean = self.weights @ np.stack([one.mean for one in found]) + self.offsets
         variance = np.square(self.weights) @ np.maximum(np.stack([one.variance for one in found]), 0.0)
         return mean, variance, found
 
-    def gradient(self, found: list[Moments], by_mean: Array, by_variance: Array) -> Array:
-        """Gradient ``b x d`` of a function of means and variances with derivatives ``M x b``."""
-        by_means, by_variances = self.weights.T @ by_mean, np.square(self.weights).T @ by_variance
+    def gradient(self, found: list[Moments], by_mean: Array | float, by_variance: Array) -> Array:
+        """Gradient ``b x d`` of a function of means and variances with derivatives like these, or one for all means."""
+        if self.weights is None:
+            return gradient(self.processes[0], found[0], by_mean, by_variance)
+        if self.weights.ndim == 1:
+            by_means, by_variances = (
+                np.multiply.outer(self.weights, by_mean),
+                np.multiply.outer(np.square(self.weights), by_variance),
+            )
+        else:
+            by_means, by_variances = self.weights.T @ by_mean, np.square(self.weights).T @ by_variance
         parts = zip(self.processes, found, by_means, by_variances, strict=True)
         return sum(gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts)
 
