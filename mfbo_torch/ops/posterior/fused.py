@@ -97,15 +97,19 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
     mean = np.einsum("n,nb->b", process.alpha, value[:known])
     mean += process.constant
-    explained, weights = 0.0, None
+    explained: Array | float = 0.0
+    weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
         product = _product(block, value if reach == len(value) else value[:reach])
         explained = explained + np.einsum("nb,nb->b", product, product)
-        if gradient and weights is None:
-            weights = _product(block.T, product)
-        elif gradient:
-            weights[:reach] += _product(block.T, product)
+        if not gradient:
+            continue
+        back = _product(block.T, product)
+        if weights is None:
+            weights = back
+        else:
+            weights[:reach] += back
     return Moments(mean, process.prior - explained, scaled, fall, weights)
 
 
@@ -186,15 +190,13 @@ class Outputs:
         """Gradient ``b x d`` of a function of means and variances with derivatives like these, or one for all means."""
         if self.weights is None:
             return gradient(self.processes[0], found[0], by_mean, by_variance)
+        squares = np.square(self.weights)
         if self.weights.ndim == 1:
-            by_means, by_variances = (
-                np.multiply.outer(self.weights, by_mean),
-                np.multiply.outer(np.square(self.weights), by_variance),
-            )
+            by_means, by_variances = np.multiply.outer(self.weights, by_mean), np.multiply.outer(squares, by_variance)
         else:
-            by_means, by_variances = self.weights.T @ by_mean, np.square(self.weights).T @ by_variance
+            by_means, by_variances = np.matmul(self.weights.T, by_mean), np.matmul(squares.T, by_variance)
         parts = zip(self.processes, found, by_means, by_variances, strict=True)
-        return sum(gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts)
+        return np.sum([gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts], axis=0)
 
 
 def evaluate(cache: Cache, X: Tensor, floor: float, keepdim: bool) -> tuple[Tensor, Tensor, Moments]:
