@@ -48,7 +48,7 @@ OPTIONS = {"maxiter", "seed", "eta", "nonnegative", "alpha", "batch_limit", "ini
 
 
 @wraps(botorch.optim.optimize_acqf, assigned=("__annotations__",))
-def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
     """BoTorch's ``optimize_acqf``, quicker for one point in a box.
 
     Arguments, result and starting points are those of ``botorch.optim.optimize_acqf``. For ``q = 1``, a finite box and
@@ -61,7 +61,8 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     if form is None:
         return botorch.optim.optimize_acqf(*args, **kwargs)
     bounds, options = given["bounds"], given.get("options", {})
-    X, values = maximized(form, _starts(form, given), *bounds.numpy(), maxiter=options.get("maxiter", 2000))
+    lower, upper = bounds.numpy()
+    X, values = maximized(form, _starts(form, given), lower, upper, options.get("maxiter", 2000))
     points = torch.from_numpy(X).unsqueeze(-2)
     if "post_processing_func" in given:
         points = given["post_processing_func"](points)

@@ -141,8 +141,7 @@ def factorize(
     weighted = inverse @ (residuals * mask).unsqueeze(-1)
     alpha = (inverse.mT @ weighted).squeeze(-1)
     mean_noise = (noise * mask).sum(-1) / count
-    parts = (scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise, center)
-    return Cache(kernel, *parts).to(dtype)
+    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise, center).to(dtype)
 
 
 def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:

@@ -97,12 +97,12 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
     mean = np.einsum("n,nb->b", process.alpha, value[:known])
     mean += process.constant
-    explained: Array | float = 0.0
+    variance: Array = np.full(len(X), process.prior)
     weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
         product = _product(block, value if reach == len(value) else value[:reach])
-        explained = explained + np.einsum("nb,nb->b", product, product)
+        variance -= np.einsum("nb,nb->b", product, product)
         if not gradient:
             continue
         back = _product(block.T, product)
@@ -110,7 +110,7 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
             weights = back
         else:
             weights[:reach] += back
-    return Moments(mean, process.prior - explained, scaled, fall, weights)
+    return Moments(mean, variance, scaled, fall, weights)
 
 
 def gradient(process: Process, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
@@ -174,7 +174,7 @@ class Outputs:
         """The last of several outputs alone, of the processes that it has."""
         if self.weights is None or not isinstance(self.offsets, np.ndarray):
             return self
-        kept = np.flatnonzero(self.weights[-1])
+        kept = np.flatnonzero(self.weights[-1]).tolist()
         return Outputs([self.processes[p] for p in kept], self.weights[-1, kept], self.offsets[-1].item())
 
     def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
