@@ -17,7 +17,7 @@ from torch import Tensor
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
-from mfbo_torch.ops.posterior import chunked, fused, reference
+from mfbo_torch.ops.posterior import chunked, reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
@@ -67,9 +67,7 @@ def mean_variance(
 
 def _evaluate(
     cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool
-) -> tuple[Tensor, Tensor, chunked.Kept | fused.Moments | None]:
-    if backend == "torch" and fused.applies(cache, X):
-        return fused.evaluate(cache, X, floor, keepdim)
+) -> tuple[Tensor, Tensor, chunked.Kept | None]:
     if backend == "torch":
         return chunked.evaluate(cache, X, floor, keepdim)
     mean, variance = _triton_forward(cache, X)
@@ -95,9 +93,6 @@ class _MeanVariance(torch.autograd.Function):
             with torch.no_grad():
                 gradient, *rest = _MeanVariance.backward(ctx, grad_mean, grad_variance)
             return Once.apply("mean_variance", gradient, X, grad_mean, grad_variance), *rest
-        if isinstance(ctx.kept, fused.Moments):
-            gradient = fused.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
-            return gradient, None, None, None, None
         if variance and ctx.floor > 0:
             grad_variance = grad_variance * (variance[0] > ctx.floor)
         if ctx.keepdim and (ctx.kept is None or ctx.cache.batch_shape):  # else they are flattened anyway

@@ -17,7 +17,6 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.prepared import Array, Process
 
 MOST_BYTES = 2**20
@@ -47,12 +46,6 @@ class Moments(NamedTuple):
 def plain(X: Tensor) -> bool:
     """Whether a tensor is on the processor in double precision."""
     return X.dtype == torch.double and X.device.type == "cpu"
-
-
-def applies(cache: Cache, X: Tensor) -> bool:
-    """Whether the fused way is open: for few points and one process."""
-    single = plain(X) and plain(cache.inverse) and not cache.batch_shape
-    return single and X.shape[:-1].numel() * cache.prepared.row <= MOST_BYTES
 
 
 def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]:
@@ -197,21 +190,3 @@ class Outputs:
             by_means, by_variances = np.matmul(self.weights.T, by_mean), np.matmul(squares.T, by_variance)
         parts = zip(self.processes, found, by_means, by_variances, strict=True)
         return np.sum([gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts], axis=0)
-
-
-def evaluate(cache: Cache, X: Tensor, floor: float, keepdim: bool) -> tuple[Tensor, Tensor, Moments]:
-    """Mean, variance of at least ``floor`` and the moments of one process; arguments as for
-    :func:`mfbo_torch.ops.posterior.mean_variance`."""
-    (process,) = cache.prepared.processes
-    points = X.detach().numpy().reshape(-1, X.shape[-1])
-    found = moments(process, points, X.requires_grad)
-    shape = (*X.shape[:-1], 1) if keepdim else X.shape[:-1]
-    variance = torch.from_numpy(np.maximum(found.variance, floor))
-    return torch.from_numpy(found.mean).view(shape), variance.view(shape), found
-
-
-def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, found: Moments, floor: float) -> Tensor:
-    """Gradient in ``X`` of what :func:`evaluate` gave; nothing from variances at the floor."""
-    (process,) = cache.prepared.processes
-    by_variance = np.where(found.variance > floor, grad_variance.detach().numpy().reshape(-1), 0.0)
-    return torch.from_numpy(gradient(process, found, grad_mean.detach().numpy().reshape(-1), by_variance)).view(X.shape)
