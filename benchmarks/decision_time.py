@@ -1,27 +1,93 @@
 """How long deciding takes: MFGPUCB beside MF-GIBBON with ``optimize_acqf_mixed``, on the same data.
 
-    python -m benchmarks.decision_time [--observations 100] [--repeats 10]
+    python -m benchmarks.decision_time [--observations 100] [--repeats 10] [--sizes 20 100 400 1000 4000]
 
 Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in
 one process on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them,
 as between two refits; ``amortised`` is the mean over the next ten observations, refits as they fall due.
+
+For each of ``--sizes`` observations it says what the time of a cold decision of MFGPUCB consists of, and of the one
+after another observation: the fit, the factors, the screening of starting points, the optimiser, and the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from statistics import median
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
 from benchmarks.common import parser, quiet, write_json
 from benchmarks.timing import seconds
+from mfbo_torch import MultiFidelityUpperConfidenceBound, PerFidelityGP
 from mfbo_torch.history import History, Query
+from mfbo_torch.models.level import Level
 from mfbo_torch.problems import Hartmann3
-from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy
+from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy, model_based
 from mfbo_torch.strategies.design import sobol
 
 AHEAD = 10
+PARTS = {
+    "fit": (PerFidelityGP, "fit"),
+    "factor": (Level, "factor"),
+    "screening": (MultiFidelityUpperConfidenceBound, "forward"),
+    "optimiser": (model_based, "optimize_acqf"),
+}
+"""What the parts of a decision call; a part within another one is not counted as that, but what is screened by the
+optimiser is the optimiser's."""
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """Seconds spent in each of :data:`PARTS`."""
+    spent, stack = dict.fromkeys(PARTS, 0.0), [time.perf_counter()]
+    open_parts: list[str] = []
+
+    def switch(part: str | None) -> None:
+        now = time.perf_counter()
+        if open_parts:
+            spent[open_parts[-1]] += now - stack[0]
+        stack[0] = now
+        if part is None:
+            open_parts.pop()
+        else:
+            open_parts.append(part)
+
+    def watched(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def wrapper(*arguments: Any, **settings: Any) -> Any:
+            switch("optimiser" if "optimiser" in open_parts else part)
+            try:
+                return call(*arguments, **settings)
+            finally:
+                switch(None)
+
+        return wrapper
+
+    patches = [patch.object(owner, name, watched(part, getattr(owner, name))) for part, (owner, name) in PARTS.items()]
+    for one in patches:
+        one.start()
+    try:
+        yield spent
+    finally:
+        for one in patches:
+            one.stop()
+
+
+def parts(observations: int) -> dict[str, dict[str, float]]:
+    """Seconds of each part, and of the whole, of a cold decision and of the next one."""
+    first, following = history(observations, 1)
+    strategy, found = MFGPUCB(space=Hartmann3().space), {}
+    for kind, known in (("cold", first), ("next", following)):
+        with timed() as spent:
+            whole = seconds(lambda known=known: strategy.ask(known))
+        found[kind] = spent | {"rest": whole - sum(spent.values()), "whole": whole}
+    return found
 
 
 def history(observations: int, ahead: int) -> list[History]:
@@ -58,7 +124,7 @@ def measure(make: Callable[[], Strategy], histories: list[History]) -> dict[str,
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
-    given = parser(__doc__, observations=100, repeats=10).parse_args(arguments)
+    given = parser(__doc__, observations=100, repeats=10, sizes=[20, 100, 400, 1000, 4000]).parse_args(arguments)
     quiet()
     histories = history(given.observations, AHEAD)
     space = Hartmann3().space
@@ -76,7 +142,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     for kind, row in summary.items():
         print(f"{kind:10s}", "  ".join(f"{label} {value:.3f}" for label, value in row.items()))
-    report = {"observations": given.observations, "repeats": given.repeats, "seconds": summary}
+    table = {size: parts(size) for size in given.sizes}
+    for size, kinds in table.items():
+        for kind, row in kinds.items():
+            print(f"{size:5d} {kind:5s}", "  ".join(f"{part} {value:.4f}" for part, value in row.items()), flush=True)
+    report = {"observations": given.observations, "repeats": given.repeats, "seconds": summary, "parts": table}
     write_json(given.results / "decision_time.json", report)
 
 

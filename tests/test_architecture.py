@@ -25,6 +25,7 @@ FLOORS = [
     {"ops"},
     {"models"},
     {"acquisition"},
+    {"optim"},
     {"strategies"},
     {"optimizer", "repair"},
     {"executors", "evaluation", "progress", "table"},
@@ -40,7 +41,7 @@ FLOORS = [
 
 BESIDE = {
     "problems": {"journal", "events", "confidence"},
-    **{room: {"problems", "journal", "events"} for room in ("ops", "models", "acquisition", "strategies")},
+    **{room: {"problems", "journal", "events"} for room in ("ops", "models", "acquisition", "optim", "strategies")},
 }
 """Lower rooms that are none of a room's business all the same."""
 

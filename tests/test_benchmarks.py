@@ -149,7 +149,7 @@ SMOKE = {
     ),
     "figures": Smoke(("figures --share 0.1",), "illustration-8.png queries-by-value.png", {"STEPS": (8,)}),
     "decision time": Smoke(
-        ("decision_time --observations 12 --repeats 1",),
+        ("decision_time --observations 12 --repeats 1 --sizes 12",),
         "decision_time.json",
         {"AHEAD": 1, "MFGIBBON": RandomSearch},  # the peer takes seconds a decision
     ),

@@ -44,7 +44,7 @@ class PaperLazy:
             q: How many.
         """
         n, m, scale, noise = cache.num_points, len(self.X), cache.outputscale.item(), cache.noise.item()
-        scaled, picks = self.X / cache.lengthscale, []
+        scaled, picks = cache.scaled(self.X), []
         cross, mean = np.zeros((m, n + q)), np.empty(m)
         for start in range(0, m, CHUNK):
             some = slice(start, start + CHUNK)

@@ -61,17 +61,19 @@ class Case:
         return size * numbers
 
 
-BARS = {  # n: bare, through UpperConfidenceBound, with a gradient
-    20: (15, 8, 7),
-    100: (15, 8, 7),
-    400: (7, 5, 5),
-    1000: (4, 3, 4),
+THROUGH = [(operation, None) for operation in ("bound", "bound gradient", "ucb", "ucb gradient")]
+"""The same through torch: this package's acquisition function, and BoTorch's own with the cached model."""
+BARS = {  # n: bare, then of an acquisition function's fused form: values, with a gradient
+    20: (15, 12, 10),
+    100: (15, 12, 10),
+    400: (7, 7, 7),
+    1000: (4, 4, 4),
 }
 SMALL = [
-    Case(operation, n, b, bar=bar)
+    Case(operation, n, b, bar=bar if b == 10 else None, devices=("cpu",) if "fused" in operation else ("cpu", "cuda"))
     for n, bars in BARS.items()
-    for operation, bar in zip(("posterior", "ucb", "ucb gradient"), bars, strict=True)
-    for b in (1, 5, 20)
+    for operation, bar in (*zip(("posterior", "fused", "fused gradient"), bars, strict=True), *THROUGH)
+    for b in (1, 10, 20)
 ]
 SMALL_CUDA = [
     Case("posterior gradient", n, b, dtype=dtype, bar=15, devices=("cuda",))
@@ -80,9 +82,9 @@ SMALL_CUDA = [
     for dtype in (torch.double, torch.float)
 ]
 WHOLE = [
-    Case("optimize_acqf", 30, 256, 2, bar=2.5),
-    Case("optimize_acqf", 100, 256, 6, bar=2.5),
-    Case("optimize_acqf", 400, 256, 8, bar=2.5),
+    Case("optimize_acqf", 30, 256, 2, bar=8),
+    Case("optimize_acqf", 100, 256, 6, bar=8),
+    Case("optimize_acqf", 400, 256, 8, bar=8),
     Case("greedy", 200, 10_000, q=10, bar=50),
     Case("fidelities", 20, 5, processes=3, bar=1 / 1.5),
     Case("fidelities", 100, 5, processes=3, bar=1 / 1.5),
@@ -105,8 +107,7 @@ TINY = [
     Case("posterior gradient", 7, 3, 2),
     Case("posterior gradient", 7, 3, 2, dtype=torch.float),
     Case("posterior", 5, 4, 2, processes=2, peer=False),
-    Case("ucb", 7, 3, 2),
-    Case("ucb gradient", 7, 3, 2),
+    *(Case(f"{function}{extra}", 7, 3, 2) for function in ("fused", "bound", "ucb") for extra in ("", " gradient")),
     Case("optimize_acqf", 7, 8, 2),
     Case("greedy", 7, 20, 2, q=3),
     Case("fidelities", 6, 3, 2, processes=3),

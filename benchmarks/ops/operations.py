@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import botorch.optim
 import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf
+from botorch.models.model import Model
 from torch import Tensor
 
 from benchmarks.ops.cases import Case
-from mfbo_torch import CachedGP, PerFidelityGP
+from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, PerFidelityGP
+from mfbo_torch.acquisition.fused import fused
 from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.posterior import mean_variance, reference
+from mfbo_torch.optim import optimize_acqf
 
 BETA = 2.0
 
@@ -135,47 +139,82 @@ def posterior_gradient(case: Case, device: str) -> Pair:
     return Pair(lambda: run(cached), lambda: run(model), lambda: _apart(run(cached), run(model)), 10 * limit_of(case))
 
 
-def _acquisitions(case: Case, device: str) -> tuple[AcquisitionFunction, AcquisitionFunction]:
-    model = model_of(case, device)
-    return UpperConfidenceBound(CachedGP(model), BETA), UpperConfidenceBound(model, BETA)
+def _botorchs(model: Model) -> AcquisitionFunction:
+    return UpperConfidenceBound(model, BETA)
 
 
-def ucb(case: Case, device: str) -> Pair:
-    """BoTorch's own upper confidence bound, without a gradient."""
-    ours, theirs = _acquisitions(case, device)
-    X = draw(case, device, case.m, 1, seed=1)
-
-    @torch.no_grad()
-    def run(acquisition: AcquisitionFunction) -> Tensor:
-        return acquisition(X)
-
-    return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart([run(ours)], [run(theirs)]), limit_of(case))
+def _bound(model: Model) -> AcquisitionFunction:
+    return HallucinatedUpperConfidenceBound(CachedGP(model), BETA)
 
 
-def ucb_gradient(case: Case, device: str) -> Pair:
-    """BoTorch's own upper confidence bound and its gradient."""
-    ours, theirs = _acquisitions(case, device)
-    X = draw(case, device, case.m, 1, seed=1).requires_grad_()
+def _through_torch(make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Callable[[Case, str], Pair]:
+    """An upper confidence bound through torch, with its gradient or without, against BoTorch's own."""
 
-    def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(acquisition(X).sum(), X)
+    def build(case: Case, device: str) -> Pair:
+        model = model_of(case, device)
+        ours, theirs = make(model), _botorchs(model)
+        X = draw(case, device, case.m, 1, seed=1).requires_grad_(gradient)
 
-    return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), 10 * limit_of(case))
+        def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
+            if gradient:
+                return torch.autograd.grad(acquisition(X).sum(), X)
+            with torch.no_grad():
+                return (acquisition(X),)
+
+        limit = limit_of(case) * (10 if gradient else 1)
+        return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), limit)
+
+    return build
+
+
+def _on_arrays(gradient: bool) -> Callable[[Case, str], Pair]:
+    """What an optimiser's step asks for, from the fused form of the bound, against BoTorch's own through torch."""
+
+    def build(case: Case, device: str) -> Pair:
+        through = _through_torch(_bound, gradient)(case, device)
+        form, x = fused(_bound(model_of(case, device))), draw(case, device, case.m, seed=1).numpy()
+        call = partial(form.with_gradient if gradient else form, x)
+
+        def error() -> float:
+            found = torch.from_numpy(call()[1] if gradient else call())
+            return _apart([found], through.peer())
+
+        return Pair(call, through.peer, error, through.limit)
+
+    return build
+
+
+MODELS = 20
+"""Random models on which what ``optimize_acqf`` finds is compared."""
 
 
 def optimized(case: Case, device: str) -> Pair:
-    """``optimize_acqf`` as a whole: ``m`` raw samples, 10 restarts."""
-    ours, theirs = _acquisitions(case, device)
-    bounds = torch.tensor([[0.0] * case.d, [1.0] * case.d], device=device, dtype=case.dtype)
+    """``optimize_acqf`` as a whole, ``m`` raw samples and 10 restarts: ours, cached, and BoTorch's.
 
+    The error is the share of random models on which ours finds less.
+    """
+    model = model_of(case, device)
+    ours, theirs = _botorchs(CachedGP(model)), _botorchs(model)
+    bounds = torch.tensor([[0.0] * case.d, [1.0] * case.d], device=device, dtype=case.dtype)
     torch.manual_seed(0)
     state = torch.get_rng_state()
 
-    def run(acquisition: AcquisitionFunction) -> Tensor:
+    def run(maximise: Callable[..., Any], acquisition: AcquisitionFunction, seed: int = 0) -> float:
         torch.set_rng_state(state)  # the starting points are drawn from the raw samples; seeding anew takes 0.4 ms
-        return optimize_acqf(acquisition, bounds, 1, min(10, case.m), case.m, options={"seed": 0})[1]
+        return maximise(acquisition, bounds, 1, min(10, case.m), case.m, options={"seed": seed})[1].item()
 
-    return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart([run(ours)], [run(theirs)]), 1e-6)
+    def error() -> float:
+        worse = 0
+        for seed in range(MODELS):
+            X = draw(case, device, case.n, seed=seed)
+            random = SingleTaskGP(X, torch.randn(case.n, 1, generator=torch.Generator().manual_seed(seed)).to(X))
+            random.covar_module.lengthscale = 0.3 * case.d**0.5
+            random.likelihood.noise = 1e-2
+            found = run(optimize_acqf, _botorchs(CachedGP(random.eval())), seed)
+            worse += found < run(botorch.optim.optimize_acqf, _botorchs(random), seed) - 1e-8
+        return worse / MODELS
+
+    return Pair(lambda: run(optimize_acqf, ours), lambda: run(botorch.optim.optimize_acqf, theirs), error, 1 / MODELS)
 
 
 def greedy_selection(case: Case, device: str) -> Pair:
@@ -233,8 +272,12 @@ def fidelities(case: Case, device: str) -> Pair:
 OPERATIONS: dict[str, Callable[[Case, str], Pair]] = {
     "posterior": posterior,
     "posterior gradient": posterior_gradient,
-    "ucb": ucb,
-    "ucb gradient": ucb_gradient,
+    "fused": _on_arrays(False),
+    "fused gradient": _on_arrays(True),
+    "bound": _through_torch(_bound, False),
+    "bound gradient": _through_torch(_bound, True),
+    "ucb": _through_torch(lambda model: _botorchs(CachedGP(model)), False),
+    "ucb gradient": _through_torch(lambda model: _botorchs(CachedGP(model)), True),
     "optimize_acqf": optimized,
     "greedy": greedy_selection,
     "fidelities": fidelities,

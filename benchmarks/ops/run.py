@@ -1,11 +1,12 @@
 """Ours beside BoTorch: checked, then timed in turn in one process.
 
-    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT] [--rounds 15] [--threads N]
+    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT] [--rounds 101] [--threads N]
 
 The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
 ``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
-``--only`` is for the cases whose name has a text; ``--span`` are the seconds of a turn.
+Ours and BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches.
+``--only`` is for the cases whose name has a text; ``--span`` makes a turn as many calls as fit into so many seconds.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ HEADER = (
 
 def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: dict[str, list[Case]] = SWEEPS) -> int:
     """Check, measure, print, write; 1 if a check failed."""
-    made = parser(__doc__, only="", rounds=15, span=0.01, threads=torch.get_num_threads())
+    made = parser(__doc__, only="", rounds=101, span=0.0, threads=torch.get_num_threads())
     made.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     made.add_argument("--ceiling", type=int, help="size of the product that gives the ceiling")
     options = made.parse_args(arguments)

@@ -20,13 +20,11 @@ from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound
 from mfbo_torch.checks import number
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
-
-FLOOR = 1e-30
-"""Least variance: a square root of zero has no slope."""
 
 
 class HallucinatedUpperConfidenceBound(AcquisitionFunction):
@@ -68,6 +66,7 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         super().__init__(model=model if isinstance(model, CachedGP) else CachedGP(model))
         self.beta = number("beta", beta, 0)
         self.weight, self.offset = scalar_of(posterior_transform)
+        self._outputs = Kept()
         self._hallucinated: CachedGP = self.model
         self.set_X_pending(X_pending)
 
@@ -92,9 +91,21 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         """The model's factor extended by the pending points; ``None`` where it has none."""
         return self._hallucinated.cache
 
-    @t_batch_mode_transform()
+    def fused(self) -> Fused | None:
+        """The bound of one point and its gradient on arrays; ``None`` where the model has no such form."""
+        outputs = self._outputs(self._hallucinated)
+        return None if outputs is None else Fused(outputs, bound(self._width, FLOOR, self.weight, self.offset))
+
+    @property
+    def _width(self) -> float:
+        return math.sqrt(self.beta) * abs(self.weight)
+
+    @t_batch_mode_transform(assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """The bound at ``b x q x d`` points, shape ``b``."""
+        fused = self.fused()
+        if fused is not None and fused.takes(X):
+            return fused.at(X)
         if X.shape[-1] != self.model.dim:
             wanted = f"the last axis must be d = {self.model.dim}"
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")
@@ -104,8 +115,7 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         else:
             mean, clean, noise = self._hallucinated.joint(X)
             variance = _in_turn(clean, noise)
-        width = math.sqrt(self.beta) * abs(self.weight)
-        return (self.weight * mean + self.offset + width * variance.clamp_min(FLOOR).sqrt()).sum(-1)
+        return (self.weight * mean + self.offset + self._width * variance.clamp_min(FLOOR).sqrt()).sum(-1)
 
 
 def _in_turn(covariance: Tensor, noise: Tensor) -> Tensor:

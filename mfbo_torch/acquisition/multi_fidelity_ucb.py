@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound, least_bound
 from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.per_fidelity import PerFidelityGP
@@ -59,6 +61,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
+        self._outputs = Kept()
         self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
@@ -94,12 +97,25 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
     def bounds(self, X: Tensor) -> Tensor:
         """The upper bound each fidelity gives, ``... x M`` at ``... x d`` designs."""
         mean, variance = self._hallucinated.mean_variance(X)
-        bounds = mean + math.sqrt(self.beta) * variance.clamp_min(1e-30).sqrt()
+        bounds = mean + math.sqrt(self.beta) * variance.clamp_min(FLOOR).sqrt()
         return bounds if self.zeta is None else bounds + bounds.new_tensor(self.zeta)
 
-    @t_batch_mode_transform(expected_q=1)
+    def fused(self) -> Fused | None:
+        """The bound and its gradient on arrays; ``None`` where the model has no such form."""
+        outputs = self._outputs(self._hallucinated)
+        if outputs is None:
+            return None
+        width = math.sqrt(self.beta)
+        if self.zeta is None:
+            return Fused(outputs.last, bound(width, FLOOR))
+        return Fused(outputs, least_bound(width, FLOOR, np.array(self.zeta)))
+
+    @t_batch_mode_transform(expected_q=1, assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """``φ`` at ``b x 1 x d`` designs, shape ``b``."""
+        fused = self.fused()
+        if fused is not None and fused.takes(X):
+            return fused.at(X)
         bounds = self.bounds(X.squeeze(-2))
         return bounds[..., -1] if self.zeta is None else bounds.amin(dim=-1)
 

@@ -131,17 +131,17 @@ def _noise(model: ExactGP) -> Tensor:
 
 
 def _in_input_units(cache: Cache, transform: InputTransform | None) -> tuple[Cache, bool]:
-    """A factor at points in the user's units, where that costs no digits; else they need the transform."""
+    """A factor at points in the user's units, where the transform is ``Normalize``; else they need the transform."""
     if transform is None:
         return cache, False
     if transform.is_one_to_many:
         raise UnsupportedError(f"input_transform = {type(transform).__name__}: must make one point of one point")
     plain = type(transform) is Normalize and not hasattr(transform, "indices") and transform.transform_on_eval
-    if not plain or transform.reverse or (transform.offset.abs() > transform.coefficient).any():
+    if not plain or transform.reverse:
         return cache, True
     scale, offset = transform.coefficient.reshape(-1), transform.offset.reshape(-1)
-    inputs = cache.inputs + offset / (scale * cache.lengthscale)
-    return replace(cache, inputs=inputs, lengthscale=cache.lengthscale * scale), False
+    inputs = cache.inputs + cache.center / cache.lengthscale  # points less the offset keep their digits
+    return replace(cache, inputs=inputs, lengthscale=cache.lengthscale * scale, center=offset), False
 
 
 def _in_outcome_units(cache: Cache, transform: OutcomeTransform | None) -> Cache:

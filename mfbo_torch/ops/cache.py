@@ -21,9 +21,6 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import cross_correlation
 from mfbo_torch.ops.prepared import Prepared, prepare
 
-DENSE_POINTS, DENSE_CONDITION = 512, 1e6
-"""Up to so many points and such a condition a gradient comes from the inverse itself."""
-
 
 @dataclass(frozen=True)
 class Cache:
@@ -37,7 +34,7 @@ class Cache:
 
     Args:
         kernel: Name of the correlation, the same for all.
-        inputs: ``... x n x d`` points divided by the lengthscales.
+        inputs: ``... x n x d`` points less ``center``, divided by the lengthscales.
         mask: ``... x n``, one where there is a point, zero where there is padding.
         inverse: ``... x n x n`` inverse of the lower factor.
         alpha: ``... x k`` weights of the mean, ``k <= n``: points that came by :func:`extend`
@@ -46,6 +43,8 @@ class Cache:
         outputscale: ``...``.
         constant: ``...`` prior mean.
         noise: ``...`` noise variance given to points that come by :func:`extend`.
+        center: ``... x d``, in the middle of the points: far off zero a difference of scaled points has fewer digits
+            than the scaled difference.
     """
 
     kernel: str
@@ -57,6 +56,7 @@ class Cache:
     outputscale: Tensor
     constant: Tensor
     noise: Tensor
+    center: Tensor
 
     @property
     def num_points(self) -> int:
@@ -79,22 +79,6 @@ class Cache:
             del tensors["noise"]
             return prepare(self.kernel, **tensors)
 
-    @cached_property
-    def precision(self) -> Tensor | None:
-        r""":math:`s^2 (K + S)^{-1}`, ``... x n x n`` with ``s`` the output scale, where that has digits to spare.
-
-        A variance and its gradient take one product with it, and two with the factor; but it multiplies rounding by
-        the condition, of which :math:`n s \max_i (K + S)^{-1}_{ii}` is an estimate.
-        """
-        if not 0 < self.num_points <= DENSE_POINTS:
-            return None
-        with torch.inference_mode(False), torch.no_grad():
-            spread = self.outputscale.unsqueeze(-1) * self.mask
-            condition = self.num_points * (spread * self.inverse.square().sum(-2)).amax()
-            if self.inverse.dtype != torch.double or not condition <= DENSE_CONDITION:
-                return None
-            return spread.unsqueeze(-1) * (self.inverse.mT @ self.inverse) * spread.unsqueeze(-2)
-
     def _tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
 
@@ -105,11 +89,14 @@ class Cache:
     def __getstate__(self) -> dict[str, Any]:
         return {"kernel": self.kernel, **self._tensors()}
 
+    def scaled(self, X: Tensor) -> Tensor:
+        """``... x m x d`` points in the units of ``inputs``."""
+        return (X - self.center.unsqueeze(-2)) / self.lengthscale.unsqueeze(-2)
+
     def cross_covariance(self, X: Tensor) -> Tensor:
         """Prior covariance ``... x m x n`` between ``... x m x d`` points and the cached ones."""
-        scaled = X / self.lengthscale.unsqueeze(-2)
         scale = self.outputscale[..., None, None] * self.mask.unsqueeze(-2)
-        return scale * cross_correlation(self.kernel, scaled, self.inputs)
+        return scale * cross_correlation(self.kernel, self.scaled(X), self.inputs)
 
 
 def inverse_factor(covariance: Tensor) -> Tensor:
@@ -144,15 +131,17 @@ def factorize(
     dtype = X.dtype
     parts = (X, residuals, noise, lengthscale, outputscale, constant, mask)
     X, residuals, noise, lengthscale, outputscale, constant, mask = (part.double() for part in parts)
-    scaled = X / lengthscale.unsqueeze(-2)
+    count = mask.sum(-1).clamp_min(1)
+    center = ((X * mask.unsqueeze(-1)).sum(-2) / count.unsqueeze(-1)).detach().to(dtype).double()
+    scaled = (X - center.unsqueeze(-2)) / lengthscale.unsqueeze(-2)
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     covariance = outputscale[..., None, None] * pairs * cross_correlation(kernel, scaled, scaled)
     covariance = covariance + torch.diag_embed(torch.where(mask > 0, noise, torch.ones_like(noise)))
     inverse = inverse_factor(covariance) if X.shape[-2] else covariance
     weighted = inverse @ (residuals * mask).unsqueeze(-1)
     alpha = (inverse.mT @ weighted).squeeze(-1)
-    mean_noise = (noise * mask).sum(-1) / mask.sum(-1).clamp_min(1)
-    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise).to(dtype)
+    mean_noise = (noise * mask).sum(-1) / count
+    return Cache(kernel, scaled, mask, inverse, alpha, lengthscale, outputscale, constant, mean_noise, center).to(dtype)
 
 
 def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
@@ -202,7 +191,7 @@ def grow(cache: Cache, X: Tensor, residuals: Tensor, noise: Tensor) -> Cache:
 
 def _with_rows(cache: Cache, X: Tensor, mask: Tensor, noise: Tensor) -> Cache:
     """A factor with further points, their weights still missing, see :func:`grown`."""
-    scaled = X / cache.lengthscale.unsqueeze(-2)
+    scaled = cache.scaled(X)
     cross = cache.cross_covariance(X) * mask.unsqueeze(-1)
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     prior = cache.outputscale[..., None, None] * pairs * cross_correlation(cache.kernel, scaled, scaled)
@@ -252,6 +241,7 @@ def stack(caches: list[Cache]) -> Cache:
         joined([c.outputscale for c in caches], 0),
         joined([c.constant for c in caches], 0),
         joined([c.noise for c in caches], 0),
+        joined([c.center for c in caches], 1),
     )
 
 

@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
 BLOCK = 200
-"""Columns of a triangular block from which skipping its zeros pays for another call."""
+"""Rows of a triangular block from which skipping its zeros pays for another call."""
+
+
+Array = NDArray[Any]
+
+
+class Process(NamedTuple):
+    """One of the processes of :class:`Prepared`, laid out for calls with few points; see there.
+
+    Args:
+        kernel: Name of the correlation.
+        center: ``d``.
+        scale: ``d``.
+        points: ``n x d``.
+        columns: ``n x (d + 1)``, the points and a column of ones.
+        blocks: ``w x e`` each.
+        alpha: ``k``.
+        half: ``k x 1``, one half of ``alpha``.
+        constant: Prior mean.
+        prior: Prior variance.
+        chain: ``d``.
+    """
+
+    kernel: str
+    center: Array
+    scale: Array
+    points: Array
+    columns: Array
+    blocks: tuple[Array, ...]
+    alpha: Array
+    half: Array
+    constant: float
+    prior: float
+    chain: Array
 
 
 @dataclass(frozen=True)
 class Prepared:
     r"""Everything that does not depend on where the posterior is asked for.
 
-    With correlations ``R`` of ``m`` points, ``R @ blocks`` is :math:`(L^{-1} k)^\top` and ``R @ alpha``
-    is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero rows. The upper
-    triangular matrix :math:`L^{-\top}` is cut into blocks of columns, each without the zeros below
-    its last diagonal entry.
+    With correlations ``R`` of the points with ``m`` others, ``n x m``, ``blocks @ R`` is :math:`L^{-1} k` and
+    ``alpha @ R`` is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero columns. The lower
+    triangular matrix :math:`L^{-1}` is cut into blocks of rows, each without the zeros behind its last diagonal entry.
 
     Args:
+        kernel: Name of the correlation.
+        center: ``... x 1 x d``, what is subtracted from points first.
         scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
         points: ``... x n x d``.
         chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.
-        blocks: ``... x e x w`` each, ``e`` the number of points it needs.
-        blocks_back: The transposes of ``blocks``.
+        blocks: ``... x w x e`` each, ``e`` the number of points it needs.
         alpha: ``... x k``, ``k`` the number of points that have a value.
         alpha_back: ``... x 1 x k``, minus one half of ``alpha``: its share of the gradient, see ``chain``.
         constant: ``... x 1`` prior mean.
@@ -38,17 +74,50 @@ class Prepared:
             move the borders of the pieces in which many points are taken, for rounding follows these borders.
     """
 
+    kernel: str
+    center: Tensor
     scale: Tensor
     points: Tensor
     chain: Tensor
     blocks: tuple[Tensor, ...]
-    blocks_back: tuple[Tensor, ...]
     alpha: Tensor
     alpha_back: Tensor
     constant: Tensor
     prior: Tensor
     batch_shape: torch.Size
     row: int
+
+    def scaled(self, X: Tensor) -> Tensor:
+        """``... x m x d`` points in the scale of ``points``."""
+        return (X - self.center).mul_(self.scale)
+
+    @cached_property
+    def processes(self) -> tuple[Process, ...]:
+        """Each process for itself, in the order of the flattened batch."""
+        count = self.batch_shape.numel()
+
+        def split(part: Tensor) -> list[Tensor]:
+            return list(part.reshape(count, *part.shape[len(self.batch_shape) :]))
+
+        vectors = [split(part) for part in (self.center.squeeze(-2), self.scale.squeeze(-2), self.chain.squeeze(-2))]
+        points, alphas, blocks = split(self.points), split(self.alpha), [split(block) for block in self.blocks]
+        constants, priors = self.constant.reshape(-1).tolist(), self.prior.reshape(-1).tolist()
+        return tuple(
+            Process(
+                kernel=self.kernel,
+                center=vectors[0][i].numpy(),
+                scale=vectors[1][i].numpy(),
+                points=points[i].numpy(),
+                columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1).numpy(),
+                blocks=tuple(block[i].numpy() for block in blocks),
+                alpha=alphas[i].numpy(),
+                half=0.5 * alphas[i].unsqueeze(-1).numpy(),
+                constant=constants[i],
+                prior=priors[i],
+                chain=vectors[2][i].numpy(),
+            )
+            for i in range(count)
+        )
 
 
 def prepare(
@@ -60,6 +129,7 @@ def prepare(
     lengthscale: Tensor,
     outputscale: Tensor,
     constant: Tensor,
+    center: Tensor,
 ) -> Prepared:
     """Lay out a factor; the arguments are the fields of :class:`~mfbo_torch.ops.cache.Cache`."""
     n = inputs.shape[-2]
@@ -71,18 +141,19 @@ def prepare(
         return part.contiguous().expand(*batch, *part.shape[part.dim() - axes :])
 
     scale = outputscale.unsqueeze(-1) * mask
-    right = scale.unsqueeze(-1) * inverse.mT
+    left = inverse * scale.unsqueeze(-2)
     count = min(max(n // BLOCK, 1), 4 + n // 1000)
     edges = [n * i // count for i in range(count + 1)]
     root = ROOTS[kernel]
-    blocks = tuple(spread(right[..., :e, s:e], 2) for s, e in pairwise(edges))
+    blocks = tuple(spread(left[..., s:e, :e], 2) for s, e in pairwise(edges))
     alpha = spread(scale[..., : alpha.shape[-1]] * alpha, 1)
     return Prepared(
+        kernel=kernel,
+        center=spread(center.unsqueeze(-2), 2),
         scale=spread((root / lengthscale).unsqueeze(-2), 2),
         points=spread(inputs * root, 2),
         chain=spread((-2 * root / FALLS[kernel] / lengthscale).unsqueeze(-2), 2),
         blocks=blocks,
-        blocks_back=tuple(block.mT for block in blocks),
         alpha=alpha,
         alpha_back=-0.5 * alpha.unsqueeze(-2),
         constant=spread(constant.unsqueeze(-1), 1),

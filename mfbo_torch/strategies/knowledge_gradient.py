@@ -16,11 +16,11 @@ from botorch.acquisition import AcquisitionFunction, PosteriorMean, qMultiFideli
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from mfbo_torch.checks import whole
+from mfbo_torch.optim import optimize_acqf
 from mfbo_torch.strategies.fidelity_gp import FidelityGP
 
 

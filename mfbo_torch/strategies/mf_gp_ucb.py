@@ -23,6 +23,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import Fused, affine
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
@@ -391,3 +392,8 @@ class _Standardized(AcquisitionFunction):
         with torch.no_grad():
             mean, _ = self.model.mean_variance(X)
         return float((mean[0, -1] - self.model.shift[-1]) / self.model.scale[-1])
+
+    def fused(self) -> Fused | None:
+        """As that of the bound."""
+        inner, scale = self.bound.fused(), self.model.scale[-1].item()
+        return None if inner is None else affine(inner, 1 / scale, -self.model.shift[-1].item() / scale)

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, Status, values
+from mfbo_torch.optim import optimize_acqf
 from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy

@@ -53,7 +53,7 @@ def brute_force(cache: Cache, n: int, Y: torch.Tensor, X: torch.Tensor, width: f
 
     The factor is only asked for its points and hyper-parameters; the first ``n`` points have values.
     """
-    points, choices = cache.inputs.numpy(), (X / cache.lengthscale).numpy()
+    points, choices = cache.inputs.numpy(), cache.scaled(X).numpy()
     scale, noise = cache.outputscale.item(), cache.noise.item()
     mean, picks = np.full(len(X), cache.constant.item()), []
     if n:
@@ -117,6 +117,18 @@ def test_agrees_with_botorch(select):
                 best = slice(picks[-1], picks[-1] + 1)
                 current = current.condition_on_observations(choices[best], mean[best].reshape(1, 1))
     assert select(CachedGP(model).cache, choices, 2.0, 6).tolist() == picks
+
+
+@pytest.mark.parametrize("kind", CORRELATIONS)
+def test_without_noise(kind):
+    """A pick leaves nothing to learn at its place; however it is computed, the next is elsewhere, and the same one."""
+    cache, X = (
+        factor(draw(8, 2), kind=kind, noise=0.0),
+        torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),
+    )
+    picks = [select(cache, X, 30.0, 10).tolist() for select in SELECTIONS.values()]
+    assert picks[0] == picks[1] == picks[2]
+    assert len(set(picks[0])) == 10
 
 
 @either

@@ -39,8 +39,9 @@ def test_never_below_in_long_double(kind):
     cache = factor(X, X.sin().sum(-1), kind, 1e-3)
     cache.lengthscale.fill_(0.35)
     cache = factor(X * cache.lengthscale / factor(X).lengthscale, X.sin().sum(-1), kind, 1e-3)  # one lengthscale
-    mean, variance = exact(kind, cache.inputs, X.sin().sum(-1) + 0.4, A / 0.35, 1.0, 1.7, 1e-3, 0.4)
-    found = upper_bounds(cache, A / 0.35 * cache.lengthscale, 2.0)
+    at = A / 0.35 * cache.lengthscale
+    mean, variance = exact(kind, cache.inputs, X.sin().sum(-1) + 0.4, cache.scaled(at), 1.0, 1.7, 1e-3, 0.4)
+    found = upper_bounds(cache, at, 2.0)
     assert (found.numpy() >= mean + 2 * variance**0.5).all()
 
 

@@ -187,7 +187,7 @@ def assert_agrees(triton_file: ModuleType, cache: Cache, X: Tensor, targets: flo
     assert (gradient - expected_gradient).abs().max() <= atol * max(expected_gradient.abs().max().item(), 1.0)
 
 
-FIELDS = ("inputs", "mask", "inverse", "alpha", "lengthscale", "outputscale", "constant", "noise")
+FIELDS = ("inputs", "mask", "inverse", "alpha", "lengthscale", "outputscale", "constant", "noise", "center")
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -46,7 +46,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
     bounds, step = torch.empty_like(X[:, 0]), max(STEP_BYTES // max(ready.row, 1), 1)
     memory, scratch = X.new_empty(min(step, len(X)), n), X.new_empty(min(step, len(X)), n)
     for start in range(0, len(X), step):
-        scaled = torch.sub(X[start : start + step] * ready.scale, centre)
+        scaled = torch.sub(ready.scaled(X[start : start + step]), centre)
         norms = scaled.square().sum(-1, keepdim=True)
         left = torch.cat([scaled, norms, torch.ones_like(norms)], -1)
         values = torch.mm(left, right, out=memory[: len(left)])

@@ -22,12 +22,11 @@ from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy.bounds import upper_bounds
+from mfbo_torch.ops.greedy.reference import JITTER
 from mfbo_torch.ops.kernels import EXACT, with_fall
 
 BLOCK = 128
 """Candidates that are refreshed together."""
-JITTER = 1e-12
-"""Least variance of a pick's observation, as a share of the prior variance."""
 KEPT_BYTES = 2**30
 """Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
 
@@ -116,7 +115,7 @@ class _Field:
         r"""Add a pick to the points that variances are conditioned on: they fall by :math:`(k^\top r)^2`, ``r`` the
         row that it adds to the inverse factor, as in :func:`mfbo_torch.ops.cache.extend`."""
         n = self.cache.num_points + len(self.rows)
-        point, known = self.X[pick : pick + 1] * self.ready.scale, self.inverse[:n, :n]
+        point, known = self.ready.scaled(self.X[pick : pick + 1]), self.inverse[:n, :n]
         v = known @ (self.weights[:n] * self._correlations(point, self.points[:n]).squeeze(0))
         left = (self.ready.prior - v @ v).clamp_min(0.0) + self.cache.noise
         corner = torch.maximum(left, JITTER * self.ready.prior).rsqrt()
@@ -160,12 +159,12 @@ class _Field:
     def _block(self, j: int) -> _Block:
         some = slice(j * BLOCK, (j + 1) * BLOCK)
         index, places = self.order[some].sort()
-        return _Block(index, self.X[index] * self.ready.scale, self.bounds[some][places])
+        return _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
 
     def _moments(self, cross: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance given all cached points."""
         mean, variance = cross[:, : self.ready.alpha.shape[-1]] @ self.ready.alpha, self.ready.prior
-        for columns in self.ready.blocks:
-            product = cross[:, : columns.shape[-2]] @ columns
+        for rows in self.ready.blocks:
+            product = cross[:, : rows.shape[-1]] @ rows.mT
             variance = variance - torch.linalg.vecdot(product, product)
         return mean + self.ready.constant, variance.clamp_min(0.0)

@@ -16,6 +16,9 @@ from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.kernels import cross_correlation
 from mfbo_torch.ops.posterior.chunked import whitened
 
+JITTER = 1e-12
+"""Least variance of a pick's observation, as a share of the prior variance."""
+
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
@@ -24,7 +27,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
     Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins. With
     :math:`V = L^{-1} k(\cdot, X)`, a pick ``*`` adds to ``V`` the row
     :math:`u = (k(*, X) - V_*^\top V) / \sqrt{\sigma_*^2 + \sigma^2}`, and the variance falls by
-    :math:`u^2`.
+    :math:`u^2`. What is under the root is at least :data:`JITTER` times the prior variance.
 
     Args:
         cache: The factor of one process.
@@ -38,7 +41,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
     n, m = cache.num_points, X.shape[0]
     V = X.new_empty(m, n + q - 1)
     mean, variance = whitened(cache, X, V[:, :n])
-    scaled = X / cache.lengthscale
+    scaled = cache.scaled(X)
     picks = torch.empty(q, dtype=torch.long, device=X.device)
     for t in range(q):
         pick = torch.argmax(mean + width * variance.sqrt()).reshape(1)
@@ -46,7 +49,8 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
         if t < q - 1:
             row = V.narrow(1, 0, n + t)
             prior = cache.outputscale * cross_correlation(cache.kernel, scaled, scaled[pick]).squeeze(1)
-            u = torch.addmv(prior, row, row[pick].squeeze(0), alpha=-1) / (variance[pick] + cache.noise).sqrt()
+            observed = torch.maximum(variance[pick] + cache.noise, JITTER * cache.outputscale)
+            u = torch.addmv(prior, row, row[pick].squeeze(0), alpha=-1) / observed.sqrt()
             V[:, n + t] = u
             variance = (variance - u.square()).clamp_min_(0.0)
     return picks

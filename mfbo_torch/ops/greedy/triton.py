@@ -51,7 +51,8 @@ def step_kernel(
             difference = tl.load(at, mask=inside, other=0.0) - tl.load(picked_x + k)
             square += difference * difference
         covariance = tl.load(outputscale) * correlation(square, KERNEL) - tl.sum(explained, 0)
-        row = covariance / tl.sqrt(tl.load(picked_variance) + tl.load(noise))
+        least = 1e-12 * tl.load(outputscale)  # the reference's JITTER
+        row = covariance / tl.sqrt(tl.maximum(tl.load(picked_variance) + tl.load(noise), least))
         tl.store(V + tl.cast(num_rows, tl.int64) * num_points + candidates, row, mask=inside)
         left = left - row * row
         left = tl.where(left < 0.0, 0.0, left)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.once import Once
 from mfbo_torch.ops.posterior import chunked, reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
@@ -91,7 +92,7 @@ class _MeanVariance(torch.autograd.Function):
         if torch.is_grad_enabled():  # only where a second derivative may follow
             with torch.no_grad():
                 gradient, *rest = _MeanVariance.backward(ctx, grad_mean, grad_variance)
-            return _Once.apply(gradient, X, grad_mean, grad_variance), *rest
+            return Once.apply("mean_variance", gradient, X, grad_mean, grad_variance), *rest
         if variance and ctx.floor > 0:
             grad_variance = grad_variance * (variance[0] > ctx.floor)
         if ctx.keepdim and (ctx.kept is None or ctx.cache.batch_shape):  # else they are flattened anyway
@@ -101,18 +102,6 @@ class _MeanVariance(torch.autograd.Function):
         else:
             gradient = _triton_backward(ctx.cache, X, grad_mean, grad_variance)
         return gradient, None, None, None, None
-
-
-class _Once(torch.autograd.Function):
-    """A gradient that cannot be differentiated itself, and says so when it is tried."""
-
-    @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *causes: Tensor) -> Tensor:
-        return gradient.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> None:
-        raise UnsupportedError("mean_variance: has a first derivative in X only, a second one was asked for")
 
 
 def _need(cache: Cache, X: Tensor) -> str:

@@ -28,30 +28,23 @@ class Kept(NamedTuple):
     Args:
         scaled: ``B x m x d`` points in the scale of the prepared ones.
         fall: ``B x m x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
-        products: ``B x m x w`` each: the correlations times the prepared blocks, or times the inverse itself.
+        products: ``B x m x w`` each: the correlations times the prepared blocks.
         variance: ``B x m`` before it is raised to the floor.
-        dense: Whether it is the inverse itself.
     """
 
     scaled: Tensor
     fall: Tensor
     products: list[Tensor]
     variance: Tensor
-    dense: bool = False
 
 
-def _forward(
-    kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0, precision: Tensor | None = None
-) -> tuple[Tensor, Tensor, Kept]:
-    scaled = X * ready.scale
+def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tuple[Tensor, Tensor, Kept]:
+    scaled = ready.scaled(X)
     value, fall = with_fall(kernel, torch.cdist(scaled, ready.points, compute_mode=EXACT))
     variance, products = ready.prior, []
-    if precision is not None:
-        products.append(torch.matmul(value, precision))
-        variance = variance - torch.linalg.vecdot(value, products[0])
-    for block in ready.blocks if precision is None else ():
-        reach = block.shape[-2]
-        product = torch.matmul(value if reach == value.shape[-1] else value.narrow(-1, 0, reach), block)
+    for block in ready.blocks:
+        reach = block.shape[-1]
+        product = torch.matmul(value if reach == value.shape[-1] else value.narrow(-1, 0, reach), block.mT)
         variance = variance - torch.linalg.vecdot(product, product)
         products.append(product)
     known = ready.alpha.shape[-1]
@@ -61,7 +54,7 @@ def _forward(
         mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
     else:
         mean = torch.addmv(ready.constant, values, ready.alpha)
-    return mean, variance.clamp_min(floor), Kept(scaled, fall, products, variance, precision is not None)
+    return mean, variance.clamp_min(floor), Kept(scaled, fall, products, variance)
 
 
 def _backward(
@@ -71,17 +64,14 @@ def _backward(
     :math:`\partial k = -2 (\bar\sigma^2 L^{-\top} V - \bar\mu \alpha / 2)`; the -2 is in ``chain``."""
     outer = torch.ops.aten.threshold_backward(grad_variance, kept.variance, floor).unsqueeze(-1)
     *products, last = kept.products
-    if kept.dense:
-        weights = last * outer
-    else:
-        *blocks, last_back = ready.blocks_back
-        weights = torch.matmul(last * outer, last_back)
-        for block, product in zip(blocks, products, strict=True):
-            reached = weights.narrow(-1, 0, block.shape[-1])
-            if ready.batch_shape:
-                reached += torch.matmul(product * outer, block)
-            else:
-                reached.addmm_(product * outer, block)
+    *blocks, last_block = ready.blocks
+    weights = torch.matmul(last * outer, last_block)
+    for block, product in zip(blocks, products, strict=True):
+        reached = weights.narrow(-1, 0, block.shape[-1])
+        if ready.batch_shape:
+            reached += torch.matmul(product * outer, block)
+        else:
+            reached.addmm_(product * outer, block)
     known = ready.alpha.shape[-1]
     of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
     of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha_back)
@@ -140,8 +130,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
     kept = None
     size = CHUNK_BYTES if X.requires_grad or X.is_cuda else min(CACHED_BYTES, CHUNK_BYTES)
     if m * ready.row <= size:
-        precision = cache.precision if X.requires_grad else None
-        mean, variance, kept = _forward(cache.kernel, ready, folded, floor, precision)
+        mean, variance, kept = _forward(cache.kernel, ready, folded, floor)
     else:
         parts = [_forward(cache.kernel, ready, folded[..., some, :], floor)[:2] for some in _steps(cache, m, size)]
         mean, variance = (torch.cat(column, -1) for column in zip(*parts, strict=True))

@@ -43,6 +43,6 @@ def mean_covariance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     """
     cross = cache.cross_covariance(X)
     V = cross @ cache.inverse.mT
-    scaled = X / cache.lengthscale.unsqueeze(-2)
+    scaled = cache.scaled(X)
     prior = cache.outputscale[..., None, None] * cross_correlation(cache.kernel, scaled, scaled)
     return _mean(cache, cross), prior - V @ V.mT

@@ -396,6 +396,7 @@ class Factor:
         for name, trailing in (
             ("inputs", 2), ("mask", 1), ("inverse", 2), ("alpha", 1),
             ("lengthscale", 1), ("outputscale", 0), ("constant", 0), ("noise", 0),
+            ("center", 1),
         ):  # fmt: skip
             value = getattr(cache, name).detach()
             shape = value.shape[value.dim() - trailing :]
@@ -485,7 +486,7 @@ class Problem:
         cache, tiles, n = self.cache, self.tiles, self.num_inputs
         B, m, d = points.shape
         scaled = self.new(B, d, m)  # coalesced along the points
-        torch.div(points.mT, cache.lengthscale.unsqueeze(-1), out=scaled)
+        torch.sub(points.mT, cache.center.unsqueeze(-1), out=scaled).div_(cache.lengthscale.unsqueeze(-1))
         mean, variance = self.new(B, m), self.new(B, m)
         if n == 0:
             mean.copy_(cache.constant.unsqueeze(-1).expand(B, m))

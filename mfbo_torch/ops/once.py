@@ -1,0 +1,22 @@
+"""Gradients by hand have no gradient themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+
+class Once(torch.autograd.Function):
+    """A gradient that cannot be differentiated itself, and says so when it is tried."""
+
+    @staticmethod
+    def forward(ctx: Any, of: str, gradient: Tensor, *causes: Tensor) -> Tensor:
+        ctx.of = of
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise UnsupportedError(f"{ctx.of}: has a first derivative in X only, a second one was asked for")

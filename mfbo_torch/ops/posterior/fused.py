@@ -1,0 +1,192 @@
+r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
+
+What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
+of torch costs more than what it computes, so only large products are torch's, with as many threads as torch has, and
+each block of the factor is read once for the value and its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from mfbo_torch.ops.prepared import Array, Process
+
+MOST_BYTES = 2**20
+"""Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
+SMALL = 2**17
+"""Up to so many multiplications a product is NumPy's: its BLAS would take threads of its own for larger ones."""
+
+
+class Moments(NamedTuple):
+    """Mean and variance at ``b`` points, and what :func:`gradient` needs.
+
+    Args:
+        mean: ``b``.
+        variance: ``b``, not raised to any floor.
+        scaled: ``b x d`` points in the scale of the process.
+        fall: ``n x b``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
+        weights: :math:`L^{-\\top} L^{-1} k`, ``n x b``; ``None`` where no gradient follows.
+    """
+
+    mean: Array
+    variance: Array
+    scaled: Array
+    fall: Array
+    weights: Array | None
+
+
+def plain(X: Tensor) -> bool:
+    """Whether a tensor is on the processor in double precision."""
+    return X.dtype == torch.double and X.device.type == "cpu"
+
+
+def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]:
+    """:func:`mfbo_torch.ops.kernels.with_fall` of ``n x d`` and ``b x d`` points, ``n x b``."""
+    if kernel == "rbf":
+        value = cdist(points, scaled, "sqeuclidean")
+        value *= -0.5
+        np.exp(value, out=value)
+        return value, value
+    distance = cdist(points, scaled)
+    decay = np.exp(-distance)
+    if kernel == "matern12":
+        return decay, decay
+    first = (1 + distance) * decay
+    if kernel == "matern32":
+        return first, decay
+    distance *= distance
+    distance *= decay
+    distance *= 1 / 3
+    distance += first
+    return distance, first
+
+
+def _product(A: Array, B: Array) -> Array:
+    """``A @ B``."""
+    if A.size * B.shape[1] <= SMALL:
+        return A @ B
+    return torch.mm(torch.from_numpy(A), torch.from_numpy(B)).numpy()
+
+
+def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
+    r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2`, as the reference has them.
+
+    Args:
+        process: A process.
+        X: ``b x d`` points.
+        gradient: Whether :func:`gradient` follows.
+    """
+    scaled = (X - process.center) * process.scale
+    value, fall = _with_fall(process.kernel, process.points, scaled)
+    known = len(process.alpha)
+    # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
+    mean = np.einsum("n,nb->b", process.alpha, value[:known])
+    mean += process.constant
+    variance: Array = np.full(len(X), process.prior)
+    weights: Array | None = None
+    for block in reversed(process.blocks):
+        reach = block.shape[1]
+        product = _product(block, value if reach == len(value) else value[:reach])
+        variance -= np.einsum("nb,nb->b", product, product)
+        if not gradient:
+            continue
+        back = _product(block.T, product)
+        if weights is None:
+            weights = back
+        else:
+            weights[:reach] += back
+    return Moments(mean, variance, scaled, fall, weights)
+
+
+def gradient(process: Process, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
+    r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`.
+
+    :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`.
+
+    Args:
+        process: The process.
+        found: Its moments with a gradient.
+        by_mean: ``b``, or one number.
+        by_variance: ``b``.
+    """
+    if found.weights is None:
+        raise ValueError("found: must be moments with gradient=True")
+    weights = found.weights * by_variance
+    weights[: len(process.alpha)] -= process.half * by_mean  # -2 is in ``chain``
+    weights *= found.fall
+    if process.kernel == "matern12":
+        return _by_differences(process, found.scaled, weights)
+    sums = _product(weights.T, process.columns)
+    found_gradient: Array = (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
+    return found_gradient
+
+
+def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
+    """The gradient where the fall has a pole at zero, which leaves no digits to lose; zero at the pole."""
+    apart = cdist(process.points, scaled)
+    weights = np.divide(weights, apart, out=np.zeros_like(weights), where=apart > 0)
+    pairs = zip(process.points.T, scaled.T, strict=True)
+    columns = [np.einsum("nb,nb->b", weights, np.subtract.outer(of, at)) for of, at in pairs]
+    return np.stack(columns, -1) * process.chain
+
+
+@dataclass(frozen=True)
+class Outputs:
+    r"""Outputs of a model that combine independent processes: :math:`\mu = W m + o`, :math:`\sigma^2 = W^{\circ 2} v`.
+
+    Args:
+        processes: ``P`` processes with means ``m`` and variances ``v``.
+        weights: ``M x P``, :math:`W`, of several outputs, ``P`` of one, ``None`` where that is the process itself.
+        offsets: ``M x 1``, :math:`o`, or one number.
+    """
+
+    processes: Sequence[Process]
+    weights: Array | None = None
+    offsets: Array | float = 0.0
+
+    @cached_property
+    def dim(self) -> int:
+        """Width of the points."""
+        return len(self.processes[0].center)
+
+    @cached_property
+    def row(self) -> int:
+        """Bytes of the correlations of one point, see :class:`~mfbo_torch.ops.prepared.Prepared`."""
+        return 8 * sum(max(len(one.alpha), len(one.points) // 2) for one in self.processes)
+
+    @cached_property
+    def last(self) -> Outputs:
+        """The last of several outputs alone, of the processes that it has."""
+        if self.weights is None or not isinstance(self.offsets, np.ndarray):
+            return self
+        kept = np.flatnonzero(self.weights[-1]).tolist()
+        return Outputs([self.processes[p] for p in kept], self.weights[-1, kept], self.offsets[-1].item())
+
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
+        """Means and variances, ``M x b`` or ``b`` of one output, at ``b x d`` points; what :meth:`gradient` needs."""
+        found = [moments(process, X, gradient) for process in self.processes]
+        if self.weights is None:
+            return found[0].mean, found[0].variance, found
+        mean = self.weights @ np.stack([one.mean for one in found]) + self.offsets
+        variance = np.square(self.weights) @ np.maximum(np.stack([one.variance for one in found]), 0.0)
+        return mean, variance, found
+
+    def gradient(self, found: list[Moments], by_mean: Array | float, by_variance: Array) -> Array:
+        """Gradient ``b x d`` of a function of means and variances with derivatives like these, or one for all means."""
+        if self.weights is None:
+            return gradient(self.processes[0], found[0], by_mean, by_variance)
+        squares = np.square(self.weights)
+        if self.weights.ndim == 1:
+            by_means, by_variances = np.multiply.outer(self.weights, by_mean), np.multiply.outer(squares, by_variance)
+        else:
+            by_means, by_variances = np.matmul(self.weights.T, by_mean), np.matmul(squares.T, by_variance)
+        parts = zip(self.processes, found, by_means, by_variances, strict=True)
+        return np.sum([gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts], axis=0)
