@@ -19,7 +19,7 @@ FLOORS = [
     {"errors", "checksum", "lock", "streams", "plain_yaml"},
     {"checks", "signature", "reading", "own_state"},
     {"space", "confidence", "concentration", "history", "prior", "scale"},
-    {"indirect", "events"},
+    {"indirect", "events", "warp"},
     {"metrics", "journal"},
     {"problems"},
     {"ops"},

@@ -69,25 +69,26 @@ class Cache:
     @cached_property
     def differentiable(self) -> bool:
         """Whether the factor itself has a gradient, as a fantasy's may."""
-        return any(tensor.requires_grad for tensor in self._tensors().values())
+        return any(tensor.requires_grad for tensor in self.tensors().values())
 
     @cached_property
     def prepared(self) -> Prepared:
         """The layout for fast posteriors. Without a gradient: only for a factor that has none."""
         with torch.inference_mode(False), torch.no_grad():
-            tensors = self._tensors()
+            tensors = self.tensors()
             del tensors["noise"]
             return prepare(self.kernel, **tensors)
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
+        """What it consists of, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
 
     def to(self, *args: Any, **kwargs: Any) -> Cache:
         """This factor on another device or in another precision; arguments as for ``Tensor.to``."""
-        return Cache(self.kernel, **{name: tensor.to(*args, **kwargs) for name, tensor in self._tensors().items()})
+        return Cache(self.kernel, **{name: tensor.to(*args, **kwargs) for name, tensor in self.tensors().items()})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, **self._tensors()}
+        return {"kernel": self.kernel, **self.tensors()}
 
     def scaled(self, X: Tensor) -> Tensor:
         """``... x m x d`` points in the units of ``inputs``."""

@@ -43,13 +43,9 @@ class Kriging:
 
     def __getitem__(self, which: Tensor) -> Kriging:
         """Some of the processes."""
-        factor = self.factor
-        some = {
-            name: getattr(factor, name)[which]
-            for name in ("inputs", "mask", "inverse", "alpha", "lengthscale", "outputscale", "constant", "noise")
-        }
+        factor = replace(self.factor, **{name: part[which] for name, part in self.factor.tensors().items()})
         rest = (self.weights[which], self.coefficients[which], self.covariance[which], self.evidence[which])
-        return Kriging(replace(factor, **some), *rest)
+        return Kriging(factor, *rest)
 
 
 def krige(
@@ -119,7 +115,7 @@ def mean_covariance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor,
     """Mean ``... x H x q`` and joint covariance ``... x H x q x q`` at ``... x q x d`` points, see above."""
     factor, X, basis = kriging.factor, X.unsqueeze(-3), basis.unsqueeze(-3)
     mean, explained, unknown = _parts(kriging, X, basis)
-    scaled = X / factor.lengthscale.unsqueeze(-2)
+    scaled = factor.scaled(X)
     prior = factor.outputscale[..., None, None] * cross_correlation(factor.kernel, scaled, scaled)
     return mean, prior - explained @ explained.mT + unknown @ kriging.covariance @ unknown.mT
 
