@@ -126,7 +126,12 @@ def settle() -> None:
     torch.set_num_threads(1)
     streams.endure()
     if parent := multiprocessing.parent_process():
-        threading.Thread(target=lambda: (wait([parent.sentinel]), leave()), daemon=True).start()
+        threading.Thread(target=_outlive, args=[parent.sentinel], daemon=True).start()
+
+
+def _outlive(parent: int) -> None:
+    wait([parent])
+    leave()
 
 
 def leave() -> None:
