@@ -59,17 +59,23 @@ class _Watch:
     """
 
     def __init__(self, pool: ProcessPool) -> None:
+<<<<<<< HEAD
         manager: Any = pool._pool_manager  # whose methods are replaced
         self._manager, self._workers = manager, manager.worker_manager
+=======
+        manager: Any = pool._pool_manager
+        workers: Any = manager.worker_manager
+        self._manager, self._workers = manager, workers
+>>>>>>> attacks
         self._stop, self._stop_all = self._workers.maybe_stop_worker, self._workers.force_stop_workers
         self._start = self._workers.new_worker
         self._gone: dict[int, int | None] = {}
         self._useless = 0
-        self._manager.find_expired_task = self.task_of
-        self._workers.inspect_workers = self.ended
-        self._workers.new_worker = self.start
-        self._workers.maybe_stop_worker = self.stop
-        self._workers.force_stop_workers = self.stop_all
+        manager.find_expired_task = self.task_of
+        workers.inspect_workers = self.ended
+        workers.new_worker = self.start
+        workers.maybe_stop_worker = self.stop
+        workers.force_stop_workers = self.stop_all
 
     def ended(self) -> tuple[tuple[int, int | None], ...]:
         """Workers that have ended, with their exit codes, and those whose evaluation was not known then."""

@@ -237,8 +237,8 @@ class MFGPUCB(MultiFidelityModelBased):
             with torch.no_grad():
                 mean, variance = model.mean_variance(self.surrogate.to(u))
             total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
-            found[name] = mean[0, -1].item(), total.sqrt().item()
-        return found | {ALONE: self._alone.foretold(history, u)}
+            found[name] = [mean[0, -1].item(), total.sqrt().item()]
+        return found | {ALONE: [*self._alone.foretold(history, u)]}
 
     def _log_densities(self, value: float, history: History, predictions: Mapping[str, Prediction]) -> dict[str, float]:
         """The logarithm of the density that each belief gave to a value of the target."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -265,7 +266,8 @@ class MultiFidelityModelBased(ModelBased):
         r"""The fidelity to ask at a design: the cheapest first, where that is likely to save a failure at another.
 
         A failure at fidelity ``m`` costs :math:`(1 - p(x)) \lambda^{(m)}` in the mean. Where a query at the cheapest
-        fidelity costs less, and none near has told yet whether the design can be evaluated, it goes first.
+        fidelity costs less, and none near has told yet whether the design can be evaluated, it goes first; but not once
+        so many have gone in a row that they have cost as much as the one they might save.
 
         Args:
             u: A ``1 x d`` design of the unit cube.
@@ -273,7 +275,8 @@ class MultiFidelityModelBased(ModelBased):
             history: Everything asked so far.
         """
         feasibility, costs = self.failures.feasibility(self.space, history, self.space.target), self.costs(history)
-        if feasibility is None or fidelity == 0:
+        below = list(itertools.takewhile(lambda r: r.query.fidelity < fidelity, reversed(history.records)))
+        if feasibility is None or fidelity == 0 or sum(r.cost for r in below) >= costs[fidelity]:
             return fidelity
         with torch.no_grad():
             risk = 1 - feasibility(self.surrogate.to(u)).item()

@@ -22,7 +22,7 @@ LEAST = 0.12
 """The smallest share of a belief."""
 WORST = 10.0
 """What a belief loses by one value at most: one miss should not silence it for good."""
-Prediction = tuple[float, float]
+Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""
 LogDensities = Callable[[float, History, Mapping[str, Prediction]], Mapping[str, float]]
 """From a value of the target, the history and what the beliefs said of it to the log density that each gave it."""
