@@ -43,7 +43,7 @@ class Kriging:
 
     def __getitem__(self, which: Tensor) -> Kriging:
         """Some of the processes."""
-        factor = replace(self.factor, **{name: part[which] for name, part in self.factor.tensors().items()})
+        factor = Cache(self.factor.kernel, **{name: part[which] for name, part in self.factor.tensors().items()})
         rest = (self.weights[which], self.coefficients[which], self.covariance[which], self.evidence[which])
         return Kriging(factor, *rest)
 
