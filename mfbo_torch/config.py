@@ -133,13 +133,8 @@ def resolve(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
             raise SettingError("config", config, f"one of {parser.prog}; this one has {setting} and is one of {other}")
     settings = _attempt(parser, lambda: parser.parse_args([*texts, *flags]), from_file)
     for setting, value in settings.items():
-<<<<<<< HEAD
-        if (odd := plain_yaml.unfit(value)) is not None:
-            raise SettingError(setting, odd, "text without zero characters and lone surrogates")
-=======
         if (bad := plain_yaml.unfit(value)) is not None:
             raise SettingError(setting, bad, "text without zero characters and lone surrogates")
->>>>>>> attacks
     if settings["out"] == "":
         raise SettingError("out", "", "the name of a folder")
     if settings["out"] is None:

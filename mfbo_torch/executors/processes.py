@@ -59,14 +59,9 @@ class _Watch:
     """
 
     def __init__(self, pool: ProcessPool) -> None:
-<<<<<<< HEAD
-        manager: Any = pool._pool_manager  # whose methods are replaced
-        self._manager, self._workers = manager, manager.worker_manager
-=======
         manager: Any = pool._pool_manager
         workers: Any = manager.worker_manager
         self._manager, self._workers = manager, workers
->>>>>>> attacks
         self._stop, self._stop_all = self._workers.maybe_stop_worker, self._workers.force_stop_workers
         self._start = self._workers.new_worker
         self._gone: dict[int, int | None] = {}

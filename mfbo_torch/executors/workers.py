@@ -126,17 +126,10 @@ def settle() -> None:
     torch.set_num_threads(1)
     streams.endure()
     if parent := multiprocessing.parent_process():
-<<<<<<< HEAD
-        threading.Thread(target=_leave_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _leave_after(parent: int) -> None:
-=======
         threading.Thread(target=_outlive, args=[parent.sentinel], daemon=True).start()
 
 
 def _outlive(parent: int) -> None:
->>>>>>> attacks
     wait([parent])
     leave()
 
