@@ -42,11 +42,11 @@ ERRORS = [
 class Raising(Hill):
     def __init__(self, error):
         super().__init__()
-        self.error = error
+        self.raised = error
 
     def evaluate(self, x, fidelity):
         if x[0] > 5:
-            raise self.error
+            raise self.raised
         return super().evaluate(x, fidelity)
 
 
