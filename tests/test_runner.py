@@ -129,7 +129,7 @@ def test_everything_is_journaled_before_it_is_acted_on(tmp_path):
         ("raise", "RuntimeError: no convergence at step 3"),
         ("exit", "SystemExit: 3"),
         ("nan", "the value is not finite: nan"),
-        ("text", "ValueError: could not convert string to float: 'many'"),
+        ("text", "SettingError: value = 'many': must be a number, or a pair (value, standard error)"),
     ],
 )
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)])

@@ -26,6 +26,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "whole": (2.5, "10", True, math.nan, None, -1, [1]),
     "number": ("10", True, math.nan, math.inf, None, [1.0, 2.0], 1j),
     "word": ("nothing", 1, True, None, ["gaussian"]),
+    "flag": ("yes", 1, 0, None, [True]),
     "list": (3, "ab", None, [], [True], ["10"], [math.nan], [None]),
 }
 
@@ -73,7 +74,7 @@ STRATEGIES: dict[type, dict[str, str]] = {
         "num_candidates": "whole",
     },
     strategies.MFNaive: {**BAND, "explore": "word", "limit": "whole"},
-    strategies.MFGPUCB: {**SEVERAL, "link": "word", "beta": "number?"},
+    strategies.MFGPUCB: {**SEVERAL, "link": "word", "beta": "number?", "hedge": "flag"},
     strategies.MFSKO: SEVERAL,
     strategies.MFGIBBON: {**SEARCHED, "num_candidates": "whole"},
     strategies.MFKnowledgeGradient: {**SEARCHED, "num_fantasies": "whole"},

@@ -97,7 +97,7 @@ class MFGPUCB(MultiFidelityModelBased):
         **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
-        SettingError: An unknown link, or a negative ``beta``.
+        SettingError: An unknown link, a negative ``beta``, or a ``hedge`` that is neither true nor false.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class MFGPUCB(MultiFidelityModelBased):
         super().__init__(initial_capital=initial_capital, refit_every=refit_every, **settings)
         self.link = one_of("link", link, LINKS)
         self.beta = None if beta is None else number("beta", beta, 0)
-        self.hedge = hedge
+        self.hedge = one_of("hedge", hedge, (True, False))
         self._growing: Growing[PerFidelityGP] = Growing(refit_every)
         self._integrated: Memo[CoKrigingGP] = Memo()
         self._warp: Memo[Warp] = Memo()

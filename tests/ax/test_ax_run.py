@@ -49,7 +49,7 @@ def sixty_trials(run: Run, batch: int = 4, trials: int = 60) -> None:
 
 
 def strategy_of(link: str) -> MFGPUCB:
-    return MFGPUCB(link=link, initial_capital=1.0, seed=1)
+    return MFGPUCB(link=link, initial_capital=1.0, hedge=False, seed=1)
 
 
 def test_sixty_trials_in_sqlite(database):
