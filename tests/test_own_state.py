@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from botorch import fit
 from test_runner import quiet, timeless
 from toy import Hill
 
 from mfbo_torch.journal import Journal
 from mfbo_torch.own_state import OwnState
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
-from mfbo_torch.strategies.private_draws import PrivateDraws
+from mfbo_torch.strategies.private_draws import PrivateDraws, private_retries
+from mfbo_torch.strategies.process import single_task_gp
 from mfbo_torch.strategies.surrogate import seeded
 
 
@@ -118,3 +120,19 @@ def test_botorch_seeds_private_draws_within_private_draws():
     with seeded(1):
         assert torch.equal(torch.rand(4), torch.cat([first, second]))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_fit_that_starts_again_draws_privately():
+    X, Y = torch.rand(5, 2, dtype=torch.double), torch.randn(5, 1, dtype=torch.double)
+
+    def drawn() -> torch.Tensor:
+        model = single_task_gp(X, Y)
+        before = torch.random.get_rng_state()
+        with private_retries(0):
+            fit.sample_all_priors(model)
+        assert torch.equal(before, torch.random.get_rng_state())
+        return model.covar_module.lengthscale
+
+    first = drawn()
+    torch.rand(3)
+    assert torch.equal(first, drawn())

@@ -38,7 +38,7 @@ from mfbo_torch.strategies.design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
-from mfbo_torch.strategies.surrogate import LARGE, Growing, Memo, refit_step, seeded
+from mfbo_torch.strategies.surrogate import LARGE, Growing, Memo, fitting, refit_step
 from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
 from mfbo_torch.strategies.turns import Prediction, whose_turn
 from mfbo_torch.warp import Warp, fitted
@@ -360,7 +360,7 @@ class MFGPUCB(MultiFidelityModelBased):
 
     def _fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> PerFidelityGP:
         model = PerFidelityGP(X, Y, self.space.num_fidelities, Yvar, link=self.link)
-        with seeded():
+        with fitting():
             return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
 
     def _fit_size(self, records: list[Record]) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import torch
+from botorch import fit
 from botorch.optim import initializers
 from botorch.sampling import normal
 from botorch.utils import sampling
@@ -99,3 +100,28 @@ def _manual_seed(seed: int | None = None) -> Iterator[None]:
 _BOTORCHS = sampling.manual_seed
 for _module in (sampling, initializers, normal):
     _module.manual_seed = _manual_seed
+
+
+@contextmanager
+def private_retries(seed: int) -> Iterator[None]:
+    """Fits by BoTorch whose new starts, after one that failed, are drawn privately.
+
+    They draw nothing else, and all that they compute would go through :class:`PrivateDraws`.
+
+    Args:
+        seed: Of the draws.
+    """
+    former, _here.retries = getattr(_here, "retries", None), PrivateDraws(seed)
+    try:
+        yield
+    finally:
+        _here.retries = former
+
+
+def _sample_all_priors(*args: Any, **kwargs: Any) -> None:
+    with getattr(_here, "retries", None) or nullcontext():
+        _BOTORCHS_SAMPLES(*args, **kwargs)
+
+
+_BOTORCHS_SAMPLES = fit.sample_all_priors
+fit.sample_all_priors = _sample_all_priors

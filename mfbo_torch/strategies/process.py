@@ -17,7 +17,7 @@ from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.models.per_fidelity import FIT_POINTS, PerFidelityGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.scale import shift_scale
-from mfbo_torch.strategies.surrogate import Memo, Surrogate, predicted, quiet, seeded, standardized
+from mfbo_torch.strategies.surrogate import Memo, Surrogate, fitting, predicted, quiet, standardized
 
 
 def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
@@ -103,7 +103,7 @@ class Process:
 
         def infer() -> float:
             some = torch.linspace(0, len(X) - 1, min(len(X), FIT_POINTS)).round().long()
-            with seeded():
+            with fitting():
                 model = PerFidelityGP(torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some], Y[some], 1)
                 return model.fit(optimizer_kwargs={"options": {"maxiter": 100}}).noise.sqrt().item()
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Record
 from mfbo_torch.scale import shift_scale, varies
-from mfbo_torch.strategies.private_draws import PrivateDraws
+from mfbo_torch.strategies.private_draws import PrivateDraws, private_retries
 
 EXACT_SIZE = 4096
 """Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
@@ -44,6 +44,13 @@ def quiet() -> Iterator[None]:
 def seeded(seed: int = 0) -> Iterator[None]:
     """:func:`quiet`, with reproducible random numbers of this thread's own."""
     with quiet(), PrivateDraws(seed):
+        yield
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """:func:`quiet`, for fits, with reproducible random numbers where they start again."""
+    with quiet(), private_retries(0):
         yield
 
 
@@ -234,7 +241,7 @@ def predicted(model: Model, at: Tensor, shift: float, scale: float, observed: bo
 
 def _fitted(build: Build, *data: Tensor) -> dict[str, Tensor]:
     """The state of a model after its fit; where that fails, the priors' modes are better than no decision."""
-    with seeded():
+    with fitting():
         model = build(*data)
         try:
             mll = ExactMarginalLogLikelihood(model.likelihood, model)
