@@ -210,13 +210,17 @@ class CoKrigingGP(Model):
         """Every fidelity at ``m x d`` designs, deviations conditioned on ``p`` points whose values are out."""
         levels = torch.arange(self.num_fidelities).to(X).unsqueeze(-1)
         own = torch.cat([X.unsqueeze(-2).expand(-1, len(levels), -1), levels.expand(len(X), -1, -1)], -1)
-        mean, covariance = self._joint(torch.cat([own, pending.to(X).expand(len(X), -1, -1)], -2))
-        k = len(levels)
-        noise = self.noise[pending[:, -1].round().long()]
-        among = covariance[..., k:, k:] + torch.diag(noise + 1e-10 * self.scale[-1].square())
-        gained = torch.linalg.solve_triangular(torch.linalg.cholesky(among), covariance[..., k:, :k], upper=False)
-        variance = covariance.diagonal(dim1=-2, dim2=-1)[..., :k] - gained.square().sum(-2)
-        return mean[..., :k], variance.clamp_min(0.0)
+        mean, covariance = self._given(own, pending)
+        return mean, covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
+
+    def _given(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`_joint`, the covariance conditioned on ``p`` points whose values are out."""
+        q, pending = X.shape[-2], pending.to(X)
+        mean, joint = self._joint(torch.cat([X, pending.expand(*X.shape[:-2], *pending.shape)], -2))
+        noise = self.noise[pending[:, -1].round().long()] + 1e-10 * self.scale[-1].square()
+        root = torch.linalg.cholesky(joint[..., q:, q:] + torch.diag(noise))
+        gained = torch.linalg.solve_triangular(root, joint[..., q:, :q], upper=False)
+        return mean[..., :q], joint[..., :q, :q] - gained.mT @ gained
 
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean ``b x q`` and covariance ``b x q x q`` at ``b x q x (d + 1)`` points of any mix of fidelities."""
@@ -261,16 +265,8 @@ class CoKrigingGP(Model):
             posterior_transform: Applied to the posterior.
         """
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
-        q, fidelity = X.shape[-2], X[..., -1].round().long()
-        if self._pending is None:
-            mean, covariance = self._joint(X)
-        else:
-            pending = self._pending.to(X)
-            mean, joint = self._joint(torch.cat([X, pending.expand(*X.shape[:-2], *pending.shape)], -2))
-            noise = self.noise[pending[:, -1].round().long()] + 1e-10 * self.scale[-1].square()
-            root = torch.linalg.cholesky(joint[..., q:, q:] + torch.diag(noise))
-            gained = torch.linalg.solve_triangular(root, joint[..., q:, :q], upper=False)
-            mean, covariance = mean[..., :q], joint[..., :q, :q] - gained.mT @ gained
+        fidelity = X[..., -1].round().long()
+        mean, covariance = self._joint(X) if self._pending is None else self._given(X, self._pending)
         return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
 
     def hallucinate(self, X_pending: Tensor | None, former: Any = None) -> Self:

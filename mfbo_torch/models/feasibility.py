@@ -164,8 +164,8 @@ def _laplace(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: lis
 
 
 class _Probability(torch.autograd.Function):
-    """The probability, its gradient by hand. An acquisition asks for it at every step of its search, of a few points:
-    NumPy takes a fifth of the time."""
+    """The probability, its gradient by hand. An acquisition asks for it at every step of its search, of a few points,
+    where NumPy has the shorter way."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, model: Feasibility) -> Tensor:

@@ -69,7 +69,7 @@ class MFGPUCB(MultiFidelityModelBased):
     By default that belief is hedged, as links estimated from few values can be wrong and sure. Three beliefs take turns
     at the target by their record of predicting it (:mod:`~mfbo_torch.strategies.turns`): the chain as fitted; the chain
     with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`); and the target
-    alone, searched by expected improvement. Each decides at least 0.12 of the target's queries, so that of ``n`` of
+    alone, searched by expected improvement. The last decides at least 0.12 of the target's queries, so that of ``n`` of
     them at least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would
     know and more. Where a bound promises less than :data:`WORTH` deviations over the best known mean, the query is the
     target-only method's, too: nothing is spent on what is known. Long tails are shortened by one monotone map for all
