@@ -11,6 +11,13 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.regret.report``        ``regret.md``, ``regret.png``
 ``benchmarks.robust.run``           problems that nothing was tuned on, and methods of other packages; ``robust.csv``
 ``benchmarks.robust.report``        ``robust.md``, ``robust.png``, ``robust-profile.png``
+``benchmarks.robust.calibration``   are true values within the bands? ``calibration.csv``, ``calibration.md``
+``benchmarks.continuous.run``       a continuous fidelity beside discrete ones and dragonfly; ``continuous.*``
+``benchmarks.mixed.run``            tunings with choices beside Optuna; ``mixed.csv``, ``mixed.md``
+``benchmarks.mixed.decision``       decisions with choices and without; ``mixed_decision.json``
+``benchmarks.stopping``             what each rule that ends a run saves and gives up; ``stopping.csv``, ``stopping.md``
+``benchmarks.continuing.run``       a network whose trainings go on or begin anew; ``continuing.csv``, ``continuing.md``
+``benchmarks.constrained.run``      limits on outcomes, BoTorch's constrained functions; ``constrained.csv``
 ``benchmarks.batch.run CONFIG``     batches and delays, simulated (``configs/batch``); ``batch/NAME.csv``
 ``benchmarks.batch.report``         ``batch/NAME.md``, ``batch/NAME.png``
 ``benchmarks.indirect.run``         regret with indirect queries; ``indirect.csv``
@@ -23,6 +30,8 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.greedy.run``           selecting batches from a finite set; ``greedy.json``, ``greedy.png``
 ``benchmarks.decision_time``        MFGPUCB's decisions beside MF-GIBBON's; ``decision_time.json``
 ``benchmarks.ax_overhead``          what Ax adds to a decision; ``ax_overhead.json``
+``benchmarks.doors.searches``       the search of scikit-learn beside its own; ``doors-searches.csv``
+``benchmarks.doors.samplers``       the sampler of Optuna beside its own; ``doors-samplers.csv``
 ``benchmarks.workers``              how busy workers are kept, what an executor costs; ``workers.json``
 ``benchmarks.soak``                 10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.faults``               workers and drivers killed, every query accounted for; ``faults.csv``
@@ -30,4 +39,6 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.fuzz``                 damaged files of every kind, read as anyone would; prints
 ``benchmarks.figures``              how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
 ==================================  ================================================================================
+
+``benchmarks.continuous.dragonfly_child`` is what the former runs in an environment of dragonfly's own.
 """

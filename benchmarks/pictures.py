@@ -24,7 +24,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from mfbo_torch.history import History
-from mfbo_torch.plots import DASHES, FAINT, GREEN, INK, canvas, fidelity_colors, fidelity_name, note, tidy
+from mfbo_torch.plots import DASHES, FAINT, GREEN, INK, canvas, fidelity_colors, note, stretch_name, tidy
 from mfbo_torch.problems import MultiFidelityBandit
 from mfbo_torch.problems.base import Problem
 
@@ -108,14 +108,14 @@ def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figur
     fidelities = np.array([r.query.fidelity for r in history])
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
     edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
-    colors = fidelity_colors(target + 1)
+    colors, names = fidelity_colors(target + 1), [stretch_name(range(m, m + 1), problem) for m in range(target + 1)]
     figure = canvas(8.0, 4.0)
     axes = figure.subplots()
     width = 0.84 / (target + 1)
     for m, color in enumerate(colors):
         counts, _ = np.histogram(values[fidelities == m], edges)
         places = np.arange(bins) + (m - target / 2) * width
-        drawn = axes.bar(places, counts, width * 0.94, color=color, label=fidelity_name(m, problem))
+        drawn = axes.bar(places, counts, width * 0.94, color=color, label=names[m])
         axes.bar_label(drawn, [str(count) if count else "" for count in counts], fontsize=8, color=INK)
     axes.set_xticks(range(bins), [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges)])
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -139,14 +139,13 @@ def plays_per_arm(panels: Mapping[str, ArrayLike], problem: MultiFidelityBandit)
     """
     order = np.argsort(problem.means[:, -1].numpy(), kind="stable")
     colors = fidelity_colors(problem.means.shape[1])
+    names = [stretch_name(range(m, m + 1), problem) for m in range(len(colors))]
     figure = canvas(8.4, 3.4)
     for axes, (label, plays) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for m, column in enumerate(np.asarray(plays, dtype=float)[order].T):
             if column.any():
                 style = {"color": colors[m], "s": 7, "linewidths": 0, "zorder": 2 + m}
-                axes.scatter(
-                    np.arange(len(order))[column > 0], column[column > 0], label=fidelity_name(m, problem), **style
-                )
+                axes.scatter(np.arange(len(order))[column > 0], column[column > 0], label=names[m], **style)
         axes.set_yscale("log")
         axes.set_xlabel("arm, by its mean at the target")
         axes.set_ylabel("plays")

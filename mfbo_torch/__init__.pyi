@@ -11,6 +11,7 @@ from .errors import SettingError
 from .history import History, Query, Recommendation, Record
 from .indirect import IndirectSpace
 from .journal import Journal
+from .minimization import Result, maximize, minimize
 from .models import (
     CachedGP,
     CoKrigingGP,
@@ -22,13 +23,14 @@ from .models import (
     UniformConditional,
 )
 from .optimizer import Optimizer
+from .outcomes import Observation
 from .prior import Prior
 from .problems import UserProblem
 from .runner import run
 from .space import Parameter, Space
 from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, ShrinkingWindow
+from .version import __version__ as __version__
 
-__version__: str
 __all__ = [
     "CMES",
     "CMETS",
@@ -46,6 +48,7 @@ __all__ = [
     "IndirectSpace",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
+    "Observation",
     "Optimizer",
     "Parameter",
     "PerFidelityGP",
@@ -54,6 +57,7 @@ __all__ = [
     "Query",
     "Recommendation",
     "Record",
+    "Result",
     "SettingError",
     "ShrinkingWindow",
     "Space",
@@ -63,6 +67,8 @@ __all__ = [
     "confidence",
     "cost_thresholds",
     "greedy_hallucinated_ucb",
+    "maximize",
+    "minimize",
     "models",
     "ops",
     "problems",

@@ -52,7 +52,7 @@ def number(
         below: What it must be smaller than.
         wanted: What the message asks for, where that is more than the bounds.
     """
-    given = value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
+    given = _single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
         found = float(given)
         if math.isfinite(found) and found >= least and above < found < below:
@@ -65,11 +65,18 @@ def observation(setting: str, given: Any) -> tuple[float, float | None]:
 
     Args:
         setting: What the user calls it.
-        given: A number, whatever it is; or a tuple of one and of its standard error, finite and at least 0.
+        given: A number, whatever it is, but no text of one and none with an imaginary part; or a tuple of one and of
+            its standard error, finite and at least 0.
     """
+    if hasattr(given, "outcomes"):  # an Observation
+        given = (given.value, given.standard_error)
     value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     try:
-        if isinstance(value, Complex) and not isinstance(value, Real):  # NumPy would drop the imaginary part
+        value = _single(value)
+        text = isinstance(value, (str, bytes, bytearray, memoryview))
+        if text or (
+            isinstance(value, Complex) and not isinstance(value, Real)
+        ):  # "0.5", and NumPy drops imaginary parts
             raise TypeError
         found = float(value) + 0.0  # SQLite keeps no sign of zero
     except (TypeError, ValueError, RuntimeError) as reason:
@@ -127,6 +134,11 @@ def reason(given: Any) -> str:
     found = given if isinstance(given, str) else str(given)
     cut = found if len(found) <= LONGEST else f"{found[: LONGEST - 4]} ..."
     return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _single(value: Any) -> Any:
+    """The only element of an array or a tensor."""
+    return value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
 
 
 def _is_whole(value: Any) -> bool:

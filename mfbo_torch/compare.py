@@ -20,24 +20,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from mfbo_torch import checks, executors, plots
-from mfbo_torch.config import build, read_mapping, resolve_run
+from mfbo_torch import checks, executors, plots, table
+from mfbo_torch.config import build, resolve_run
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import describe
 from mfbo_torch.executors import Workers
-from mfbo_torch.experiment import (
-    CONFIG,
-    JOURNAL,
-    check_folder,
-    execute,
-    finished,
-    prepare,
-    read_settings,
-    recorded,
-    shown,
-    write,
-    write_settings,
-)
+from mfbo_torch.experiment import check_folder, execute, prepare, read_settings, shown, write, write_settings
+from mfbo_torch.folders import CONFIG, JOURNAL, finished, recorded
 from mfbo_torch.history import History
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.optimizer import check_history
@@ -45,6 +34,7 @@ from mfbo_torch.options import check_capital
 from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.reading import nothing_imported
+from mfbo_torch.settings import read_mapping
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.over_averages import recommendations
 
@@ -238,7 +228,7 @@ def run_job(settings: Mapping[str, Any]) -> str:
     """
     try:
         problem, strategy = prepare(settings)
-        history, ended = execute(settings, problem, strategy, progress=False, picture=False)
+        history, ended, _ = execute(settings, problem, strategy, progress=False, picture=False)
         if ended and isinstance(problem, IndirectProblem):
             advice = recommendations(strategy.bind(problem.space, settings["capital"]), history)
             write(Path(settings["out"]) / ADVISED, json.dumps(problem.advised(advice).tolist()))
@@ -368,3 +358,22 @@ def load(out: str | Path) -> Comparison:
     with nothing_imported(settings):
         problems, jobs = _prepare(settings, to_run=False)
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))
+
+
+def export(out: Path, path: Path) -> int:
+    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows.
+
+    Raises:
+        SettingError: There is no comparison, or the table cannot be written.
+    """
+    settings = {**read_mapping(out / CONFIG, "folder"), "out": str(out)}
+    with nothing_imported(settings):
+        problems, jobs = _prepare(settings, to_run=False)
+    rows = []
+    for problem, strategy, run in jobs:
+        folder = Path(run["out"])
+        if (folder / JOURNAL).exists():
+            of = {"problem": problem, "strategy": strategy, "seed": run["seed"]}
+            rows += [of | row for row in table.rows(recorded(folder), problems[problem])]
+    table.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
+    return len(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -18,3 +20,26 @@ class SettingError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.setting, self.value, self.allowed)
+
+
+def meant(given: object, known: Iterable[str]) -> str:
+    """``"; did you mean NAME?"`` for the end of a message, where a known name is close to the one given."""
+    by_letters = {name.lower(): name for name in known}
+    close = get_close_matches(str(given).lower(), by_letters, 1)
+    return f"; did you mean {by_letters[close[0]]}?" if close else ""
+
+
+class EvaluationError(RuntimeError):
+    """An evaluation that failed and can say why better than a traceback does.
+
+    Args:
+        message: The reason in one line.
+        details: More lines, such as the end of what a program has complained of.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.details)

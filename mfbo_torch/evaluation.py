@@ -6,10 +6,14 @@ import multiprocessing
 import threading
 import time
 import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch import checks
+from mfbo_torch.errors import EvaluationError
+from mfbo_torch.history import Observed
+from mfbo_torch.outcomes import Observation, outcomes_of
+from mfbo_torch.trial import Trial
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -19,25 +23,54 @@ FRAMES = 3
 
 
 class Outcome(NamedTuple):
-    """What an evaluation came to: a value, with its standard error where that is known, or the reason why not."""
+    """What an evaluation came to: a value, with its standard error and outcomes where there are, or why not.
+
+    ``raised`` tells a reason that is the objective's own exception from one that its worker had; ``stopped`` is the
+    step at which a trial was found hopeless.
+    """
 
     value: float | None
     reason: str
     seconds: float
     standard_error: float | None = None
+    raised: bool = False
+    stopped: float | None = None
+    outcomes: Mapping[str, Any] | None = None
+
+    @property
+    def observed(self) -> Observed:
+        """The value as an optimiser is told it."""
+        if self.value is None:
+            raise ValueError("value: must be there")
+        if self.outcomes is not None:
+            return Observation(self.value, self.standard_error, self.outcomes)
+        return self.value if self.standard_error is None else (self.value, self.standard_error)
 
 
-def evaluate(problem: Problem, x: Sequence[float], fidelity: int, number: int = 0) -> Outcome:
+def evaluate(
+    problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
+) -> Outcome:
     """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
     started = time.perf_counter()
-    value, reason, error_of_value = None, "", None
+    value, reason, error_of_value, outcomes = None, "", None, None
     try:
-        value, error_of_value = checks.observation("value", problem.observe(x, fidelity, number))
+        found = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
+        outcomes_of(found, problem.space.limits)
+        value, error_of_value = checks.observation("value", found)
+        outcomes = getattr(found, "outcomes", None)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and _meets_the_user():
             raise
-        reason = checks.reason(describe(error) + _frames(error))
-    return Outcome(value, reason, time.perf_counter() - started, error_of_value)
+        reason = checks.reason(_told(error))
+    stopped = None if trial is None else trial.stopped
+    return Outcome(value, reason, time.perf_counter() - started, error_of_value, bool(reason), stopped, outcomes)
+
+
+def _told(error: BaseException) -> str:
+    """Why an evaluation failed: one line, and more below it."""
+    if isinstance(error, EvaluationError):
+        return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
+    return describe(error) + _frames(error)
 
 
 def describe(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.outcomes import Outcome
 
 
 class State(NamedTuple):
@@ -59,6 +60,7 @@ def ended(record: Record) -> dict[str, Any]:
         "value": record.value,
         "standard_error": record.standard_error,
         "reason": record.reason,
+        "outcomes": json.dumps(record.outcomes) if record.outcomes else None,
     }
     return {
         "kind": "ended",
@@ -78,7 +80,9 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     """A record after an event that happened to it."""
     if row["kind"] == "retried":
         return record.retried(row["reason"], row["cost"])
-    end = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}
+    end: dict[str, Any] = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}
     if row["status"] != Status.DONE:
         return record.failed(row["reason"], **end)
+    measured = json.loads(row.get("outcomes") or "{}")
+    end["outcomes"] = {name: Outcome(*found) for name, found in measured.items()}
     return record.done(row["value"], row.get("standard_error"), **end)

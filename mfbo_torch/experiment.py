@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from importlib.metadata import version
@@ -18,22 +18,26 @@ from typing import Any, NamedTuple
 import yaml
 
 from mfbo_torch import plots, table
-from mfbo_torch.config import build, read_mapping, resolve_run
+from mfbo_torch.beginning import Hopeless
+from mfbo_torch.config import build, resolve_run
 from mfbo_torch.errors import SettingError
 from mfbo_torch.evaluation import describe
+from mfbo_torch.folders import CONFIG, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, stopped
+from mfbo_torch.forecast import forecast
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.journal import Journal, JournalGone
 from mfbo_torch.optimizer import check_history
 from mfbo_torch.options import RunOptions, check_capital
+from mfbo_torch.outcomes import Limit
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.reading import foreign, nothing_imported
 from mfbo_torch.recorded import known_of, stand_in
-from mfbo_torch.runner import Hopeless, drive
+from mfbo_torch.runner import Ended, drive
+from mfbo_torch.settings import read_mapping
+from mfbo_torch.stopping import Stopping
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 
-CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-LOG, KNOWN = "run.log", "problem.json"
 LOGGER = logging.getLogger(__name__)
 MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))  # when a run is continued
 STAND_INS = {
@@ -50,6 +54,8 @@ class Experiment(NamedTuple):
     problem: Problem
     strategy: Strategy
     history: History
+    stopped: str = ""
+    """Why it ended before its capital was spent."""
 
 
 def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
@@ -60,20 +66,13 @@ def prepare(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
     """
     problem, strategy = build(settings)
     check_capital(problem, settings["capital"])
-    RunOptions.of(settings).start()
+    options = RunOptions.of(settings)
+    options.start()
+    options.check(problem)
+    Stopping(options, problem, strategy.bind(problem.space, settings["capital"]))
     given(settings, problem)
     check_folder(settings)
     return problem, strategy
-
-
-def recorded(out: Path) -> History:
-    """What the journal of a folder holds.
-
-    Raises:
-        SettingError: There is none.
-    """
-    with Journal(out / JOURNAL, read_only=True) as journal:
-        return journal.history()
 
 
 def begun(settings: Mapping[str, Any]) -> History:
@@ -86,7 +85,14 @@ def given(settings: Mapping[str, Any], problem: Problem) -> list[Record]:
     """The observations a run begins with; none where it has begun."""
     if settings["warm_start"] is None or len(begun(settings)):
         return []
-    return table.read(Path(settings["warm_start"]), problem)
+    path = Path(settings["warm_start"])
+    if not path.is_dir():
+        return table.read(path, problem)
+    try:
+        source = load(path)
+    except SettingError as error:
+        raise SettingError("warm_start", str(path), f"the folder of a run: {error}") from error
+    return table.taken(source.history, source.problem, problem, str(path))
 
 
 def check_folder(settings: Mapping[str, Any]) -> None:
@@ -99,6 +105,9 @@ def check_folder(settings: Mapping[str, Any]) -> None:
     if out.exists() and not out.is_dir():
         raise SettingError("out", str(out), "a folder")
     history = begun(settings)
+    if not len(history) and (out / TRIALS).exists():
+        wanted = f"without {TRIALS}, which has checkpoints of a run whose history is not there"
+        raise SettingError("out", str(out), wanted)
     if not (out / CONFIG).exists():
         for name in (JOURNAL, SUMMARY, PICTURE):
             if (out / name).exists() and (len(history) or name != JOURNAL):
@@ -135,7 +144,7 @@ def execute(
     *,
     progress: bool = True,
     picture: bool = True,
-) -> tuple[History, bool]:
+) -> Ended:
     """Start or continue the run of a folder that :func:`prepare` has found good.
 
     Args:
@@ -146,7 +155,7 @@ def execute(
         picture: Whether to draw the progress at the end.
 
     Returns:
-        The history, and whether the run came to its end (it was not interrupted).
+        How it ended.
     """
     out = Path(settings["out"]).absolute()  # an objective may go elsewhere
     with writable("out", out, "folder"):
@@ -158,7 +167,8 @@ def execute(
                 write_settings(settings, out)  # by the one process that has the journal
                 keep(problem, out)
                 capital = settings["capital"]
-                history, finished = drive(problem, strategy, capital, options, workers, journal, progress, earlier)
+                how = (options, workers, journal, progress, earlier, out / TRIALS)
+                ended = drive(problem, strategy, capital, *how)
         except JournalGone as error:
             saved = _free(out.with_name(f"{out.name}.saved.sqlite"))
             journal.save(saved)
@@ -167,8 +177,8 @@ def execute(
         except Hopeless:
             _conclude(Experiment(settings, problem, strategy, journal.history()), out, False, picture)
             raise
-    _conclude(Experiment(settings, problem, strategy, history), out, finished, picture)
-    return history, finished
+    _conclude(Experiment(settings, problem, strategy, ended.history, ended.stopped), out, ended.finished, picture)
+    return ended
 
 
 def _free(path: Path) -> Path:
@@ -223,7 +233,9 @@ def load(out: str | Path) -> Experiment:
         history = recorded(Path(out))
         problem, strategy = shown(settings, Path(out))
         check_history(history, problem.space)
-    return Experiment(settings, problem, strategy.bind(problem.space, settings["capital"]), history)
+    return Experiment(
+        settings, problem, strategy.bind(problem.space, settings["capital"]), history, stopped(Path(out), history)
+    )
 
 
 def read_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,18 +269,9 @@ def keep(problem: Problem, out: Path) -> None:
             write(out / KNOWN, json.dumps(known, indent=2) + "\n")
 
 
-def finished(out: Path, capital: float | None = None) -> bool:
-    """Whether the run of a folder has come to its end, and that of a capital, the one it has now if not given."""
-    if not (out / SUMMARY).exists():
-        return False
-    summary = read_mapping(out / SUMMARY, "summary")
-    capital = read_mapping(out / CONFIG, "folder")["capital"] if capital is None else capital
-    return bool(summary.get("finished")) and summary.get("capital") == capital
-
-
 def advice(experiment: Experiment) -> Record | Recommendation | None:
     """What the strategy recommends; the best observation, and a warning, where its model cannot be made here."""
-    _, problem, strategy, history = experiment
+    _, problem, strategy, history, _ = experiment
     try:
         return strategy.recommend(history)
     except SettingError:
@@ -280,7 +283,7 @@ def advice(experiment: Experiment) -> Record | Recommendation | None:
 
 def explained(experiment: Experiment) -> list[float] | None:
     """How much of the target's variance each fidelity explains; ``None`` where no model tells, or it cannot be made."""
-    _, _, strategy, history = experiment
+    _, _, strategy, history, _ = experiment
     try:
         found = strategy.explained(history)
     except Exception as error:  # as above; what is recommended has been said
@@ -289,7 +292,7 @@ def explained(experiment: Experiment) -> list[float] | None:
     return None if found is None else list(found)
 
 
-def parameters_of(advised: Recommendation, problem: Problem) -> dict[str, float]:
+def parameters_of(advised: Recommendation, problem: Problem) -> dict[str, Any]:
     """What is recommended by name: the parameters of a design, ``x1, x2, ...`` of an input."""
     if advised.best is None:
         return {f"x{i}": value for i, value in enumerate(advised.x, 1)}
@@ -301,9 +304,10 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
 
     ``"recommended"`` is what the model expects to be best where that is not the best observation, see
     :class:`~mfbo_torch.history.Recommendation`; else ``None``. ``"explained"`` is the share of the target's variance
-    that each fidelity explains, where a model tells.
+    that each fidelity explains, where a model tells. ``"stopped"`` is why the run ended before its capital was spent,
+    ``"forecast"`` what the rest of that is likely to pay for, :class:`~mfbo_torch.forecast.Forecast`, or ``None``.
     """
-    settings, problem, strategy, history = experiment
+    settings, problem, strategy, history, _ = experiment
     space = problem.space
     best, advised = history.best(space.target), advice(experiment)
     recommended = None
@@ -313,7 +317,10 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
             "mean": problem.signed(advised.mean),
             "deviation": advised.deviation,
             "noise": list(advised.noise),
+            **({} if advised.feasible is None else {"feasible": advised.feasible}),
         }
+    workers = settings.get("max_pending") or settings.get("workers") or 1
+    coming = None if experiment.stopped else forecast(strategy, history, settings["capital"], workers)
     packages = ("mfbo-torch", "torch", "botorch", "gpytorch")
     return {
         "problem": problem.name,
@@ -321,8 +328,12 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
         "best_parameters": None if best is None else space.named(best.query.x),
         "best_value": problem.value_of(best),
         "recommended": recommended,
+        **({"constraints": _kept_limits(space.limits, history, best)} if space.limits else {}),
         "capital": settings["capital"],
         "spent": history.spent,
+        "stopped": experiment.stopped or None,
+        "forecast": None if coming is None else coming._asdict(),
+        "fidelities": None if space.fidelities is None else {space.fidelities.name: list(space.fidelities.values)},
         "queries_per_fidelity": history.queries_per_fidelity(space.num_fidelities),
         "explained": explained(experiment),
         "failures": len(history.select(Status.FAILED)),
@@ -334,6 +345,16 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+def _kept_limits(limits: Sequence[Limit], history: History, best: Record | None) -> dict[str, Any]:
+    """For each limit how many observations keep it, and what was measured at the best one."""
+    found: dict[str, Any] = {}
+    for limit in limits:
+        met = [r.outcomes[limit.name].met for r in history.done]
+        at_best = None if best is None else best.outcomes[limit.name].value
+        found[limit.name] = {"limit": str(limit), "kept": sum(met), "of": len(met), "at_best": at_best}
+    return found
 
 
 @contextmanager

@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
+from mfbo_torch import markup
 
-Observed = float | tuple[float, float]
-"""What comes of an evaluation: a value, or a value and its standard error."""
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from torch import Tensor
+
+from mfbo_torch.outcomes import Observation, Outcome
+
+Observed = float | tuple[float, float] | Observation
+"""What comes of an evaluation: a value, a value and its standard error, or these with further outcomes."""
+GIVEN, ENQUEUED = {"stage": "given"}, {"stage": "enqueued"}
+"""What a query carries that nobody asked for, as its value was measured elsewhere, and costs nothing; and one that the
+user wants asked."""
+
+
+COLUMNS = (
+    *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
+    *("decision_seconds", "evaluation_seconds", "standard_error"),
+)
+"""What tables have of every record, beside a column for each parameter."""
+SHOWN = 20
+"""Records of a history that a notebook shows."""
+
+
+def column(parameter: str) -> str:
+    """The name of a parameter's column: ``parameter.NAME`` where NAME is one of :data:`COLUMNS`, or begins as such a
+    name or that of an outcome's column does."""
+    own = parameter in COLUMNS or parameter.startswith(("parameter.", "outcome."))
+    return f"parameter.{parameter}" if own else parameter
+
+
+class Named(Protocol):
+    """A space: what gives the values of a design their names."""
+
+    def named(self, x: Sequence[Any], /) -> Mapping[str, Any]: ...
+
+
+@runtime_checkable
+class Valued(Protocol):
+    """A problem: what gives the value of a record its sign."""
+
+    def value_of(self, record: Record, /) -> float | None: ...
 
 
 class Status(StrEnum):
@@ -55,6 +92,7 @@ class Record:
         retries: How often it was tried again.
         sunk: The part of ``cost`` that failed attempts have taken.
         standard_error: The standard deviation of the noise in ``value``, in its unit; ``None`` where it is not known.
+        outcomes: What was measured beside it, where the space has limits.
     """
 
     id: int
@@ -68,6 +106,22 @@ class Record:
     retries: int = 0
     sunk: float = 0.0
     standard_error: float | None = None
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every outcome keeps its limit."""
+        return all(outcome.met for outcome in self.outcomes.values())
+
+    @property
+    def given(self) -> bool:
+        """Whether it was measured elsewhere: nothing was asked, nothing paid."""
+        return self.query.meta.get("stage") == GIVEN["stage"]
+
+    @property
+    def decided(self) -> bool:
+        """Whether a strategy has decided it: what counts decisions passes over the others."""
+        return self.query.meta.get("stage") not in (GIVEN["stage"], ENQUEUED["stage"])
 
     def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
         """This record with its observation; a value that is not finite is a failure."""
@@ -96,6 +150,7 @@ class Recommendation:
         noise: The standard deviation of the noise in an observation at each fidelity, ``None`` where it is not known;
             empty for an input.
         best: The best observation at the target, which may have been lucky; ``None`` for an input.
+        feasible: The probability that its outcomes keep their limits at the target; ``None`` where there are none.
     """
 
     x: tuple[float, ...]
@@ -103,6 +158,7 @@ class Recommendation:
     deviation: float
     noise: tuple[float | None, ...] = ()
     best: Record | None = None
+    feasible: float | None = None
 
     @property
     def value(self) -> float:
@@ -124,6 +180,45 @@ class History:
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
+
+    def __repr__(self) -> str:
+        counts = Counter(record.status for record in self.records)
+        told = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+        return f"History({told or 'empty'}; spent {self.spent:g})"
+
+    def _repr_html_(self) -> str:
+        shown = self.records[-SHOWN:]
+        more = f", the last {SHOWN} of {len(self)}" if len(self) > SHOWN else ""
+        head = ("id", "x", "fidelity", "value", "status", "cost", "reason")
+        points = [", ".join(map(markup.text, r.query.x)) for r in shown]
+        ends = [(r.query.fidelity, r.value, r.status, r.cost, r.reason.partition("\n")[0]) for r in shown]
+        rows = [(r.id, point, *end) for r, point, end in zip(shown, points, ends, strict=True)]
+        return markup.table(f"{self!r}{more}", head, rows)
+
+    def to_pandas(self, of: Valued | Named | None = None) -> DataFrame:
+        """The records as a ``pandas.DataFrame``, a row each.
+
+        Args:
+            of: The problem, for the names of the parameters and values in its own sign; or its space, for the names
+                alone. Without it parameters are ``x1, x2, ...`` and values, as they are in a history, to be maximised.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("History.to_pandas needs pandas: pip install pandas") from None
+        space: Any = getattr(of, "space", of)  # a problem's, or what was given
+        rows = []
+        for r in self.records:
+            x = {f"x{i}": value for i, value in enumerate(r.query.x, 1)} if space is None else space.named(r.query.x)
+            value = of.value_of(r) if isinstance(of, Valued) else r.value
+            known = {name: getattr(r, name) for name in COLUMNS if name != "fidelity"}
+            own = {**known, "fidelity": r.query.fidelity, "value": value, "status": str(r.status)}
+            rows.append({column(name): part for name, part in x.items()} | own)
+        names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in COLUMNS]
+        return pandas.DataFrame(rows, columns=["id", *names, *COLUMNS[1:]])
 
     def asked(self, query: Query, cost: float, **details: Any) -> History:
         """This history with one more pending query."""
@@ -165,8 +260,9 @@ class History:
         return self.select(Status.PENDING)
 
     def best(self, fidelity: int) -> Record | None:
-        """The record with the largest value at a fidelity, the earliest among equals."""
-        return max(self.select(Status.DONE, fidelity), key=lambda r: (r.value, -r.id), default=None)
+        """The feasible record with the largest value at a fidelity, the earliest among equals."""
+        feasible = [r for r in self.select(Status.DONE, fidelity) if r.feasible]
+        return max(feasible, key=lambda r: (r.value, -r.id), default=None)
 
 
 def payable(capital: Any) -> Any:
@@ -176,11 +272,15 @@ def payable(capital: Any) -> Any:
 
 def points(records: Iterable[Record]) -> Tensor:
     """The ``n x (d + 1)`` double tensor of designs (user's units) and fidelities."""
+    import torch  # here, so that a journal is read without it
+
     return torch.tensor([[*r.query.x, r.query.fidelity] for r in records], dtype=torch.double)
 
 
 def values(records: Iterable[Record]) -> Tensor:
     """The ``n x 1`` double tensor of observations."""
+    import torch
+
     return torch.tensor([[r.value] for r in records], dtype=torch.double)
 
 
@@ -190,6 +290,8 @@ def noise_variances(records: Iterable[Record]) -> Tensor | None:
     Where one lacks it, a model infers the noise of all: the noise of an observation without a standard error is not
     that of those with one.
     """
+    import torch
+
     errors = [r.standard_error for r in records]
     known = [[error**2] for error in errors if error is not None]
     return torch.tensor(known, dtype=torch.double) if errors and len(known) == len(errors) else None

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from mfbo_torch import events
+from mfbo_torch import events, wal
 from mfbo_torch.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.errors import SettingError
 from mfbo_torch.events import State, columns, rows, states, up_to_date
@@ -21,7 +21,7 @@ from mfbo_torch.history import History, Query, Record
 from mfbo_torch.lock import Held, Lock
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
 _TABLE = f"""
@@ -41,6 +41,7 @@ CREATE TABLE event (
     seen INTEGER,
     {_STANDARD_ERROR},
     checksum BLOB NOT NULL,
+    outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
     CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
     CHECK ((kind = 'ended') = (status IS NOT NULL)),
     CHECK ((status IS 'done') = (value IS NOT NULL))
@@ -50,7 +51,7 @@ CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
 _COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
-_ADDED = {"seen": 2, "standard_error": 3, "checksum": 4}
+_ADDED = {"seen": 2, "standard_error": 3, "checksum": 4, "outcomes": 5}
 """The schema that brought a column, where it was not the first."""
 _REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
 _INSERT = f"INSERT INTO event ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
@@ -172,6 +173,9 @@ class Journal:
         return version
 
     def _check_content(self) -> None:
+        if wal.damaged(self.path):
+            found = f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
+            raise JournalError(self.path, f"an undamaged journal: {found}")
         with closing(self._connect("ro")) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]  # the header may lag behind the log
             if columns(connection) != [name for name in _COLUMNS if _ADDED.get(name, 1) <= version]:

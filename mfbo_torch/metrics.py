@@ -34,9 +34,11 @@ class Regret(NamedTuple):
 
 
 def _target_values(history: History, target: int) -> Tensor:
-    """Values at the target, ``-inf`` where a record is at another fidelity or has none."""
+    """Values at the target, ``-inf`` where a record is at another fidelity, has none or is not feasible."""
     rows = [
-        r.value if r.query.fidelity == target and r.status == Status.DONE and r.value is not None else -math.inf
+        r.value
+        if r.query.fidelity == target and r.status == Status.DONE and r.value is not None and r.feasible
+        else -math.inf
         for r in history
     ]
     return torch.tensor(rows, dtype=torch.double)

@@ -8,6 +8,7 @@ and reshaping between two steps of L-BFGS-B. Where an acquisition function has a
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.optim.initializers import gen_batch_initial_conditions
+from scipy.optimize import fmin_l_bfgs_b
 from torch import Tensor
 
 from mfbo_torch.acquisition.fused import Fused, fused
@@ -136,3 +138,33 @@ def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: i
     X, _, _ = fmin_l_bfgs_b_batched(descent, starts, bounds=list(zip(lower, upper, strict=True)), maxiter=maxiter)
     X = np.clip(X, lower, upper)
     return X, form(X)
+
+
+def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:
+    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, some coordinates of each where they were.
+
+    Args:
+        descent: From ``b x d`` points to values ``b`` and gradients ``b x d``.
+        starts: Points of the unit cube.
+        held: ``b x d``, the coordinates that stay.
+        maxiter: Most steps of a restart.
+    """
+
+    def masked(X: Array, rows: Array) -> tuple[Array, Array]:
+        value, gradient = descent(X)
+        return value, np.where(held[rows], 0.0, gradient)
+
+    unit = [(0.0, 1.0)] * starts.shape[1]
+    if fmin_l_bfgs_b_batched is None:
+        each = np.arange(len(starts))
+
+        def total(x: Array) -> tuple[float, Array]:
+            value, gradient = masked(x.reshape(starts.shape), each)
+            return float(value.sum()), gradient.ravel()
+
+        found = fmin_l_bfgs_b(total, starts.ravel(), bounds=unit * len(starts), maxiter=maxiter)[0]
+        return np.where(held, starts, np.clip(found.reshape(starts.shape), 0.0, 1.0))
+    X, _, _ = fmin_l_bfgs_b_batched(
+        lambda X, batch_indices: masked(X, batch_indices), starts, bounds=unit, maxiter=maxiter, pass_batch_indices=True
+    )
+    return np.where(held, starts, np.clip(X, 0.0, 1.0))

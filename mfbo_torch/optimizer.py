@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from mfbo_torch.checks import OBSERVATION, number, observation, whole
+from mfbo_torch.checks import number, observation, whole
 from mfbo_torch.checks import reason as checked_reason
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Observed, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
+from mfbo_torch.outcomes import VALUE, judged, outcomes_of, returned
 from mfbo_torch.own_state import OwnState
 from mfbo_torch.space import Space
 
@@ -40,7 +42,7 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
             wanted = f"{space.dim} parameters, fidelities 0 to {space.target}"
             raise SettingError(setting, given, f"a history of this problem: {wanted}")
         if not space.contains(record.query.x):
-            bounds = ", ".join(f"{p.name} between {p.lower:g} and {p.upper:g}" for p in space.parameters)
+            bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
             given = f"query {record.id} at {list(record.query.x)}"
             raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
 
@@ -81,9 +83,21 @@ class Optimizer:
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, OwnState()
-        self._history = History() if journal is None else journal.history()
+        self._history = self._stored()
         check_history(self._history, self.space)
         self._lock = threading.RLock()
+        self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
+
+    def _stored(self) -> History:
+        """What the journal holds, its outcomes judged by the limits of now."""
+        history, limits = History() if self.journal is None else self.journal.history(), self.space.limits
+        try:
+            for record in history.done if limits or any(r.outcomes for r in history) else []:
+                history = history.updated(replace(record, outcomes=judged(record.outcomes, limits)))
+            return history
+        except KeyError as missing:
+            wanted = f"a history in which {missing.args[0]} was measured"
+            raise SettingError("journal", str(self.journal and self.journal.path), wanted) from None
 
     @property
     def history(self) -> History:
@@ -91,7 +105,7 @@ class Optimizer:
         return self._history
 
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
-        """Decide the next queries.
+        """Decide the next queries; those that wait since :meth:`enqueue` go first.
 
         Args:
             n: How many. Each is decided with the ones before it pending.
@@ -105,7 +119,13 @@ class Optimizer:
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
         """
-        return self.accept(self.deciding(n)(), capital=capital)
+        whole("n", n)
+        with self._lock:
+            pending = {r.id: r for r in self._history.pending}
+            left = [i for i in self._enqueued if i in pending]
+            self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
+        more = n - len(first)
+        return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
 
     def deciding(self, n: int = 1) -> Callable[[], Decision]:
         """The decision of the next queries on what is known now. It can be called while values come in."""
@@ -122,10 +142,10 @@ class Optimizer:
     def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
         """Ask what was decided; arguments and result are those of :meth:`ask`."""
         capital = number("capital", capital) if capital != math.inf else capital
-        with self._lock:
+        with self._lock, self._state.restored():
             history = self._history
             for query in decision.queries:
-                cost = self.strategy.costs(history)[query.fidelity]
+                cost = self.strategy.cost(query, history)
                 if not self._pays(history, cost, capital):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
@@ -139,7 +159,7 @@ class Optimizer:
         return self._pays(self._history, cost, capital)
 
     def _pays(self, history: History, cost: float, capital: float) -> bool:
-        if self.space.measured and not history.done:  # nobody knows what a query costs
+        if self.space.measured and all(record.given for record in history.done):  # nobody knows what a query costs
             return history.settled < capital
         return history.spent + cost <= payable(capital)
 
@@ -149,7 +169,8 @@ class Optimizer:
         Args:
             id: The number of its record.
             value: The observation, to be maximised; or ``(value, standard error)``, where the standard deviation
-                of its noise is known (0: it has none). A value that is not finite is a failure.
+                of its noise is known (0: it has none). A value that is not finite is a failure. Where the space has
+                limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
             evaluation_seconds: Time spent evaluating it.
             cost: What it really cost, where costs are measured.
 
@@ -157,15 +178,15 @@ class Optimizer:
             The record as it now stands.
 
         Raises:
-            SettingError: No such query is pending, ``value`` is not a number, or its standard error is negative or
-                not finite.
+            SettingError: No such query is pending, ``value`` is not a number, its standard error is negative or
+                not finite, or an outcome that has a limit is missing or not finite.
         """
-        if isinstance(value, (str, bytes)):
-            raise SettingError("value", value, OBSERVATION)
-        found = observation("value", value)
+        given = returned(value, VALUE, "value")
+        found, measured = observation("value", given), outcomes_of(given, self.space.limits)
         with self._lock:
             record = self._pending(id)
-            return self._end(record.done(*found, **self._changes(record, evaluation_seconds, cost)))
+            changes = self._changes(record, evaluation_seconds, cost)
+            return self._end(record.done(*found, outcomes=measured, **changes))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in that a pending query has failed; it keeps its cost.
@@ -194,6 +215,62 @@ class Optimizer:
             self._keep(self._history.updated(record), lambda journal: journal.retried(record))
             return record
 
+    def add(
+        self, parameters: Mapping[str, Any], fidelity: int, value: Observed, standard_error: float | None = None
+    ) -> Record:
+        """Take in a value that nobody asked for, measured elsewhere; it costs nothing.
+
+        Args:
+            parameters: ``{name: value}`` of its design.
+            fidelity: Where it was measured, ``0`` the cheapest.
+            value: The observation, to be maximised; with outcomes where the space has limits, as :meth:`tell` takes it.
+            standard_error: The standard deviation of its noise, where that is known.
+
+        Returns:
+            Its record.
+
+        Raises:
+            SettingError: A parameter is unknown, missing or out of range, there is no such fidelity, or the value or
+                its standard error is not a finite number.
+        """
+        query = Query(self.space.point(parameters), self._level(fidelity), GIVEN)
+        given = returned(value, VALUE, "value")
+        found, known = observation("value", given)
+        _, error = observation("value", (number("value", found), known if standard_error is None else standard_error))
+        measured = outcomes_of(given, self.space.limits)
+        with self._lock:
+            record = Record(len(self._history), query, 0.0).done(found, error, outcomes=measured)
+            self._keep(History([*self._history, record]), lambda journal: journal.given([record]))
+            return record
+
+    def enqueue(self, parameters: Mapping[str, Any], fidelity: int | None = None) -> Record:
+        """Have a design asked next. Its query is pending, and paid for, from now on; :meth:`ask` gives it out.
+
+        Args:
+            parameters: ``{name: value}``.
+            fidelity: Where; if not given, where the strategy would ask it.
+
+        Returns:
+            Its record.
+
+        Raises:
+            SettingError: A parameter is unknown, missing or out of range, or there is no such fidelity.
+        """
+        x = self.space.point(parameters)
+        with self._lock:
+            if fidelity is None:
+                with self._state.restored():
+                    fidelity = self.strategy.fidelity_at(x, self._history)
+            query = Query(x, self._level(fidelity), ENQUEUED)
+            history = self._history.asked(query, self.strategy.cost(query, self._history))
+            record = history.records[-1]
+            self._keep(history, lambda journal: journal.asked([record]))
+            self._enqueued.append(record.id)
+            return record
+
+    def _level(self, fidelity: int) -> int:
+        return whole("fidelity", fidelity, 0, self.space.target)
+
     def give(self, records: list[Record]) -> None:
         """Begin with observations that were made before.
 
@@ -209,6 +286,8 @@ class Optimizer:
             if record.status != Status.DONE:
                 raise SettingError("warm_start", f"record {i}, {record.status}", "done")
             number("warm_start", record.value, wanted=f"a finite value in record {i}")
+            if missing := [limit.name for limit in self.space.limits if limit.name not in record.outcomes]:
+                raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
             for setting in ("cost", "decision_seconds", "evaluation_seconds"):
                 number(
                     "warm_start", getattr(record, setting), 0.0, wanted=f"a finite {setting} from 0 on in record {i}"
@@ -255,5 +334,5 @@ class Optimizer:
             self._history = history
         except BaseException:
             if self.journal is not None:
-                self._history = self.journal.history()
+                self._history = self._stored()
             raise

@@ -7,12 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from mfbo_torch import executors
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors import Workers
 
 if TYPE_CHECKING:
+    from mfbo_torch.executors import Workers
     from mfbo_torch.problems.base import Problem
 
 
@@ -20,12 +19,22 @@ def _option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
+_LIMITS: dict[str, dict[str, Any]] = {
+    "time_limit": {"above": 0, "wanted": "a number of seconds above 0"},
+    "stop_at": {},
+    "patience": {"above": 0, "wanted": "a capital above 0"},
+    "stop_gain": {"above": 0, "below": 1},
+}
+"""What ends a run early, and what that may be."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How a run evaluates, which may differ when it is continued: what is decided on a history stays the same.
 
     Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
-    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it.
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
+    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.stopping`).
 
     Raises:
         SettingError: An option cannot work.
@@ -38,12 +47,30 @@ class RunOptions:
     timeout: float | None = _option(None, "seconds after which an evaluation is ended, and failed")
     retries: int = _option(0, "how often an evaluation that failed is tried again")
     charge_retries: bool = _option(True, "whether each attempt costs as much again")
+    charge_deciding: bool = _option(False, "whether deciding is paid for too, where costs are measured")
+    time_limit: float | None = _option(None, "seconds after which nothing more is started")
+    stop_at: float | None = _option(None, "a value at the target that is good enough")
+    patience: float | None = _option(None, "capital after which a run ends that found no better value")
+    stop_gain: float | None = _option(None, "part of the range of values that is not worth going on for")
 
     def __post_init__(self) -> None:
         if self.max_pending is not None:
             whole("max_pending", self.max_pending)
         whole("retries", self.retries, 0)
-        one_of("charge_retries", self.charge_retries, (True, False))
+        for flag in ("charge_retries", "charge_deciding"):
+            one_of(flag, getattr(self, flag), (True, False))
+        for setting, bounds in _LIMITS.items():
+            if getattr(self, setting) is not None:
+                number(setting, getattr(self, setting), **bounds)
+
+    def check(self, problem: Problem) -> None:
+        """See whether the options suit a problem.
+
+        Raises:
+            SettingError: Deciding is to be paid for where costs are not measured.
+        """
+        if self.charge_deciding and not problem.space.measured:
+            raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunOptions:
@@ -56,6 +83,8 @@ class RunOptions:
         Raises:
             SettingError: An option cannot work.
         """
+        from mfbo_torch import executors  # loads torch, which reading settings does not need
+
         if self.scheduler is not None and self.workers != 1:
             raise SettingError("workers", self.workers, "left out, the scheduler has its own")
         workers = None if self.scheduler else self.workers

@@ -1,13 +1,14 @@
 """The pictures: a run's progress, and regret against capital; and what all pictures are drawn with.
 
 Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, so that it
-works without a display; save it with ``figure.savefig(path)``.
+works without a display; a notebook shows it, and ``figure.savefig(path)`` saves it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,18 @@ def fidelity_colors(count: int) -> list[str]:
     return [cheap[min(m, len(cheap) - 1)] for m in range(count - 1)] + [RED]
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, whatever its backend is."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = BytesIO()
+        self.savefig(drawn, format="png")
+        return drawn.getvalue()
+
+
 def canvas(width: float, height: float) -> Figure:
     """A figure of so many inches."""
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def tidy(axes: Axes) -> None:
@@ -55,10 +65,11 @@ def note(
     axes.annotate(text, at, annotation_clip=False, **place, **{"color": INK, **style})
 
 
-def fidelity_name(m: int, problem: Problem) -> str:
-    """What a fidelity is called, with its cost where that is known before."""
+def stretch_name(stretch: range, problem: Problem) -> str:
+    """What some fidelities are called; one alone with its cost where that is known before."""
     space = problem.space
-    return space.fidelity_name(m) + ("" if space.measured else f", cost {space.costs[m]:g}")
+    known = len(stretch) == 1 and not space.measured
+    return space.stretch_name(stretch) + (f", cost {space.costs[stretch[0]]:g}" if known else "")
 
 
 def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
@@ -74,18 +85,20 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         strategy: The strategy's name, for the title.
     """
     target = problem.space.target
-    colors = fidelity_colors(target + 1)
+    stretches = problem.space.stretches
+    colors = fidelity_colors(len(stretches))
     counts = history.queries_per_fidelity(target + 1)
     spent = capital_spent(history).numpy()
     total = float(spent[-1]) if len(spent) else 1.0
     figure = canvas(8.0, 5.2)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 0.4 + 0.3 * len(colors)])
-    for m in range(target + 1):
-        chosen = history.select(Status.DONE, m)
-        size, alpha = (46, 1.0) if m == target else (16, 0.75)
+    for m, stretch in enumerate(stretches):
+        chosen = [r for r in history.select(Status.DONE) if r.query.fidelity in stretch]
+        size, alpha = (46, 1.0) if target in stretch else (16, 0.75)
         values = [problem.value_of(r) for r in chosen]
         style = {"s": size, "color": colors[m], "alpha": alpha, "edgecolors": "white", "linewidths": 0.5}
-        name = f"{fidelity_name(m, problem)}: {counts[m]} {'query' if counts[m] == 1 else 'queries'}"
+        count = sum(counts[stretch.start : stretch.stop])
+        name = f"{stretch_name(stretch, problem)}: {count} {'query' if count == 1 else 'queries'}"
         upper.scatter(spent[[r.id for r in chosen]], values, label=name, zorder=3 + m, **style)
     failed = [r.id for r in history.select(Status.FAILED)]
     if failed:
@@ -93,7 +106,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         upper.plot(spent[failed], [0.0] * len(failed), color=INK, ms=5, label=f"{len(failed)} failed", **bottom)
     best = best_values(history, target).numpy()
     found = np.isfinite(best)
-    title = "no value at the target yet"
+    title = f"no {'feasible ' if problem.space.limits else ''}value at the target yet"
     if found.any():
         line = np.array([problem.signed(value) for value in best[found]])
         x, y = np.append(spent[found], total * 1.02), np.append(line, line[-1])
@@ -106,7 +119,12 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     heading = ", ".join(part for part in (f"{problem.name} with {strategy}" if strategy else problem.name, title))
     figure.suptitle(heading, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     upper.set_ylabel("value of a query")
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "ncols": 3, "columnspacing": 1.4}
+    place: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (-0.01, 1.0),
+        "ncols": 3 if len(stretches) < 5 else 2,
+        "columnspacing": 1.4,
+    }
     upper.legend(fontsize=9, frameon=False, handletextpad=0.4, handlelength=1.4, **place)
     _capital_shares(lower, history, problem, spent, colors)
     lower.set_xlabel("capital spent" + (" (seconds)" if problem.space.measured else ""))
@@ -118,14 +136,14 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
 
 def _capital_shares(axes: Axes, history: History, problem: Problem, spent: np.ndarray, colors: Sequence[str]) -> None:
     """A bar for each query, as wide as its cost and in the row of its fidelity."""
-    costs, count, names = np.diff(spent, prepend=0.0), len(colors), []
-    for m, color in enumerate(colors):
-        rows = [r.id for r in history if r.query.fidelity == m]
+    costs, count, names, stretches = np.diff(spent, prepend=0.0), len(colors), [], problem.space.stretches
+    for m, (color, stretch) in enumerate(zip(colors, stretches, strict=True)):
+        rows = [r.id for r in history if r.query.fidelity in stretch]
         bars = list(zip(spent[rows] - costs[rows], costs[rows], strict=True))
         axes.broken_barh(bars, (m - 0.36, 0.72), facecolors=color, edgecolors="white", linewidth=0.2)
         share = costs[rows].sum() / max(costs.sum(), 1e-300)
         percent = f"{share:.0%}" if share >= 0.01 or not rows else "<1%"
-        names.append(f"{problem.space.fidelity_name(m)}, {percent}")
+        names.append(f"{problem.space.stretch_name(stretch)}, {percent}")
     axes.set_yticks(range(count), names)
     axes.set_ylim(-0.6, count - 0.4)
     axes.set_title("where the capital went", loc="left", fontsize=10, color=INK)

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from mfbo_torch.checks import number, one_of, several
 from mfbo_torch.errors import SettingError
 
-KERNELS = {"rbf": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-"""Names of the correlations, with the smoothness of the Matérn ones."""
+SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+"""Of the Matérn kernels, by name."""
+KERNELS = ("rbf", *SMOOTHNESS, "linear")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Prior:
     r"""Mean, covariance and noise of a process on the unit cube.
 
     Args:
-        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, or ``"linear"`` for
+            :math:`\sum_i x_i x_i' / \ell_i^2`.
         lengthscale: One number, or one for each parameter, as shares of the parameters' ranges.
         outputscale: Prior variance, in the squared units of the values.
         noise: Variance of the observation noise, in the same units.
@@ -65,10 +67,15 @@ class Prior:
         """
         if len(self.lengthscales) not in (1, dim):
             raise SettingError("prior.lengthscale", list(self.lengthscales), f"one number, or {dim}")
-        nu = KERNELS[self.kernel]
-        base = RBFKernel(ard_num_dims=dim) if nu is None else MaternKernel(nu, ard_num_dims=dim)
+        lengthscale = torch.tensor(self.lengthscales, dtype=torch.double).expand(1, dim)
+        nu, base = SMOOTHNESS.get(self.kernel), LinearKernel(ard_num_dims=dim)
+        if self.kernel != "linear":
+            base = RBFKernel(ard_num_dims=dim) if nu is None else MaternKernel(nu, ard_num_dims=dim)
         kernel = ScaleKernel(base).double()
-        base.lengthscale = torch.tensor(self.lengthscales, dtype=torch.double).expand(1, dim)
+        if self.kernel == "linear":
+            base.variance = lengthscale.pow(-2).unsqueeze(-2)
+        else:
+            base.lengthscale = lengthscale
         kernel.outputscale = torch.tensor(self.outputscale, dtype=torch.double)
         return kernel
 

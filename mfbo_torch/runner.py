@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mfbo_torch.errors import SettingError
+from mfbo_torch.beginning import Beginning, Hopeless
+from mfbo_torch.brake import pulled_by_ctrl_c
 from mfbo_torch.evaluation import Outcome, describe, evaluate
-from mfbo_torch.executors import LOOK_AROUND, WorkerLost
+from mfbo_torch.executors import LOOK_AROUND, WorkerLost, capacity
+from mfbo_torch.forecast import forecast
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.journal import DiskFull, Journal
 from mfbo_torch.optimizer import Decision, Optimizer
 from mfbo_torch.options import RunOptions, check_capital
+from mfbo_torch.parameters import shown
 from mfbo_torch.progress import Progress
+from mfbo_torch.stopping import Stopping
+from mfbo_torch.trials import Trials, kept
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -39,18 +44,6 @@ PATIENCE = 30
 """Looks around for a worker after which the user is told that there is none."""
 
 
-class Hopeless(RuntimeError):
-    """Every evaluation of a run has failed.
-
-    Attributes:
-        spent: Whether there is no capital left to try again.
-    """
-
-    def __init__(self, message: str, spent: bool = False) -> None:
-        super().__init__(message)
-        self.spent = spent
-
-
 def run(
     problem: Problem,
     strategy: Strategy,
@@ -62,6 +55,12 @@ def run(
     progress: bool = True,
     retries: int = 0,
     charge_retries: bool = True,
+    charge_deciding: bool = False,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+    folder: Path | None = None,
 ) -> History:
     """Spend a capital on a problem.
 
@@ -93,19 +92,52 @@ def run(
         retries: How often an evaluation that fails is tried again.
         charge_retries: Whether each attempt costs what the first does. One that the capital does not pay for
             is not made.
+        charge_deciding: Whether the seconds of deciding are spent too, where costs are measured.
+        time_limit: Seconds from now on after which nothing more is started. What is in flight is finished.
+        stop_at: Ends the run once a value at the target is as good, in the problem's own sign.
+        patience: Ends it once so much capital has brought nothing better, see :func:`mfbo_torch.stopping.idle`.
+        stop_gain: Ends it once what is left to gain is bounded by this part of the range of the target's values, see
+            :func:`mfbo_torch.stopping.gain`. A run that has ended early goes on without the rule; why it has ended is
+            logged.
+        folder: Where an objective that takes a ``trial`` (:class:`~mfbo_torch.trial.Trial`) has its folders; beside
+            the journal if not given.
 
     Returns:
         The history.
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
-        Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were.
+        Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were; or the first
+            :data:`~mfbo_torch.beginning.ALIKE` raised the same exception, and are pending still.
         BrokenExecutor: The executor lost its workers (one was killed, say) and cannot tell which
             evaluation it was. The queries in flight are recorded as failed, since the one to blame
             would break the next run too.
     """
-    options = RunOptions(max_pending, retries=retries, charge_retries=charge_retries)
-    return drive(problem, strategy, capital, options, executor, journal, progress)[0]
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        charge_retries=charge_retries,
+        charge_deciding=charge_deciding,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
+    return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
+
+
+class Ended(NamedTuple):
+    """How a run ended.
+
+    Args:
+        history: Everything asked so far.
+        finished: Whether it came to its end: its capital is spent, or a rule says that it is enough.
+        stopped: Why before its capital was spent, where it was not Ctrl-C.
+    """
+
+    history: History
+    finished: bool
+    stopped: str = ""
 
 
 def drive(
@@ -117,46 +149,32 @@ def drive(
     journal: Journal | None = None,
     progress: bool = True,
     given: Sequence[Record] = (),
-) -> tuple[History, bool]:
-    """:func:`run`, which also says whether the run came to its end, and may begin with observations ``given``."""
+    folder: Path | None = None,
+) -> Ended:
+    """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
+    options.check(problem)
     optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
+    stopping = Stopping(options, problem, optimizer.strategy)
     if given and not len(optimizer.history):
         optimizer.give(list(given))
-    with Progress(problem, capital, progress) as bar, _brake() as brake:
-        loop = _Loop(optimizer, problem, capital, options, bar, brake)
+    most = options.max_pending or (1 if executor is None else capacity(executor))
+    coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
+    within = kept(problem, folder, journal)
+    with Progress(problem, capital, progress, coming) as bar, pulled_by_ctrl_c() as brake, within as folders:
+        loop = _Loop(optimizer, Trials(problem, folders), capital, options, stopping, bar, brake)
         try:
             if executor is None:
                 loop.here()
             else:
                 loop.through(executor)
         except KeyboardInterrupt:
-            return optimizer.history, False
-        if not brake.is_set():
+            return Ended(optimizer.history, False)
+        if loop.stopped:
+            LOG.info("stopped: %s", loop.stopped)
+        elif not brake.is_set():
             loop.expect_any_value()
-    return optimizer.history, not brake.is_set()
-
-
-@contextmanager
-def _brake() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C; the second is a :class:`KeyboardInterrupt`."""
-    brake = threading.Event()
-
-    def pull(*_: object) -> None:
-        if brake.is_set():
-            raise KeyboardInterrupt
-        brake.set()
-        print("\nfinishing what is in flight; Ctrl-C again stops at once", file=sys.stderr, flush=True)
-
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield brake
-        return
-    signal.signal(signal.SIGINT, pull)
-    try:
-        yield brake
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return Ended(optimizer.history, not (brake.is_set() or stopping.late), loop.stopped)
 
 
 class _Loop:
@@ -165,27 +183,42 @@ class _Loop:
     def __init__(
         self,
         optimizer: Optimizer,
-        problem: Problem,
+        trials: Trials,
         capital: float,
         options: RunOptions,
+        stopping: Stopping,
         bar: Progress,
-        brake: threading.Event,
+        brake: Event,
     ) -> None:
-        self.optimizer, self.problem, self.capital = optimizer, problem, capital
-        self.options, self.bar, self.brake = options, bar, brake
+        self.optimizer, self.trials, self.problem, self.capital = optimizer, trials, trials.problem, capital
+        self.options, self.stopping, self.bar, self.brake = options, stopping, bar, brake
+        self.stopped = ""
         self.failures = 0  # of this go; what went wrong before may have been repaired
+        self.beginning = Beginning(over=self._values())
+
+    def over(self) -> bool:
+        """Whether nothing more is to be started."""
+        self.stopped = self.stopped or self.stopping.late
+        return self.brake.is_set() or bool(self.stopped)
+
+    def enough(self) -> bool:
+        """Whether nothing more is to be asked."""
+        self.stopped = self.stopped or self.stopping.reason(self.optimizer.history)
+        return self.over()
 
     def here(self) -> None:
         """Evaluate in this process, in batches."""
-        while not self.brake.is_set():
-            batch = self.optimizer.history.pending
+        while not self.over():
+            batch = [r for r in self.optimizer.history.pending if r.id not in self.beginning.held]
+            if not batch and self.enough():
+                return None
             if not batch and not (batch := self.ask(self.optimizer.deciding(self.options.max_pending or 1)())):
-                return
+                return self.let_go()
             self.bar.show(self.optimizer.history)
             for record in batch:
                 again: Record | None = record
-                while again is not None and not self.brake.is_set():
-                    outcome = evaluate(self.problem, record.query.x, record.query.fidelity, record.id)
+                while again is not None and not self.over():
+                    outcome = evaluate(*self.attempt(record))
                     again = self.end(again, outcome)
                 self.expect_a_value()
                 self.bar.show(self.optimizer.history)
@@ -200,18 +233,22 @@ class _Loop:
         refused, looks = False, 0
 
         def submit(record: Record) -> None:
-            future = executor.submit(evaluate, self.problem, record.query.x, record.query.fidelity, record.id)
+            future = executor.submit(evaluate, *self.attempt(record))
             flying[future] = record, time.perf_counter()
 
         try:
             while True:
-                limit = _workers(executor) if most is None else most
-                while waiting and len(flying) < limit and not self.brake.is_set():
-                    submit(waiting.pop(0))
-                if deciding is None and len(flying) < limit and not refused and not self.brake.is_set():
+                limit = capacity(executor) if most is None else most
+                while len(flying) < limit and not self.over():
+                    ready = self.trials.ready(waiting, [record for record, _ in flying.values()])
+                    if ready is None:
+                        break
+                    waiting.remove(ready)
+                    submit(ready)
+                if deciding is None and len(flying) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
-                if not flying and deciding is None and (self.brake.is_set() or (refused and not waiting)):
-                    return
+                if not flying and deciding is None and (self.over() or (refused and not waiting)):
+                    return None if self.over() else self.let_go()
                 self.bar.show(self.optimizer.history)
                 looks = looks + 1 if not flying and deciding is None else 0
                 if looks:  # no worker at present
@@ -231,7 +268,7 @@ class _Loop:
                 self.expect_a_value()
                 if deciding is not None and deciding.done():
                     decision, deciding = deciding.result(), None
-                    if not self.brake.is_set():
+                    if not self.over():
                         asked = self.ask(decision)
                         refused = not asked
                         waiting += asked
@@ -248,24 +285,45 @@ class _Loop:
         finally:
             decider.shutdown(wait=False, cancel_futures=True)
 
+    def attempt(self, record: Record) -> tuple[Any, ...]:
+        """What :func:`~mfbo_torch.evaluation.evaluate` takes for a query."""
+        trial = self.trials.of(record, self.optimizer.history)
+        return self.problem, record.query.x, record.query.fidelity, record.id, trial
+
     def ask(self, decision: Decision) -> list[Record]:
         """Ask what was decided, if the capital pays for it."""
         asked = _kept(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in asked:
             noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
-            point = ", ".join(f"{key}={value:.6g}" for key, value in self.problem.space.named(record.query.x).items())
+            space, query = self.problem.space, record.query
+            told = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
+            point = ", ".join(f"{key}={shown(value)}" for key, value in told.items())
             seconds = f"decided in {record.decision_seconds:.3f} s"
             LOG.info("%d asked at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
         return asked
 
     def end(self, record: Record, outcome: Outcome) -> Record | None:
         """Take in how an attempt ended; the record if there is to be another one."""
-        measured = self.optimizer.space.measured
-        base = outcome.seconds if measured else record.cost - record.sunk
+        last = record.retries >= self.options.retries
+        if last and self.beginning.holds(record, outcome):
+            LOG.warning("%d broke after %.3f s: %s", record.id, outcome.seconds, outcome.reason)
+            return None
+        if last or not outcome.raised:
+            self.let_go()
+        return self._end(record, outcome)
+
+    def let_go(self) -> None:
+        """Take in the failures that were held back."""
+        for record, outcome in self.beginning.let_go():
+            self._end(record, outcome)
+
+    def _end(self, record: Record, outcome: Outcome) -> Record | None:
+        base = self.trials.cost(record, outcome)
+        if self.options.charge_deciding and not record.sunk:
+            base += record.decision_seconds
         total = record.sunk + base
         if outcome.value is not None and math.isfinite(outcome.value):
-            error, seconds = outcome.standard_error, outcome.seconds
-            value = outcome.value if error is None else (outcome.value, error)
+            value, seconds = outcome.observed, outcome.seconds
             _kept(lambda: self.optimizer.tell(record.id, value, evaluation_seconds=seconds, cost=total))
             LOG.info("%d ended: %r after %.3f s, cost %g", record.id, value, outcome.seconds, total)
             return None
@@ -281,7 +339,9 @@ class _Loop:
         return None
 
     def expect_a_value(self) -> None:
-        """Give up if nothing but failures came of this run, and :data:`HOPELESS` of them now."""
+        """Give up if nothing but failures came of this run, :data:`HOPELESS` of them now or the first ones alike."""
+        if self.beginning.hopeless:
+            raise Hopeless(str(self.beginning))
         if self.failures >= HOPELESS and not self._values():
             raise self._hopeless(self.failures, spent=False)
 
@@ -293,7 +353,7 @@ class _Loop:
 
     def _values(self) -> bool:
         """Whether anything was evaluated, what the run began with not counted."""
-        return any(record.query.meta.get("stage") != "given" for record in self.optimizer.history.done)
+        return any(not record.given for record in self.optimizer.history.done)
 
     def _hopeless(self, failures: int, spent: bool) -> Hopeless:
         last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
@@ -311,15 +371,6 @@ class _Loop:
             else:
                 lost.append(record)
         return lost
-
-
-def _workers(executor: Executor) -> int:
-    """How many evaluations an executor can have in flight."""
-    for name in ("capacity", "_max_workers"):  # ours change it while they run; the standard library keeps it for itself
-        if (found := getattr(executor, name, None)) is not None:
-            return int(found)
-    kind = type(executor).__name__
-    raise SettingError("max_pending", None, f"a number here: {kind} does not tell how many workers it has")
 
 
 def _outcome(future: Future[Outcome], seconds: float) -> Outcome:

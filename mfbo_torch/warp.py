@@ -63,6 +63,9 @@ class Warp:
         return self.inverse(mean), 0.5 * (self.inverse(mean + deviation) - self.inverse(mean - deviation))
 
 
+IDENTITY = Warp()
+
+
 def fitted(Y: Tensor, others: Tensor) -> Warp:
     """The map under which ``n`` values look most like a normal sample, by likelihood; the identity's shape where no
     bend is worth :data:`PRICE`.
@@ -74,7 +77,7 @@ def fitted(Y: Tensor, others: Tensor) -> Warp:
     """
     Y = Y.reshape(-1).double()
     if len(Y) < LEAST or not varies(Y):
-        return Warp()
+        return IDENTITY
     centre, scale = Y.median().item(), Y.std().item()
 
     def merit(warp: Warp) -> float:
@@ -82,9 +85,9 @@ def fitted(Y: Tensor, others: Tensor) -> Warp:
         return (warp.log_slope(Y).sum() - len(Y) * warp(Y).std().log()).item() - PRICE * bends
 
     if ((others - centre).abs() > FAR * (Y - centre).abs().max()).any():
-        return Warp()
+        return IDENTITY
     best = max((Warp(centre, scale, a, b) for a, b in itertools.product(BENDS, BENDS)), key=merit)
-    return best if best.below or best.above else Warp()
+    return best if best.below or best.above else IDENTITY
 
 
 def _bent(u: Tensor, bend: float) -> Tensor:

@@ -120,25 +120,32 @@ def mean(levels: list[Fidelity], x: Sequence[float], m: int) -> float:
     return prior + (level.gram([x], level.X) @ weights).item()
 
 
-def residual_covariance(level: Fidelity, A: Sequence, B: Sequence, pending: Sequence = ()) -> np.ndarray:
-    """Posterior covariance of ``δ`` given the designs of its fidelity and the pending ones."""
-    X = [*level.X.tolist(), *pending]
-    prior = level.gram(A, B)
+def residual_covariance(level: Fidelity, A: Sequence, B: Sequence) -> np.ndarray:
+    """Posterior covariance of ``δ`` given the designs of its fidelity."""
+    X, prior = level.X.tolist(), level.gram(A, B)
     if not X:
         return prior
-    K = level.gram(X, X) + np.diag([*level.noise, *([level.pending_noise] * len(pending))])
+    K = level.gram(X, X) + np.diag(level.noise)
     return prior - level.gram(A, X) @ np.linalg.solve(K, level.gram(X, B))
 
 
 def covariance(levels: list[Fidelity], a: Point, b: Point, pending: Sequence[Point] = ()) -> float:
-    """Posterior covariance of two values at any fidelities."""
-    total = 0.0
-    for k, level in enumerate(levels):
-        weights = weight(levels, a[1], k) * weight(levels, b[1], k)
-        if weights:
-            out = [x for x, m in pending if m == k]
-            total += weights * residual_covariance(level, [a[0]], [b[0]], out).item()
-    return total
+    """Posterior covariance of two values at any fidelities, after values of unknown size at the pending points."""
+
+    def free(a: Point, b: Point) -> float:
+        total = 0.0
+        for k, level in enumerate(levels):
+            weights = weight(levels, a[1], k) * weight(levels, b[1], k)
+            if weights:
+                total += weights * residual_covariance(level, [a[0]], [b[0]]).item()
+        return total
+
+    if not pending:
+        return free(a, b)
+    K = np.array([[free(p, q) for q in pending] for p in pending])
+    K += np.diag([levels[m].pending_noise for _, m in pending])
+    left, right = ([free(end, p) for p in pending] for end in (a, b))
+    return free(a, b) - np.dot(left, np.linalg.solve(K, right)).item()
 
 
 def joint(levels: list[Fidelity], points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:

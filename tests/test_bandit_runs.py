@@ -16,6 +16,7 @@ from mfbo_torch.history import History
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.runner import run
+from mfbo_torch.settings import compare_parser
 from mfbo_torch.strategies import MFUCB
 
 MEANS = [[0.4, 0.2], [0.5, 0.45], [0.6, 0.7], [0.3, 0.35], [0.1, 0.2], [0.65, 0.6]]
@@ -105,7 +106,7 @@ def test_nothing_asked_yet():
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("figure2-*.yaml")), ids=lambda path: path.stem)
 def test_configs_of_the_figure(path, tmp_path):
-    resolved = config.resolve(config.compare_parser(), [str(path), "--out", str(tmp_path)])
+    resolved = config.resolve(compare_parser(), [str(path), "--out", str(tmp_path)])
     jobs = compare.plan(resolved)
     assert len(jobs) == 15
     number = int(path.stem[-1])

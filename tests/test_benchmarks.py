@@ -23,7 +23,7 @@ from benchmarks.ops.cases import TINY, Case
 from benchmarks.regret import report as regret
 from benchmarks.regret import run as regret_run
 from benchmarks.runs import measure
-from mfbo_torch.strategies import RandomSearch
+from mfbo_torch.strategies import GPUCB, RandomSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 MACHINE = about()["machine"]
@@ -103,6 +103,21 @@ SMOKE = {
         more=([*TINY, ELSEWHERE], GROWTH),
         check=ops_report,
     ),
+    "continuing": Smoke(
+        ("continuing.run --workers 1 --seeds 1",),
+        "continuing.csv continuing.about.json continuing.md",
+        {"EPOCHS": (1, 2, 3), "CAPITALS": (12,)},
+    ),
+    "searches": Smoke(
+        ("doors.searches --workers 1 --seeds 1 --cases 'kernel ridge, diabetes'",),
+        "doors-searches.csv doors-searches.about.json",
+        {"BUDGET": 1},
+    ),
+    "samplers": Smoke(
+        ("doors.samplers --workers 1 --seeds 1 --functions mixed --methods Sampler TPESampler",),
+        "doors-samplers.csv doors-samplers.about.json",
+        {"TRIALS": (3,)},
+    ),
     "greedy": Smoke(
         (f"greedy.run --rounds 1 {THREADS}",),
         "greedy.json greedy.png",
@@ -116,6 +131,11 @@ SMOKE = {
     "robust": Smoke(
         ("robust.run --problems forrester park --methods Random --seeds 2", "robust.report --held-out"),
         "robust.csv robust.about.json robust.md robust.png robust-profile.png",
+    ),
+    "stopping": Smoke(
+        ("stopping --problems Currin --seeds 1 --capital 6",),
+        "stopping.csv stopping.about.json stopping.md",
+        {"MFGPUCB": GPUCB, "GAINS": (0.5,), "NAMES": ("--stop-at, 1% off", "--stop-gain 0.5")},
     ),
     "batch": Smoke(
         ("batch.run {folder}/small.yaml --workers 1", "batch.report small"),
@@ -218,8 +238,11 @@ def test_smoke(name, tmp_path, monkeypatch, capsys):
     smoke.check(tmp_path, capsys.readouterr().out)
 
 
-PRINTING = {"bit_flips", "fuzz"}
-"""What writes no results; tried in :mod:`test_attack_benchmarks`."""
+ELSEWHERE = {
+    *("bit_flips", "fuzz", "constrained.run", "continuous.run", "continuous.dragonfly_child"),
+    *("mixed.run", "mixed.decision", "robust.calibration"),
+}
+"""What the tests of its own subject try: attacks, constraints, intervals, choices, robustness."""
 
 
 def test_every_benchmark_is_there():
@@ -227,7 +250,7 @@ def test_every_benchmark_is_there():
     folder = Path(benchmarks.__file__).parent
     files = [path.relative_to(folder) for path in folder.rglob("*.py") if "def main(" in path.read_text()]
     modules = {".".join(file.with_suffix("").parts) for file in files}
-    assert modules == PRINTING | {command.split()[0] for smoke in SMOKE.values() for command in smoke.commands}
+    assert modules == ELSEWHERE | {command.split()[0] for smoke in SMOKE.values() for command in smoke.commands}
     assert all(f"benchmarks.{module}" in (benchmarks.__doc__ or "") for module in modules)
 
 

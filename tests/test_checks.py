@@ -1,6 +1,7 @@
 """What arguments may be, and what is said where they are not."""
 
 import math
+from fractions import Fraction
 from functools import partial
 from operator import lt
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from mfbo_torch.checks import number, one_of, seeds, several, whole
+from mfbo_torch.checks import number, observation, one_of, seeds, several, whole
 from mfbo_torch.errors import SettingError
+from mfbo_torch.evaluation import evaluate
+from mfbo_torch.problems import UserProblem
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(2)])
@@ -60,6 +63,30 @@ def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
     with pytest.raises(SettingError) as found:
         number("delta", wrong, **bounds)
     assert str(found.value) == f"delta = {wrong!r}: must be {wanted}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("0.5", b"0.5", bytearray(b"0.5"), np.str_("0.5"), np.array("0.5"), None, [0.5], np.ones(2)),
+        *(1j, np.complex128(1 + 2j), np.array(1 + 2j), np.array([1 + 0j]), torch.tensor(1j), np.complex64(1)),
+    ],
+    ids=repr,
+)
+def test_what_is_no_observation_is_refused_everywhere(value):
+    """Texts of numbers, and what has an imaginary part: by whoever is told of it."""
+    for given in (value, (value, 0.1)):
+        with pytest.raises(SettingError, match=r"(?s)^value = .*: must be a number, or a pair"):
+            observation("value", given)
+    problem = UserProblem(lambda parameters, fidelity: value, {"x": {"lower": 0.0, "upper": 1.0}}, costs=[1.0])
+    outcome = evaluate(problem, (0.5,), 0)
+    assert outcome.value is None
+    assert "must be a number, or a pair" in outcome.reason
+
+
+@pytest.mark.parametrize("value", [1, True, np.float32(0.5), torch.tensor([[0.25]]), np.array(2), Fraction(1, 2)])
+def test_observations_of_every_kind_of_number_pass(value):
+    assert observation("value", value) == (float(value), None)
 
 
 def test_one_of_a_few():

@@ -7,18 +7,9 @@ import toy
 import yaml
 
 from mfbo_torch import strategies
-from mfbo_torch.config import (
-    accepted,
-    build,
-    compare_parser,
-    concrete,
-    explain,
-    read_mapping,
-    resolve,
-    resolve_run,
-    run_parser,
-)
+from mfbo_torch.config import accepted, build, concrete, explain, resolve, resolve_run, run_parser
 from mfbo_torch.errors import SettingError
+from mfbo_torch.settings import compare_parser, read_mapping
 from mfbo_torch.strategies.base import Strategy
 
 BASE = {
@@ -58,6 +49,11 @@ def test_everything_is_spelt_out(config):
         "timeout": None,
         "retries": 0,
         "charge_retries": True,
+        "charge_deciding": False,
+        "time_limit": None,
+        "stop_at": None,
+        "patience": None,
+        "stop_gain": None,
         "warm_start": None,
         "seed": 0,
         "device": "cpu",
@@ -266,7 +262,7 @@ def test_the_configurations_that_come_with_it(path):
     if path.stem in ("svm_magic", "salsa", "supernova"):
         return  # their data have to be fetched
     problem, _ = build(settings)
-    if path.stem not in ("quickstart", "own_objective"):
+    if path.stem not in ("quickstart", "own_objective", "circuit"):
         assert settings["capital"] == 50 * problem.space.costs[-1]
 
 

@@ -152,12 +152,12 @@ def test_what_an_evaluation_has_started_ends_with_it(how, tmp_path):
 
 def test_idle_workers_that_die_and_workers_interrupted_at_their_start_are_replaced():
     with start("processes", 2) as workers:
-        assert workers.submit(double, 1).result(600) == 2
+        assert workers.submit(double, 1).result(120) == 2
         for _ in range(2):
             for process in [*workers._pool._pool_manager.worker_manager.workers.values()]:
                 os.kill(process.pid, signal.SIGINT)
                 os.kill(process.pid, signal.SIGKILL)
-            assert workers.submit(double, 3).result(600) == 6
+            assert workers.submit(double, 3).result(120) == 6
 
 
 def test_ctrl_c_while_workers_start_is_not_theirs():

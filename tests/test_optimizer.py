@@ -106,7 +106,7 @@ def test_a_standard_error_that_is_none_is_refused_and_the_query_stays_pending(er
 def test_what_is_not_a_number_is_refused_and_the_query_stays_pending(value):
     opt = optimizer()
     opt.ask()
-    with pytest.raises(SettingError, match=r"^value = .*must be a number, or a pair \(value, standard error\)$"):
+    with pytest.raises(SettingError, match=r"^value = .*must be a number, or a pair \(value, standard error\)"):
         opt.tell(0, value)
     assert len(opt.history.pending) == 1
 

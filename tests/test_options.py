@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from toy import Hill
 
-from mfbo_torch.config import names, run_parser
+from mfbo_torch.config import run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.executors import Workers
 from mfbo_torch.experiment import MAY_DIFFER
 from mfbo_torch.options import RunOptions, check_capital
+from mfbo_torch.settings import names
 
 
 def test_every_option_is_a_setting_that_may_differ():
@@ -24,7 +25,8 @@ def test_every_option_is_a_setting_that_may_differ():
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("max_pending", 0), ("max_pending", 1.0), ("retries", -1), ("charge_retries", "no")]
+    ("option", "value"),
+    [("max_pending", 0), ("max_pending", 1.0), ("retries", -1), ("charge_retries", "no"), ("patience", 0)],
 )
 def test_options_that_cannot_work(option, value):
     with pytest.raises(SettingError, match=rf"^{option} = "):

@@ -30,6 +30,12 @@ def test_covariance_by_formula(kernel):
         assert found[i, 0].item() == pytest.approx(3.0 * FORMULAS[kernel](r), rel=1e-9)
 
 
+def test_linear_covariance():
+    A = torch.tensor([[0.1, 0.9], [0.3, 0.2]], dtype=torch.double)
+    found = Prior("linear", [0.5, 2.0], outputscale=3.0).covariance(A, A)
+    assert found[0, 1].item() == pytest.approx(3.0 * (0.1 * 0.3 / 0.25 + 0.9 * 0.2 / 4.0), rel=1e-12)
+
+
 def test_one_lengthscale_for_all():
     X = torch.rand(5, 3, generator=torch.Generator().manual_seed(0)).double()
     assert torch.equal(Prior(lengthscale=0.3).covariance(X, X), Prior(lengthscale=[0.3] * 3).covariance(X, X))

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from mfbo_torch import cli, experiment
+from mfbo_torch import cli, folders
 from mfbo_torch.errors import SettingError
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect_branin import IndirectBranin
@@ -66,7 +66,7 @@ def test_a_run_of_one_s_own_classes_is_shown_without_importing_them(tmp_path, ma
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
     assert cli.main(["show", str(out), "--html"]) == 0
     assert not mark.exists()
-    (out / experiment.KNOWN).unlink()
+    (out / folders.KNOWN).unlink()
     assert cli.main(["show", str(out)]) == 2
     assert "problem.class_path = 'evilmod.Problem': must be imported first" in capsys.readouterr().err
     assert not mark.exists()

@@ -8,6 +8,7 @@ from test_checksum import change
 from test_journal import FORMER_SCHEMA, fill
 
 from mfbo_torch import cli
+from mfbo_torch.cli import commands
 from mfbo_torch.errors import SettingError
 from mfbo_torch.journal import Journal, JournalError
 from mfbo_torch.repair import salvage
@@ -65,6 +66,6 @@ def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
         salvage(path, tmp_path / "c.sqlite")
     with pytest.raises(JournalError, match="a readable file"):
         salvage(tmp_path / "nowhere", tmp_path / "c.sqlite")
-    with pytest.raises(SettingError, match="a folder or a journal"):
-        cli._repair([])
+    with pytest.raises(SettingError, match=r"as in mfbo repair .*DIR\|JOURNAL"):
+        commands.parse(["repair"])
     assert not (tmp_path / "c.sqlite").exists()

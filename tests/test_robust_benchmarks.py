@@ -11,7 +11,7 @@ import torch
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize, rosen
 
-from benchmarks.robust import functions, peers, problems, report, run
+from benchmarks.robust import calibration, functions, peers, problems, report, run
 from benchmarks.robust.problems import DEVELOPMENT, FLOOR, HELD_OUT, MEDIANS, PROBLEMS, Formula, loss, random_median
 from mfbo_torch.evaluation import evaluate
 from mfbo_torch.history import Status
@@ -261,3 +261,17 @@ def test_every_problem_is_on_its_page():
     families = {name.split("-")[0] if name.split("-")[-1].isdigit() else name for name in PROBLEMS}
     synthetic = {"bad-currin", "park", "borehole", "hartmann3", "hartmann6"}
     assert all(family in problems.__doc__ for family in families - synthetic)
+
+
+def test_calibration_of_a_normal_sample():
+    truth = torch.randn(20000, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 3 + 5
+    *shares, density = calibration.calibration(torch.full_like(truth, 5.0), torch.full_like(truth, 3.0), truth)
+    assert shares == pytest.approx([0.5, 0.9, 0.99], abs=0.02)
+    assert density == pytest.approx(-0.5 * math.log(2 * math.pi * math.e), abs=0.02)
+
+
+def test_calibration_is_measured_on_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "CAPITALS", (3, 5))
+    assert calibration.main(["--problems", "forrester", "--seeds", "1", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / calibration.PAGE).read_text()
+    assert text.count("| linked | 1 | 1 |") == text.count("| integrated | 1 | 1 |") == 2

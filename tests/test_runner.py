@@ -129,7 +129,7 @@ def test_everything_is_journaled_before_it_is_acted_on(tmp_path):
         ("raise", "RuntimeError: no convergence at step 3"),
         ("exit", "SystemExit: 3"),
         ("nan", "the value is not finite: nan"),
-        ("text", "SettingError: value = 'many': must be a number, or a pair (value, standard error)"),
+        ("text", "SettingError: objective's value = 'many': must be a number, or a pair (value, standard error)"),
     ],
 )
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)])
@@ -155,13 +155,13 @@ def test_reasons_are_one_line():
 def test_interruption_leaves_the_query_pending_and_can_be_continued(tmp_path):
     whole = quiet(Hill(), Walk(), 60.0)
     with Journal(tmp_path / "a.sqlite") as journal:
-        history, finished = drive(
+        history, finished, _ = drive(
             Hill(trouble="interrupt"), Walk(), 60.0, RunOptions(1), journal=journal, progress=False
         )
         assert not finished
         assert len(history.pending) == 1
         assert journal.history() == history
-        history, finished = drive(Hill(), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
+        history, finished, _ = drive(Hill(), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
         assert finished
         assert timeless(history) == timeless(whole) == timeless(journal.history())
 

@@ -50,7 +50,7 @@ class Row(NamedTuple):
 SEEDED = {"seed": "whole"}
 MODELLED = {"refit_every": "whole", "dtype": "word"}
 ONE = {**MODELLED, "initial": "whole?"}
-BAND = {**ONE, "beta": "number?", "delta": "number", "scale": "number"}
+BAND = {**ONE, "beta": "number?", "delta": "number", "scale": "number", "norm": "number"}
 SEVERAL = {**MODELLED, "initial_capital": "number?"}
 SEARCHED = {**SEVERAL, "num_restarts": "whole", "raw_samples": "whole", "max_iterations": "whole"}
 AVERAGES = {**MODELLED, "initial": "whole"}
@@ -74,7 +74,14 @@ STRATEGIES: dict[type, dict[str, str]] = {
         "num_candidates": "whole",
     },
     strategies.MFNaive: {**BAND, "explore": "word", "limit": "whole"},
-    strategies.MFGPUCB: {**SEVERAL, "link": "word", "beta": "number?", "hedge": "flag"},
+    strategies.MFGPUCB: {
+        **SEVERAL,
+        "link": "word",
+        "beta": "number?",
+        "hedge": "flag",
+        "strict": "flag",
+    },
+    strategies.BOCA: {**SEVERAL, "beta": "number?"},
     strategies.MFSKO: SEVERAL,
     strategies.MFGIBBON: {**SEARCHED, "num_candidates": "whole"},
     strategies.MFKnowledgeGradient: {**SEARCHED, "num_fantasies": "whole"},
@@ -261,7 +268,7 @@ def test_what_cannot_be_is_named(row, setting, value):
 
 def test_every_strategy_has_its_settings_in_the_table():
     """But for what is no number and no word: spaces, devices, priors, functions and flags."""
-    other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta"}
+    other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta", "gamma"}
     offered = [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]
     for kind in offered:
         missing = set(settings_of(kind)) - other - set(STRATEGIES[kind]) - set(SEEDED)

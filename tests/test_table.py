@@ -5,7 +5,7 @@ from toy import Hill, Walk
 
 from mfbo_torch import table
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history import GIVEN, History, Query, Status
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Parameter, Space
@@ -32,7 +32,7 @@ def test_a_table_can_be_read_again(tmp_path, maximize, error):
     assert [(r.query.x, r.query.fidelity, r.value, r.standard_error) for r in read] == [
         (r.query.x, r.query.fidelity, r.value, error) for r in written.done
     ]
-    assert all(r.cost == 0 and r.query.meta == table.GIVEN for r in read)
+    assert all(r.cost == 0 and r.query.meta == GIVEN for r in read)
 
 
 def test_parquet(tmp_path):

@@ -75,7 +75,7 @@ class Hopeless(Hill):
         super().__init__()
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        raise ValueError("never")
+        raise ValueError(f"never at {x[0]}")
 
 
 class NoOptimum(Hill):

@@ -37,7 +37,7 @@ class Ledger:
         self._records: list[Record] = []
         self._spent, self._since = 0.0, time.perf_counter()
 
-    def value(self, x: dict[str, float], fidelity: int) -> float | None:
+    def value(self, x: dict[str, Any], fidelity: int) -> float | None:
         """What is observed at a design, to be maximised; ``None`` where the evaluation fails.
 
         Raises:
@@ -47,7 +47,8 @@ class Ledger:
         if self._spent + cost > payable(self.capital):
             raise Spent
         seconds = time.perf_counter() - self._since
-        point = tuple(float(x[parameter.name]) for parameter in self.space.parameters)
+        mixed, parameters = self.space.mixed, self.space.parameters
+        point = self.space.point(x) if mixed else tuple(float(x[parameter.name]) for parameter in parameters)
         number = len(self._records)
         outcome = evaluate(self.problem, point, fidelity, number)
         asked = Record(number, Query(point, fidelity), cost, decision_seconds=seconds)
@@ -73,8 +74,13 @@ def _optuna(ledger: Ledger, seed: int, sampler: Any, pruner: Any = None) -> None
     study = optuna.create_study(direction="maximize", sampler=sampler, **pruners)
     while True:
         trial = study.ask()
-        x = {}
+        x: dict[str, Any] = {}
         for p in ledger.space.parameters:
+            if any(x.get(other) not in values for other, values in p.when):
+                continue  # what it depends on stands before it
+            if p.choices:
+                x[p.name] = trial.suggest_categorical(p.name, p.choices)
+                continue
             suggest = trial.suggest_int if p.integer else trial.suggest_float
             x[p.name] = suggest(p.name, p.lower, p.upper, log=p.log)
         value, pruned = None, False

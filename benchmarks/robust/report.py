@@ -265,7 +265,8 @@ def profile(runs: Runs) -> Figure:
 
 def legend(figure: Figure, axes: Axes) -> None:
     """One for all panels, above them."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False)
+    columns = max(int(figure.get_figwidth() / 2.75), 1)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
+from mfbo_torch.acquisition.fidelity_column import FidelityColumn
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
@@ -12,6 +13,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
 
 __all__ = [
     "ConditionalMaxValueEntropy",
+    "FidelityColumn",
     "HallucinatedUpperConfidenceBound",
     "MultiFidelityUpperConfidenceBound",
     "cost_thresholds",

@@ -15,11 +15,11 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
+from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.deconditional import DeconditionalGP
-from mfbo_torch.models.per_fidelity import PerFidelityGP
 
 BETA = 0.2
 """BoTorch's own default for ``UpperConfidenceBound``."""
@@ -52,8 +52,8 @@ class Negated:
         model: The model of ``f``.
     """
 
-    def __init__(self, model: PerFidelityGP) -> None:
-        self.model = model
+    def __init__(self, model: Any) -> None:
+        self.model, self.fidelities = model, getattr(model, "fidelities", None)
         self.num_fidelities, self.dim = model.num_fidelities, model.dim
 
     def hallucinate(self, X_pending: Tensor | None) -> Negated:
@@ -68,7 +68,7 @@ class Negated:
 
 @acqf_input_constructor(MultiFidelityUpperConfidenceBound)
 def construct_inputs_multi_fidelity_ucb(
-    model: PerFidelityGP,
+    model: Model,
     beta: float = BETA,
     zeta: Sequence[float] | None = None,
     X_pending: Tensor | None = None,
@@ -78,22 +78,24 @@ def construct_inputs_multi_fidelity_ucb(
     """Constructor arguments of :class:`MultiFidelityUpperConfidenceBound`.
 
     Args:
-        model: A model of ``M`` fidelities.
+        model: A model of ``M`` fidelities, see there.
         beta: Squared width of the confidence band.
         zeta: ``M`` bounds in the units of the model's targets.
         X_pending: ``p x (d + 1)`` points whose values are out.
-        target_fidelities: ``{d: M - 1}``; anything else is an error.
+        target_fidelities: The last column and its value at the target, ``{d: M - 1}`` for a model of this package;
+            anything else is an error.
         posterior_transform: One weight, whose sign says whether to maximise or to minimise.
 
     Raises:
         SettingError: Another column or another value of the target.
         UnsupportedError: Another transform.
     """
-    target = {model.dim: model.num_fidelities - 1}
-    if target_fidelities is not None and {i % (model.dim + 1): t for i, t in target_fidelities.items()} != target:
+    known = with_fidelities(model)
+    target = {known.dim: target_of(known)}
+    if target_fidelities is not None and {i % (known.dim + 1): t for i, t in target_fidelities.items()} != target:
         raise SettingError("target_fidelities", dict(target_fidelities), str(target))
     return {
-        "model": model if scalar_of(posterior_transform)[0] > 0 else Negated(model),
+        "model": known if scalar_of(posterior_transform)[0] > 0 else Negated(known),
         "beta": beta,
         "zeta": zeta,
         "X_pending": X_pending,

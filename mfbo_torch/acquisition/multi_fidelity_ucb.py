@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError
+from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
 from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound, least_bound
 from mfbo_torch.checks import number
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models.per_fidelity import PerFidelityGP
 
 
 class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
@@ -35,7 +36,9 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
     the maximiser is :func:`select_fidelity`'s to say.
 
     Args:
-        model: A model of ``M`` fidelities.
+        model: A model of ``M`` fidelities: one of this package, or
+            :class:`~mfbo_torch.acquisition.FidelityColumn` of any exact GP whose last column is the fidelity; a
+            ``SingleTaskMultiFidelityGP`` becomes one by itself.
         beta: Squared width of the confidence band.
         zeta: ``M`` bounds on ``|f^(M) - f^(m)|`` in the targets' units, the last one 0; ``None``
             for the target's bound alone, which is what the recursive link needs.
@@ -44,16 +47,18 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 
     Raises:
         SettingError: A negative ``beta`` or ``zeta``, another number of ``zeta`` than fidelities,
-            or a last ``zeta`` that is not 0.
+            a last ``zeta`` that is not 0, or a model whose fidelities are not known.
+        UnsupportedError: A model that is not an exact GP or has several outputs.
     """
 
     def __init__(
         self,
-        model: PerFidelityGP,
+        model: Model,
         beta: float,
         zeta: Sequence[float] | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
+        model = with_fidelities(model)
         super().__init__(model=model)
         self.beta = number("beta", beta, 0)
         if zeta is not None:
@@ -87,7 +92,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 
     def _with_fidelities(self, X: Tensor) -> Tensor:
         """``p x d`` designs with the fidelity at which they are pending."""
-        fidelity = torch.full_like(X[:, :1], self.model.num_fidelities - 1)
+        fidelity = torch.full_like(X[:, :1], target_of(self.model))
         if self._pending is not None:
             k = min(len(X), len(self._pending))
             same = (X[:k] == self._pending[:k, :-1]).all(dim=-1, keepdim=True)
@@ -121,7 +126,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 
 
 def select_fidelity(
-    model: PerFidelityGP, x: Tensor, beta: float, gamma: Sequence[float], X_pending: Tensor | None = None
+    model: Model, x: Tensor, beta: float, gamma: Sequence[float], X_pending: Tensor | None = None
 ) -> int:
     r"""The lowest fidelity that is still uncertain at ``x``, else the target.
 
@@ -139,7 +144,7 @@ def select_fidelity(
         SettingError: A negative ``beta`` or another number of thresholds.
         BotorchTensorDimensionError: ``x`` of another shape.
     """
-    beta = number("beta", beta, 0)
+    beta, model = number("beta", beta, 0), with_fidelities(model)
     if len(gamma) != model.num_fidelities - 1:
         raise SettingError("gamma", list(gamma), f"{model.num_fidelities - 1} thresholds, none for the target")
     if x.shape != (1, model.dim):
@@ -151,7 +156,7 @@ def select_fidelity(
 
 
 def cost_thresholds(
-    model: PerFidelityGP,
+    model: Model,
     x: Tensor,
     beta: float,
     costs: Sequence[float],
@@ -160,10 +165,11 @@ def cost_thresholds(
 ) -> list[float]:
     r"""Thresholds ``γ`` that send a query to the fidelity which explains enough for its cost.
 
-    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` (:attr:`PerFidelityGP.slopes`),
-    fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's variance. It is worth
-    its cost where :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`,
-    so :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
+    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x``
+    (:meth:`PerFidelityGP.slopes_at`), fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's
+    variance. It is worth its cost where
+    :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`, so
+    :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
 
     Args:
         model: A model of ``M`` fidelities.
@@ -180,12 +186,14 @@ def cost_thresholds(
     Raises:
         SettingError: A negative ``beta`` or another number of costs.
     """
+    model = with_fidelities(model)
     if len(costs) != model.num_fidelities:
         raise SettingError("costs", list(costs), f"{model.num_fidelities} numbers, one a fidelity")
     with torch.no_grad():
-        _, variance = model.hallucinate(X_pending).mean_variance(x)
+        narrowed = model.hallucinate(X_pending)
+        _, variance = narrowed.mean_variance(x)
+        slopes = narrowed.slopes_at(x).abs().tolist()
     width = math.sqrt(number("beta", beta, 0) * variance[0, -1].item())
-    slopes = model.slopes.abs().tolist()
     growth = [1.0] * (len(costs) - 1) if growth is None else growth
     return [
         width * math.sqrt(g * cost / costs[-1]) / slope if width * slope > 0 else math.inf

@@ -17,6 +17,7 @@ from mfbo_torch.ax.client import multi_fidelity_client
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.ax.settings import trust
 from mfbo_torch.ax.storage import register
+from mfbo_torch.ax.warm import attach_observations
 
 register()
 
@@ -26,6 +27,7 @@ __all__ = [
     "MultiFidelityAcquisition",
     "StrategyNode",
     "ValueAgainstCost",
+    "attach_observations",
     "best_point",
     "modular_node",
     "multi_fidelity_client",

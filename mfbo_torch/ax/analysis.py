@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
@@ -54,11 +54,13 @@ class ValueAgainstCost(Analysis):
             raise SettingError("experiment", experiment, "given, with a generation strategy")
         frame = table(experiment, generation_strategy)
         metric = goal(experiment.optimization_config).metric
+        space = node_of(generation_strategy).bound(experiment)[1].space
         figure = go.Figure()
         for fidelity, rows in frame.groupby("fidelity"):
             done = rows[rows["status"] == "done"]
             text = [f"trial {index}" for index in done["trial_index"]]
-            figure.add_scatter(x=done["spent"], y=done["value"], mode="markers", name=f"fidelity {fidelity}", text=text)
+            name = space.fidelity_name(fidelity) if space.fidelities else f"fidelity {fidelity}"
+            figure.add_scatter(x=done["spent"], y=done["value"], mode="markers", name=name, text=text)
         line = {"shape": "hv", "color": "black"}
         figure.add_scatter(x=frame["spent"], y=frame["best"], mode="lines", name="best at the target", line=line)
         figure.update_layout(xaxis_title="cost spent", yaxis_title=metric)

@@ -87,7 +87,8 @@ def best_point(client: Client) -> BestPoint | BestInput:
     elif advised is not None and advised.query.fidelity == domain.space.target and advised.value is not None:
         best = advised
     if best is None or best.value is None or top is None:
-        target = f"{domain.fidelity.name} = {domain.space.target}"
+        space = domain.space
+        target = space.fidelity_name(space.target) if space.fidelities else f"{domain.fidelity.name} = {space.target}"
         raise SettingError("client", "no completed trial at the target", f"one with a value at {target}")
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]

@@ -11,17 +11,22 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 
 from mfbo_torch.errors import SettingError
+from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.history import Query
 from mfbo_torch.space import Parameter, Space
+
+PARTS = ("lower", "upper", "log", "integer", "choices", "when")
+"""What Ax knows of a parameter."""
 
 
 class Domain:
     """What an Ax search space with a fidelity parameter means to a strategy, and back.
 
     The fidelity is an integer range parameter from 0, the cheapest, to ``M - 1``, its target value (a
-    fixed parameter where ``M`` is 1). Range parameters stay as they are, an ordered choice becomes the
-    rank of its value, and a fixed parameter is not searched. Parameter constraints become those of
-    the space.
+    fixed parameter where ``M`` is 1); or an ordered choice among its values, the target last. Range
+    parameters stay as they are, an ordered choice becomes the rank of its value, another one a parameter with choices,
+    and a fixed parameter is not searched. What depends on a choice's value has a condition. Parameter constraints
+    become those of the space.
 
     Args:
         search_space: Of the Ax experiment.
@@ -34,37 +39,43 @@ class Domain:
     """
 
     def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None) -> None:
-        if search_space.is_hierarchical:
-            raise SettingError("search_space", "hierarchical", "flat: no parameter depends on another's value")
         self.search_space = search_space
         parameters = list(search_space.parameters.values())
         self.fidelity = _fidelity(parameters, costs)
         rest = [p for p in parameters if p is not self.fidelity]
         self.fixed = {p.name: p.value for p in rest if isinstance(p, FixedParameter)}
         self.searched = [p for p in rest if not isinstance(p, FixedParameter)]
-        bounds = tuple(map(_parameter, self.searched))
+        conditions = _conditions(self.searched)
+        bounds = tuple(_parameter(p, conditions) for p in self.searched)
         constraints = tuple(map(self._constraint, search_space.parameter_constraints))
-        self.space = Space(bounds, tuple(costs or ()), constraints=constraints)
+        named = _values(self.fidelity)
+        self.space = Space(bounds, tuple(costs or ()), constraints=constraints, fidelities=named)
 
     def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
         """The query of an arm, ``None`` where it lies outside the search space or breaks a constraint."""
         if not self.search_space.check_membership(parameters):
             return None
-        x = []
-        for parameter, bounds in zip(self.searched, self.space.parameters, strict=True):
+        x, resting = [], self.space.resting
+        for parameter, bounds, rest in zip(self.searched, self.space.parameters, resting, strict=True):
+            if parameter.name not in parameters:
+                x.append(rest)
+                continue
             value = parameters[parameter.name]
             if isinstance(parameter, ChoiceParameter):
                 value = parameter.values.index(value)
             x.append(float(min(max(value, bounds.lower), bounds.upper)))  # Ax allows a little more
-        return Query(tuple(x), int(parameters[self.fidelity.name]), dict(meta))
+        level, named = parameters[self.fidelity.name], self.space.fidelities
+        return Query(tuple(x), int(level) if named is None else named.level(level), dict(meta))
 
     def parameters(self, query: Query) -> dict[str, Any]:
         """The Ax parameters of a query."""
-        values = dict(self.fixed)
+        values, there = dict(self.fixed), self.space.named(query.x)
         for parameter, value in zip(self.searched, query.x, strict=True):
+            if parameter.name not in there:
+                continue
             chosen = parameter.values[round(value)] if isinstance(parameter, ChoiceParameter) else value
             values[parameter.name] = parameter.cast(chosen)
-        return {**values, self.fidelity.name: query.fidelity}
+        return {**values, **(self.space.fidelity_value(query.fidelity) or {self.fidelity.name: query.fidelity})}
 
     def check(self, own: Space) -> None:
         """Check that a strategy's own space is this one in all that Ax knows; it may know more.
@@ -99,7 +110,8 @@ def _known(space: Space) -> dict[str, Any]:
     """What Ax knows of a space, by name: first which parameters there are."""
     known: dict[str, Any] = {"parameters": [p.name for p in space.parameters]}
     for p in space.parameters:
-        known |= {f"{p.name}.{part}": getattr(p, part) for part in ("lower", "upper", "log", "integer")}
+        known |= {f"{p.name}.{part}": getattr(p, part) for part in PARTS}
+    known |= {"fidelities": space.fidelities, "continues": space.continues}
     return {**known, "costs": space.costs, "measured": space.measured, "constraints": space.constraints}
 
 
@@ -110,13 +122,20 @@ def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) 
         names = [p.name for p in found]
         raise SettingError("fidelity parameters", names, "one integer range parameter with is_fidelity=True")
     (fidelity,) = found
+    if named := _values(fidelity):
+        values = list(named.values)
+        if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) != len(values):
+            raise SettingError("costs", costs, f"{len(values)} numbers, one for each {fidelity.name} of {values}")
+        if fidelity.target_value != values[-1]:
+            raise SettingError(f"{fidelity.name}.target_value", fidelity.target_value, f"{values[-1]}, the last one")
+        return fidelity
     if isinstance(fidelity, FixedParameter):
         lower = upper = fidelity.value
     elif isinstance(fidelity, RangeParameter) and fidelity.parameter_type is ParameterType.INT:
         lower, upper = fidelity.lower, fidelity.upper
     else:
         kind = f"{type(fidelity).__name__} of type {fidelity.parameter_type.name.lower()}"
-        raise SettingError(fidelity.name, kind, "a RangeParameter of type int")
+        raise SettingError(fidelity.name, kind, "a RangeParameter of type int, or an ordered choice")
     if lower != 0:
         raise SettingError(f"{fidelity.name}.lower", lower, "0, the cheapest fidelity")
     if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) != upper + 1:
@@ -126,18 +145,42 @@ def _fidelity(parameters: Sequence[AxParameter], costs: Sequence[float] | None) 
     return fidelity
 
 
-def _parameter(parameter: AxParameter) -> Parameter:
+def _values(fidelity: AxParameter) -> Fidelities | None:
+    """The name and the values of a fidelity that has values."""
+    if isinstance(fidelity, ChoiceParameter) and fidelity.is_ordered:
+        return Fidelities(fidelity.name, tuple(fidelity.values))
+    if isinstance(fidelity, FixedParameter) and fidelity.value != 0:
+        return Fidelities(fidelity.name, (fidelity.value,))
+    return None
+
+
+def _conditions(parameters: Sequence[AxParameter]) -> dict[str, dict[str, list[Any]]]:
+    """For each parameter that depends on choices, their names, and the values with which it is there."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for parent in parameters:
+        if not parent.is_hierarchical:
+            continue
+        for value, names in parent.dependents.items():
+            for name in names:
+                found.setdefault(name, {}).setdefault(parent.name, []).append(value)
+    return found
+
+
+def _parameter(parameter: AxParameter, conditions: Mapping[str, Mapping[str, list[Any]]]) -> Parameter:
     """What a strategy searches for an Ax parameter."""
+    when: Any = conditions.get(parameter.name, ())
     if isinstance(parameter, RangeParameter):
         if parameter.logit_scale:
             raise SettingError(f"{parameter.name}.logit_scale", True, "False: scales are linear or logarithmic")
         integer = parameter.parameter_type is ParameterType.INT
-        return Parameter(parameter.name, parameter.lower, parameter.upper, parameter.log_scale, integer)
-    if isinstance(parameter, ChoiceParameter) and parameter.is_ordered and not parameter.is_task:
-        return Parameter(parameter.name, 0, len(parameter.values) - 1, integer=True)
-    if isinstance(parameter, ChoiceParameter):
-        raise SettingError(parameter.name, parameter.values, "ordered (is_ordered=True), and no task")
-    raise SettingError(parameter.name, type(parameter).__name__, "a range, an ordered choice or fixed")
+        return Parameter(parameter.name, parameter.lower, parameter.upper, parameter.log_scale, integer, when=when)
+    if not isinstance(parameter, ChoiceParameter):
+        raise SettingError(parameter.name, type(parameter).__name__, "a range, a choice or fixed")
+    if parameter.is_task:
+        raise SettingError(parameter.name, parameter.values, "no task (is_task=False)")
+    if parameter.is_ordered and not parameter.is_hierarchical:
+        return Parameter(parameter.name, 0, len(parameter.values) - 1, integer=True, when=when)
+    return Parameter(parameter.name, choices=tuple(parameter.values), ordered=parameter.is_ordered, when=when)
 
 
 def _grid(parameter: ChoiceParameter) -> tuple[float, float]:

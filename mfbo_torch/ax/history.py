@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ax.core.base_trial import BaseTrial
@@ -52,7 +53,8 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
 
     Completed trials with a value of the objective are done; those without one, failed, abandoned and
     early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale trial never ran and
-    costs nothing; all others are pending. Arms outside the search space are left out.
+    costs nothing, nor does one of :func:`~mfbo_torch.ax.attach_observations`; all others are pending. Arms outside the
+    search space are left out.
 
     Ax's ``sem``, where it is known, is the standard error of a value. Both are what Ax's storage keeps of them, ten
     decimals, so that an experiment reads the same before and after it is stored.
@@ -87,7 +89,9 @@ def _record(
     id: int, query: Query, domain: Domain, trial: BaseTrial, observed: tuple[float, float | None] | None, sign: float
 ) -> Record:
     status = trial.status
-    record = Record(id, query, 0.0 if status.is_stale else domain.space.costs[query.fidelity])
+    record = Record(id, query, domain.space.costs[query.fidelity])
+    if status.is_stale or record.given:
+        record = replace(record, cost=0.0)
     if status.is_completed and observed is not None:
         value, error = observed
         return record.done(sign * value, error)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from ax.adapter.random import RandomAdapter
 from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.experiment import Experiment
@@ -15,6 +16,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.types import TParameterization
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.transition_criterion import TransitionCriterion
+from ax.generators.random.sobol import SobolGenerator
 from ax.storage.json_store.decoder import object_from_json
 from torch import Tensor
 
@@ -24,6 +26,7 @@ from mfbo_torch.ax.settings import decode, encode
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import plain
+from mfbo_torch.own_state import OwnState
 from mfbo_torch.strategies import Strategy
 
 
@@ -33,8 +36,8 @@ class StrategyNode(ExternalGenerationNode):
     The experiment is the only state: it becomes a history (see :func:`mfbo_torch.ax.history.read`), and
     the strategy's next queries become arms whose candidate metadata carry what later decisions need.
     So the decisions are those of :class:`~mfbo_torch.Optimizer` on the same history, also after the
-    experiment was stored and loaded elsewhere. What Ax computes from a model of its own (predictions, most of its
-    analyses) is not there: Ax asks no model of a node like this one.
+    experiment was stored and loaded elsewhere. What Ax computes from a model of its own (predictions, some of its
+    analyses) is told to be not available, as in its own random stage: Ax asks no model of a node like this one.
 
     Args:
         strategy: Decides the trials. The space is the experiment's; one of its own, such as an
@@ -52,7 +55,7 @@ class StrategyNode(ExternalGenerationNode):
     def __init__(
         self,
         strategy: Strategy,
-        costs: Sequence[float] | np.ndarray | Tensor,
+        costs: Sequence[float] | np.ndarray | Tensor | None,
         name: str = "mfbo_torch",
         suggested_experiment_status: ExperimentStatus | None = None,
         transition_criteria: Sequence[TransitionCriterion] | None = None,
@@ -72,11 +75,22 @@ class StrategyNode(ExternalGenerationNode):
         )
         self.strategy, self.costs = strategy, costs
         self._bound = strategy
+        self._seen: tuple[Experiment, Data] | None = None
+        self._adapter: RandomAdapter | None = None
         self._domain: Domain | None = None
         self._history = History()
         self._known: set[str] = set()
         self._metadata: dict[str, dict[str, Any]] = {}
+        self._state = OwnState()
         self.fit_time_since_gen = time.monotonic() - started
+
+    @property
+    def _fitted_adapter(self) -> RandomAdapter | None:
+        """One that says it cannot predict, as in Ax's own random stage: analyses then tell what they can without."""
+        if self._adapter is None and self._seen is not None:
+            experiment, data = self._seen
+            self._adapter = RandomAdapter(experiment=experiment, data=data, generator=SobolGenerator())
+        return self._adapter
 
     @classmethod
     def deserialize_init_args(
@@ -102,6 +116,7 @@ class StrategyNode(ExternalGenerationNode):
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment."""
+        self._seen, self._adapter = (experiment, data), None
         _, domain = self.bound(experiment)
         self._history = read(experiment, domain, data).history
         self._known = set(experiment.arms_by_signature)
@@ -119,7 +134,8 @@ class StrategyNode(ExternalGenerationNode):
             if signature not in self._known:
                 self._known.add(signature)
                 self._count(self._domain.query(parameters, {}))
-        query = plain(self._bound.ask(self._history)[0])
+        with self._state.restored():
+            query = plain(self._bound.ask(self._history)[0])
         chosen = self._domain.parameters(query)
         signature = Arm.md5hash(chosen)
         self._known.add(signature)
@@ -130,7 +146,7 @@ class StrategyNode(ExternalGenerationNode):
     def _count(self, query: Query | None) -> None:
         """Take a query as pending, if it is in the search space."""
         if query is not None:
-            self._history = self._history.asked(query, self._bound.costs(self._history)[query.fidelity])
+            self._history = self._history.asked(query, self._bound.cost(query, self._history))
 
     def _gen(self, experiment: Experiment, **kwargs: Any) -> GeneratorRun:
         fixed = kwargs.get("fixed_features")

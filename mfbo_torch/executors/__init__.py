@@ -8,6 +8,7 @@ timeout is ended; workers that come or go later are counted.
 from __future__ import annotations
 
 import os
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 
 from mfbo_torch.checks import number, one_of, whole
@@ -16,9 +17,18 @@ from mfbo_torch.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.executors.processes import Processes, in_processes
 from mfbo_torch.executors.workers import LOOK_AROUND, WorkerLost, Workers
 
-__all__ = ["KINDS", "LOOK_AROUND", "DaskWorkers", "Processes", "WorkerLost", "Workers", "start"]
+__all__ = ["KINDS", "LOOK_AROUND", "DaskWorkers", "Processes", "WorkerLost", "Workers", "capacity", "start"]
 
 KINDS = ("processes", "dask")
+
+
+def capacity(executor: Executor) -> int:
+    """How many evaluations an executor can have in flight."""
+    for name in ("capacity", "_max_workers"):  # ours change it while they run; the standard library keeps it for itself
+        if (found := getattr(executor, name, None)) is not None:
+            return int(found)
+    kind = type(executor).__name__
+    raise SettingError("max_pending", None, f"a number here: {kind} does not tell how many workers it has")
 
 
 def start(

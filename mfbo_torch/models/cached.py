@@ -23,6 +23,7 @@ from mfbo_torch.models.base import Extension, Factored
 from mfbo_torch.models.checks import check_points
 from mfbo_torch.models.exact import STATES, current_state
 from mfbo_torch.models.normal import joint_posterior
+from mfbo_torch.ops._dispatch import route
 from mfbo_torch.ops.cache import Cache, extend, truncate
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 
@@ -154,8 +155,13 @@ class CachedGP(Factored):
     @property
     def dim(self) -> int:
         """Number of inputs of a point in the user's units."""
+        return self.data_inputs.shape[-1]
+
+    @property
+    def data_inputs(self) -> Tensor:
+        """``... x n x d`` inputs of the data in the user's units."""
         original = self._original_train_inputs if self._has_transformed_inputs else None
-        return (self.train_inputs[0] if original is None else original).shape[-1]
+        return self.train_inputs[0] if original is None else original
 
     def cache_points(self, X: Tensor) -> Tensor:
         """``... x d`` points in the user's units as :attr:`cache` takes them."""
@@ -168,7 +174,9 @@ class CachedGP(Factored):
             return f"everything goes through {self._name}: {state.reason}"
         if self._pending is not None:
             return f"{CACHED}, and all others with points pending"
-        return f"{CACHED}; q > 1, posterior transforms and observation noise go through {self._name}"
+        backend, why = route("auto", state.cache.inputs, products=True)
+        through = f"{CACHED} by {backend} ({why})"
+        return f"{through}; q > 1, posterior transforms and observation noise go through {self._name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The wrapped model's."""

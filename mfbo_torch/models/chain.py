@@ -74,3 +74,27 @@ def couplings(levels: Sequence[Level], linked: Sequence[bool], shift: Tensor, sc
         rows.append(unit)
         offsets.append(offset)
     return torch.stack(rows), torch.stack(offsets)
+
+
+def summed(
+    parts: Sequence[tuple[Tensor, Tensor]], weights: Tensor, offsets: Tensor, fidelity: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean ``... x q`` and covariance ``... x q x q`` of values at some fidelities.
+
+    Args:
+        parts: Means ``... x P x q`` and covariances ``... x P x q x q`` of the residuals, ``M`` in all.
+        weights: ``M x M``, those of :func:`couplings`.
+        offsets: ``M``, as well.
+        fidelity: ``... x q``.
+    """
+    means, covariances = zip(*parts, strict=True)
+    W = weights[fidelity].mT
+    mean = (W * torch.cat(means, -2)).sum(-2) + offsets[fidelity]
+    return mean, (W.unsqueeze(-1) * W.unsqueeze(-2) * torch.cat(covariances, -3)).sum(-3)
+
+
+def mean_noise(fidelity: Tensor, Yvar: Tensor, num_fidelities: int) -> Tensor:
+    """``M`` means of ``... x n`` known noise variances, of all of them where a fidelity has none."""
+    Yvar = Yvar.expand_as(fidelity)
+    means = [Yvar[fidelity == m].mean() if (fidelity == m).any() else Yvar.mean() for m in range(num_fidelities)]
+    return torch.stack(means)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
+
+from mfbo_torch.errors import SettingError
 
 
 def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tuple[str, str, str], size: str) -> None:
@@ -87,3 +93,24 @@ def _finite(name: str, X: Tensor) -> Tensor:
     if not X.isfinite().all():
         raise InputDataError(f"{name}: must be finite, found NaN or infinity")
     return X
+
+
+def of_dataset(
+    training_data: SupervisedDataset, fidelity_features: Sequence[int] | None, num_fidelities: int | None
+) -> dict[str, Any]:
+    """Data of a model of several fidelities from a BoTorch dataset.
+
+    Args:
+        training_data: One outcome; its last feature is the fidelity.
+        fidelity_features: Index of the fidelity column; must be the last one.
+        num_fidelities: ``M``; by default one more than the largest fidelity in the data.
+
+    Raises:
+        SettingError: Another column.
+    """
+    X = training_data.X
+    if fidelity_features and [f % X.shape[-1] for f in fidelity_features] != [X.shape[-1] - 1]:
+        raise SettingError("fidelity_features", list(fidelity_features), f"[{X.shape[-1] - 1}], the last column")
+    inputs = {"train_X": X, "train_Y": training_data.Y}
+    inputs["num_fidelities"] = num_fidelities or int(X[..., -1].max()) + 1
+    return inputs if training_data.Yvar is None else {**inputs, "train_Yvar": training_data.Yvar}

@@ -24,10 +24,15 @@ from torch import Tensor
 
 from mfbo_torch.models.checks import check_fidelities, check_points
 from mfbo_torch.models.normal import joint_posterior
+from mfbo_torch.models.pending import at_every_fidelity, given
 from mfbo_torch.models.per_fidelity import PerFidelityGP
-from mfbo_torch.models.residual import Residual, averaged
+from mfbo_torch.models.residual import averaged
+from mfbo_torch.models.rungs import Root, RootView, Rung, RungView, between
 from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
+
+NEGLIGIBLE = 1e-10
+"""Less variance of the fidelity below than this, in the unit of the one above, is none."""
 
 
 class CoKrigingGP(Model):
@@ -44,9 +49,11 @@ class CoKrigingGP(Model):
 
     .. math::
         \mu^{(m)} = \sum_h w_h \mu_h, \qquad
-        \sigma^{2(m)} = \sum_h w_h \bigl(\sigma_h^2 + E_h[\rho^2] \sigma^{2(m-1)} + (\mu_h - \mu^{(m)})^2\bigr)
+        \sigma^{2(m)} = \sum_h w_h \bigl(\sigma_h^2 + (\mu_h - \mu^{(m)})^2\bigr)
 
-    where :math:`\mu_h, \sigma_h^2` are those of universal kriging with the basis :math:`(1, \mu^{(m-1)}(x))`. The unit
+    where :math:`\mu_h, \sigma_h^2` are those of universal kriging with the basis :math:`(1, \mu^{(m-1)}(x))` and the
+    covariance :math:`k_h + E[\rho^2] C^{(m-1)}`, :math:`C^{(m-1)}` that of the fidelity below given its values: a value
+    where the one below was not asked tells of both (:mod:`~mfbo_torch.models.rungs`). The unit
     of a fidelity is at least that of the one below, as values near an incumbent say little of the rest. Nothing is
     fitted: it is made of the observations and of the lowest fidelity's hyper-parameters.
 
@@ -71,26 +78,40 @@ class CoKrigingGP(Model):
             if chain.linked[m]:
                 scales[m] = torch.maximum(scales[m], scales[m - 1])
         self.shift, self.scale = chain.shift, scales
-        self._residuals: list[Residual | None] = []
+        self._rungs: list[Root | Rung] = []
         with torch.no_grad():
             for m in range(self.num_fidelities):
-                self._residuals.append(self._residual(m) if chain.linked[m] else None)
+                self._rungs.append(self._rung(m) if chain.linked[m] else self._root(m))
 
     def _data(self, m: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Designs of fidelity ``m``, their values and known noise variances in its unit."""
+        """Designs of fidelity ``m`` as the kernels see them, their values and known noise variances in its unit."""
         own = self.chain.train_X[:, -1] == m
         Y = self._standardized(self.chain.train_Y[own].squeeze(-1), m)
         Yvar = self.chain.train_Yvar
         known = None if Yvar is None else Yvar[own].squeeze(-1) / self.scale[m].square()
-        return self.chain.train_X[own][:, :-1], Y, known
+        return self._inputs(self.chain.train_X[own][:, :-1]), Y, known
 
-    def _residual(self, m: int) -> Residual:
-        """How fidelity ``m`` differs from the one below, in units of ``m``."""
-        X, Y, known = self._data(m)
-        below = self._standardized(self._means(X)[m - 1], m - 1)
+    def _root(self, m: int) -> Root:
+        """Fidelity ``m``, that follows none, and the designs of those that follow it."""
+        above: list[Tensor] = []
+        for k in range(m + 1, self.num_fidelities):
+            if not self.chain.linked[k]:
+                break
+            above.append(self._data(k)[0])
+        return Root(self.chain.singles[m], torch.cat(above) if above else self.chain.train_X[:0, :-1])
+
+    def _rung(self, m: int) -> Rung:
+        """Fidelity ``m`` as it follows the one below: what is unknown of that is left out at first."""
+        below, (U, Y, known) = self._rungs[m - 1], self._data(m)
         root = next(k for k in reversed(range(m)) if not self.chain.linked[k])
-        noise = self.chain.noise[root] / self.scale[root].square()
-        return averaged(self.chain.levels[root].covar_module, self._inputs(X), Y, below, noise, known)
+        kernel, usual = self.chain.levels[root].covar_module, self.chain.noise[root] / self.scale[root].square()
+        there = below.seen_above
+        mean, unknown = there.mean[: len(U)], there.covariance()[: len(U), : len(U)]
+        residual = averaged(kernel, U, Y, mean, usual, known)
+        slope, squared = residual.rho, residual.squared
+        if squared * unknown.diagonal().max() > NEGLIGIBLE:
+            residual = averaged(kernel, U, Y, mean, usual, known, squared * unknown)
+        return Rung(below, residual, slope, squared, below.designs[len(U) :])
 
     @property
     def num_outputs(self) -> int:
@@ -112,8 +133,8 @@ class CoKrigingGP(Model):
     def noise(self) -> Tensor:
         """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
         found = [
-            self.chain.noise[m] if residual is None else residual.noise * self.scale[m].square()
-            for m, residual in enumerate(self._residuals)
+            rung.residual.noise * self.scale[m].square() if isinstance(rung, Rung) else self.chain.noise[m]
+            for m, rung in enumerate(self._rungs)
         ]
         return torch.stack(found)
 
@@ -125,18 +146,34 @@ class CoKrigingGP(Model):
             found.append(found[-1] * self._slope(m))
         return torch.stack(found[::-1])
 
+    def slopes_at(self, x: Tensor) -> Tensor:
+        r"""``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1.
+
+        :math:`\mathrm{Cov}(f^{(M)}(x), f^{(m)}(x)) / \sigma^{2(m)}(x)`: what is learned of the target there by a query
+        of a fidelity; :attr:`slopes` where the designs are nested, less where the target was asked nearby and the
+        fidelity was not. 0 where nothing is left to learn.
+        """
+        levels = torch.arange(self.num_fidelities).to(x).unsqueeze(-1)
+        with torch.no_grad():
+            joint = self.posterior(torch.cat([x.expand(len(levels), -1), levels], -1)).distribution.covariance_matrix
+        own = joint.diagonal()
+        return torch.where(own > 0, joint[-1] / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0)
+
     def _slope(self, m: int) -> Tensor:
         """``E[ρ_m]`` in the targets' units, 0 where fidelity ``m`` follows none."""
-        residual = self._residuals[m]
-        return self.scale.new_zeros(()) if residual is None else residual.rho * self.scale[m] / self.scale[m - 1]
+        rung = self._rungs[m]
+        if not isinstance(rung, Rung):
+            return self.scale.new_zeros(())
+        return rung.residual.rho * self.scale[m] / self.scale[m - 1]
 
     @property
     def explained(self) -> Tensor:
         """``M`` shares of the target's prior variance that come from each fidelity and those below, the last one 1."""
         variance = [self._prior_variance(0)]
         for m in range(1, self.num_fidelities):
-            residual = self._residuals[m]
-            own = self._prior_variance(m) if residual is None else residual.outputscale * self.scale[m].square()
+            rung = self._rungs[m]
+            unit = self.scale[m].square()
+            own = rung.residual.outputscale * unit if isinstance(rung, Rung) else self._prior_variance(m)
             variance.append(own + self._slope(m).square() * variance[-1])
         return self.slopes.square() * torch.stack(variance) / variance[-1]
 
@@ -154,16 +191,16 @@ class CoKrigingGP(Model):
         """The log marginal likelihood of the observations in the targets' units, given the lowest fidelity's
         hyper-parameters; of the fidelities above, averaged."""
         total = 0.0
-        for m, residual in enumerate(self._residuals):
-            X, Y, known = self._data(m)
+        for m, rung in enumerate(self._rungs):
+            U, Y, known = self._data(m)
             total -= len(Y) * self.scale[m].log().item()
-            if residual is not None:
-                total += residual.evidence.item()
+            if isinstance(rung, Rung):
+                total += rung.residual.evidence.item()
             elif len(Y):
                 level = self.chain._levels[m]
                 noise = level.likelihood.noise.expand_as(Y) if known is None else known
                 parameters = describe(level.covar_module, self.dim)
-                total += log_evidence(parameters[0], self._inputs(X), Y - level.constant, *parameters[1:], noise).item()
+                total += log_evidence(parameters[0], U, Y - level.constant, *parameters[1:], noise).item()
         return total
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,71 +220,44 @@ class CoKrigingGP(Model):
         return mean.view(*X.shape[:-1], -1), variance.view(*X.shape[:-1], -1)
 
     def _chained(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        means, variances = (list(part.unbind(-1)) for part in self.chain.mean_variance(X))
-        U = self._inputs(X)
-        for m, residual in enumerate(self._residuals):
-            if residual is not None:
-                below = self._standardized(means[m - 1], m - 1)
-                mean, variance = residual.mean_variance(U, below, variances[m - 1] / self.scale[m - 1].square())
-                means[m] = self.shift[m] + self.scale[m] * mean
-                variances[m] = self.scale[m].square() * variance
-        return torch.stack(means, -1), torch.stack(variances, -1)
+        views = self._views(self._inputs(X))
+        mean = torch.stack([view.mean for view in views], -1)
+        variance = torch.stack([view.variance() for view in views], -1)
+        return self.shift + self.scale * mean, self.scale.square() * variance
 
-    def _means(self, X: Tensor) -> list[Tensor]:
-        """Means of the fidelities whose links are known by now."""
-        means = list(self.chain.mean_variance(X)[0].unbind(-1))
-        U = self._inputs(X)
-        for m, residual in enumerate(self._residuals):
-            if residual is not None:
-                below = self._standardized(means[m - 1], m - 1)
-                means[m] = self.shift[m] + self.scale[m] * residual.mean_variance(U, below, 0 * below)[0]
-        return means
+    def _views(self, U: Tensor) -> list[RootView | RungView]:
+        """Every fidelity as seen from ``... x q x d`` points."""
+        views: list[RootView | RungView] = []
+        for rung in self._rungs:
+            views.append(rung.at(U, views[-1]) if isinstance(rung, Rung) else rung.at(U))
+        return views
 
     def _standardized(self, mean: Tensor, m: int) -> Tensor:
         return (mean - self.shift[m]) / self.scale[m]
 
     def _with_pending(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
         """Every fidelity at ``m x d`` designs, deviations conditioned on ``p`` points whose values are out."""
-        levels = torch.arange(self.num_fidelities).to(X).unsqueeze(-1)
-        own = torch.cat([X.unsqueeze(-2).expand(-1, len(levels), -1), levels.expand(len(X), -1, -1)], -1)
-        mean, covariance = self._given(own, pending)
+        mean, covariance = self._given(at_every_fidelity(X, self.num_fidelities), pending)
         return mean, covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
 
     def _given(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`_joint`, the covariance conditioned on ``p`` points whose values are out."""
-        q, pending = X.shape[-2], pending.to(X)
-        mean, joint = self._joint(torch.cat([X, pending.expand(*X.shape[:-2], *pending.shape)], -2))
         noise = self.noise[pending[:, -1].round().long()] + 1e-10 * self.scale[-1].square()
-        root = torch.linalg.cholesky(joint[..., q:, q:] + torch.diag(noise))
-        gained = torch.linalg.solve_triangular(root, joint[..., q:, :q], upper=False)
-        return mean[..., :q], joint[..., :q, :q] - gained.mT @ gained
+        return given(self._joint, X, pending, noise)
 
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean ``b x q`` and covariance ``b x q x q`` at ``b x q x (d + 1)`` points of any mix of fidelities."""
         fidelity = X[..., -1].round().long()
-        U = self._inputs(X[..., :-1])
-        means: list[Tensor] = []
-        covariances: dict[tuple[int, int], Tensor] = {}
-        for m, residual in enumerate(self._residuals):
-            if residual is None:
-                posterior = self.chain.posterior(torch.cat([X[..., :-1], torch.full_like(X[..., -1:], m)], -1))
-                means.append(posterior.mean.squeeze(-1))
-                covariances[m, m] = posterior.distribution.covariance_matrix
-            else:
-                below, unit = self._standardized(means[m - 1], m - 1), self.scale[m - 1].square()
-                mean, covariance = residual.mean_covariance(U, below, covariances[m - 1, m - 1] / unit)
-                means.append(self.shift[m] + self.scale[m] * mean)
-                covariances[m, m] = self.scale[m].square() * covariance
-            for k in range(m):
-                covariances[m, k] = self._slope(m) * covariances[max(m - 1, k), min(m - 1, k)]
-        mean = torch.stack(means, -1).gather(-1, fidelity.unsqueeze(-1)).squeeze(-1)
+        views = self._views(self._inputs(X[..., :-1]))
+        mean = torch.stack([view.mean for view in views], -1).gather(-1, fidelity.unsqueeze(-1)).squeeze(-1)
         rows, columns = fidelity.unsqueeze(-1), fidelity.unsqueeze(-2)
-        total = torch.zeros_like(covariances[0, 0])
-        for (m, k), covariance in covariances.items():
+        total = torch.zeros_like(views[0].covariance())
+        for (m, k), covariance in between(views).items():
             total = total + ((rows == m) & (columns == k)) * covariance
             if m != k:
-                total = total + ((rows == k) & (columns == m)) * covariance
-        return mean, total
+                total = total + ((rows == k) & (columns == m)) * covariance.mT
+        scale = self.scale[fidelity]
+        return self.shift[fidelity] + scale * mean, scale.unsqueeze(-1) * scale.unsqueeze(-2) * total
 
     def posterior(
         self,

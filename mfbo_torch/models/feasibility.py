@@ -84,6 +84,10 @@ class Feasibility:
         probability: Tensor = _Probability.apply(X, self)
         return probability
 
+    def log(self, X: Tensor) -> Tensor:
+        """The logarithm of the probability."""
+        return self(X).log()
+
     @property
     def dim(self) -> int:
         """Number of parameters."""

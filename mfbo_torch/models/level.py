@@ -17,8 +17,6 @@ import torch
 from botorch.exceptions import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.gpytorch import GPyTorchModel
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from botorch.optim.closures import ForwardBackwardClosure
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel, ScaleKernel
@@ -27,12 +25,12 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
-from gpytorch.priors.prior import Prior
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
+from mfbo_torch.models.likelihood import closed_form
+from mfbo_torch.models.shared import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
-from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
 
 NOISE_FLOOR = 1e-8
@@ -70,20 +68,6 @@ def _set_rho(mean: LinkedMean, value: Tensor) -> None:
     mean.initialize(rho=value)
 
 
-def log_prior(prior: Prior, value: Tensor) -> Tensor:
-    """The log density of a prior; in few operations where its formula is known."""
-    if type(prior) is LogNormalPrior:
-        log, base = value.log(), prior.base_dist
-        return _log_normal(log, base.loc, base.scale) - log
-    if type(prior) is NormalPrior:
-        return _log_normal(value, prior.loc, prior.scale)
-    return prior.log_prob(value)
-
-
-def _log_normal(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
-    return -0.5 * ((x - mean) / deviation).square() - deviation.log() - 0.5 * math.log(2 * math.pi)
-
-
 class _ResidualGP(ExactGP, GPyTorchModel):
     """The process that the marginal likelihood of one fidelity needs."""
 
@@ -104,12 +88,20 @@ class Level(torch.nn.Module):
         infer_noise: Whether the noise is a hyper-parameter.
         kernel: The covariance; by default RBF with a lengthscale prior that scales with the
             dimension, and for a residual an output scale that is small until the data say otherwise.
+        groups: Which inputs share a lengthscale of that kernel, see :func:`~mfbo_torch.models.shared.ard_kernel`.
     """
 
-    def __init__(self, dim: int, linked: bool, infer_noise: bool, kernel: Kernel | None = None) -> None:
+    def __init__(
+        self,
+        dim: int,
+        linked: bool,
+        infer_noise: bool,
+        kernel: Kernel | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> None:
         super().__init__()
         if kernel is None:
-            kernel = get_covar_module_with_dim_scaled_prior(dim)
+            kernel = ard_kernel(dim, groups)
             if linked:
                 above = GreaterThan(1e-8, transform=torch.exp, inv_transform=torch.log, initial_value=0.1)
                 prior = LogNormalPrior(math.log(0.1), 1.5)
@@ -144,24 +136,13 @@ class Level(torch.nn.Module):
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
-        parameters = {name: p for name, p in mll.named_parameters() if p.requires_grad}
-        priors = [(prior, module, value) for _, module, prior, value, _ in mll.model.named_priors()]
-        closure = ForwardBackwardClosure(lambda: self._loss(priors, U, Y, noise, below), parameters)
+        noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
+        closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
         try:
             fit_gpytorch_mll(mll, closure=closure, **kwargs)
         except (ModelFittingError, NanError, NotPSDError):
             message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
             warnings.warn(message, stacklevel=2)
-
-    def _loss(self, priors: Sequence[Any], U: Tensor, Y: Tensor, noise: Tensor, below: Tensor) -> Tensor:
-        """Minus the log marginal likelihood and the log priors, over ``n``: what the ``mll`` computes, quicker."""
-        kind, lengthscale, outputscale = describe(self.covar_module, U.shape[-1])
-        diagonal = self.likelihood.noise.expand_as(Y) if self.infer_noise else noise
-        residuals = Y - self.constant - self.rho * below
-        loss = -log_evidence(kind, U, residuals, lengthscale, outputscale, diagonal)
-        for prior, module, value in priors:
-            loss = loss - log_prior(prior, value(module)).sum()
-        return loss / len(Y)
 
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None

@@ -22,7 +22,8 @@ def factors(model: Model) -> tuple[Cache, ...] | None:
         closed = state.cache is not None and not state.transforms and not propagate_grads.on()
         return (model._with_pending(state.cache),) if closed else None
     if isinstance(model, PerFidelityGP) and model.link in LINEAR_LINKS and not model.batch_shape:
-        return None if "input_transform" in model._modules else model.caches
+        closed = "input_transform" not in model._modules and model.coupled is None
+        return model.caches if closed else None
     return None
 
 

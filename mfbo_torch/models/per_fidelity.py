@@ -35,10 +35,11 @@ from torch import Tensor
 from mfbo_torch.checks import one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models.base import Factored
-from mfbo_torch.models.chain import couplings, gathered, links, mean_below
-from mfbo_torch.models.checks import check_data, check_fidelities, check_points
+from mfbo_torch.models.chain import couplings, gathered, links, mean_below, mean_noise, summed
+from mfbo_torch.models.checks import check_data, check_fidelities, check_points, of_dataset
 from mfbo_torch.models.level import NOISE_FLOOR, Level
 from mfbo_torch.models.normal import joint_posterior
+from mfbo_torch.models.pending import at_every_fidelity, at_linked, given
 from mfbo_torch.models.units import units
 from mfbo_torch.ops.cache import Cache, extend, grouped
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
@@ -72,8 +73,8 @@ class PerFidelityGP(Factored, FantasizeMixin):
         num_fidelities: ``M``; fidelities without data are allowed.
         train_Yvar: ``n x 1`` known noise variances, 0 for none. Inferred per fidelity if omitted.
         link: ``"recursive"`` or ``"independent"``.
-        covar_modules: ``M`` kernels over the ``d`` designs (RBF or Matérn, scaled or not). By
-            default RBF with a lengthscale per dimension.
+        covar_modules: ``M`` kernels over the ``d`` designs (RBF or Matérn, scaled or not). By default RBF with a
+            lengthscale per dimension; or for each of ``groups``, the numbers of the dimensions' lengthscales.
         input_transform: A transform of the ``d + 1`` columns that leaves the last one alone.
 
     Raises:
@@ -99,6 +100,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         link: str = "recursive",
         covar_modules: Sequence[Kernel] | None = None,
         input_transform: InputTransform | None = None,
+        groups: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         one_of("link", link, LINKS)
@@ -108,7 +110,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         check_data(train_X, train_Y, train_Yvar, num_fidelities)
         if input_transform is not None and input_transform.is_one_to_many:
             raise UnsupportedError(f"input_transform = {type(input_transform).__name__}: must make one point of one")
-        self.num_fidelities, self.link = num_fidelities, link
+        self.num_fidelities, self.link, self.groups = num_fidelities, link, groups
         self.register_buffer("train_X", train_X)
         self.register_buffer("train_Y", train_Y.to(train_X))
         self.register_buffer("train_Yvar", None if train_Yvar is None else train_Yvar.to(train_X))
@@ -117,7 +119,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         kernels = covar_modules or [None] * num_fidelities
         self.linked = links(self.train_X, num_fidelities, link)
         self.levels = torch.nn.ModuleList(
-            Level(self.dim, linked, train_Yvar is None, kernel)
+            Level(self.dim, linked, train_Yvar is None, kernel, groups)
             for linked, kernel in zip(self.linked, kernels, strict=True)
         ).to(train_X)
         shift, scale = units(train_X, self.train_Y, self.linked, link)
@@ -206,7 +208,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         for m, linked in enumerate(self.linked):
             if linked != former[m]:
                 kernel = self._levels[m].covar_module if self._own_kernels else None
-                self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel).to(self.train_X)
+                self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel, self.groups).to(self.train_X)
 
     def _level_cache(self, m: int, caches: list[Cache]) -> Cache:
         """The factor of the residual of fidelity ``m``, given those below."""
@@ -219,9 +221,15 @@ class PerFidelityGP(Factored, FantasizeMixin):
 
     @property
     def caches(self) -> tuple[Cache, ...]:
-        """The factors of the fidelities, pending points included: all in one batch ``... x M`` where
-        that pays, else one batch ``... x 1`` a fidelity."""
+        """The factors of the fidelities, pending points that are not :attr:`coupled` included: all in one batch
+        ``... x M`` where that pays, else one batch ``... x 1`` a fidelity."""
         return self._with_pending(self._free())
+
+    @property
+    def singles(self) -> list[Cache]:
+        """The factors without pending points, one a fidelity."""
+        self._free()
+        return self._singles or []
 
     def _free(self) -> tuple[Cache, ...]:
         if self._caches is None:
@@ -238,17 +246,20 @@ class PerFidelityGP(Factored, FantasizeMixin):
         return torch.set_grad_enabled(fantasy and torch.is_grad_enabled())
 
     def _checked_pending(self, X: Tensor) -> Tensor:
-        """A pending point conditions the process of its own fidelity."""
-        X = check_points("X_pending", X, self.dim + 1)
-        return check_fidelities("X_pending", X, self.dim + 1, self.num_fidelities)
+        return check_fidelities("X_pending", check_points("X_pending", X, self.dim + 1), self.dim + 1, len(self.levels))
 
     def _extended(self, factor: tuple[Cache, ...], X: Tensor) -> tuple[Cache, ...]:
         X = X.to(self.train_X)
-        mask = torch.stack([(X[..., -1] == m).to(X) for m in range(self.num_fidelities)], dim=-2)
+        mask = torch.stack([((X[..., -1] == m) & (not linked)).to(X) for m, linked in enumerate(self.linked)], -2)
         masks = mask.split([cache.outputscale.shape[-1] for cache in factor], dim=-2)
         with self._with_grad():
             U = self.transform_inputs(X)[..., :-1].unsqueeze(-3)
             return tuple(extend(cache, U, own) for cache, own in zip(factor, masks, strict=True))
+
+    @property
+    def coupled(self) -> Tensor | None:
+        """Pending points at fidelities that follow others: they tell of sums of processes, which they couple."""
+        return None if self._pending is None else at_linked(self._pending, self.linked)
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity at once.
@@ -257,8 +268,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
             X: ``... x d`` designs without a fidelity. Differentiable.
 
         Returns:
-            Two ``... x M`` tensors, in the units of the targets and their square (a model with a
-            batch shape gives ``batch_shape x ... x M``).
+            Two ``[batch_shape x] ... x M`` tensors, in the units of the targets and their square.
         """
         if X.shape[-1] != self.dim:
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
@@ -266,19 +276,20 @@ class PerFidelityGP(Factored, FantasizeMixin):
         if "input_transform" in self._modules:
             self.eval()
             points = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
-        weights, offsets = self._weights()
         mean, variance = self._residuals(points.reshape(1, -1, self.dim))
+        weights, offsets = self._weights()
         mean = mean.mT @ weights.mT + offsets
-        variance = variance.mT @ weights.square().mT
+        if self.coupled is None:
+            variance = variance.mT @ weights.square().mT
+        else:
+            every = at_every_fidelity(X.reshape(-1, *[1] * len(self.batch_shape), self.dim), self.num_fidelities)
+            variance = self._joint(every)[1].diagonal(dim1=-2, dim2=-1).clamp_min(0.0).movedim(0, -2)
         shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
-        return mean.view(shape), variance.view(shape)
+        return mean.view(shape), variance.reshape(shape)
 
     def _residuals(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Standardised mean and variance of every residual, ``... x M x m``, at ``1 x m x d`` points."""
-        parts = [mean_variance(cache, points) for cache in self.caches]
-        if len(parts) == 1:
-            return parts[0]
-        means, variances = zip(*parts, strict=True)
+        means, variances = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
         return torch.cat(means, -2), torch.cat(variances, -2)
 
     def _weights(self) -> tuple[Tensor, Tensor]:
@@ -290,8 +301,11 @@ class PerFidelityGP(Factored, FantasizeMixin):
     @property
     def slopes(self) -> Tensor:
         r"""``M`` weights :math:`\prod_{j > m} \rho_j` with which each fidelity enters the target, the last one 1."""
-        weights, _ = self._weights()
-        return weights[-1] / weights.diagonal()
+        return self._weights()[0][-1] / self._weights()[0].diagonal()
+
+    def slopes_at(self, x: Tensor) -> Tensor:
+        """:attr:`slopes`, as they are the same at every design."""
+        return self.slopes
 
     def posterior(
         self,
@@ -310,15 +324,21 @@ class PerFidelityGP(Factored, FantasizeMixin):
         """
         self.eval()
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
-        U = self.transform_inputs(X)[..., :-1]
+        mean, covariance = self._joint(X)
         fidelity = X[..., -1].round().long()
-        weights, offsets = self._weights()
-        means, covariances = zip(*(mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches), strict=True)
-        mean, covariance = torch.cat(means, -2), torch.cat(covariances, -3)
-        W = weights[fidelity].mT
-        mean = (W * mean).sum(-2) + offsets[fidelity]
-        covariance = (W.unsqueeze(-1) * W.unsqueeze(-2) * covariance).sum(-3)
         return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
+
+    def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``b x q`` and covariance ``b x q x q``, as :meth:`posterior`."""
+        coupled = self.coupled
+        if coupled is None:
+            return self._uncoupled(X)
+        return given(self._uncoupled, X, coupled, self.noise[coupled[:, -1].round().long()])
+
+    def _uncoupled(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """That without what :attr:`coupled` points tell."""
+        U, fidelity = self.transform_inputs(X)[..., :-1], X[..., -1].round().long()
+        return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), fidelity)
 
     def forward(self, X: Tensor) -> Any:
         """The joint normal of :meth:`posterior`."""
@@ -328,12 +348,8 @@ class PerFidelityGP(Factored, FantasizeMixin):
     def noise(self) -> Tensor:
         """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
         if self.train_Yvar is None:
-            levels = torch.stack([level.likelihood.noise.detach().reshape(()) for level in self._levels])
-            return levels * self.scale.square()
-        fidelity = self.train_X[..., -1]
-        Yvar = self.train_Yvar.squeeze(-1).expand_as(fidelity)
-        means = [Yvar[fidelity == m].mean() if (fidelity == m).any() else Yvar.mean() for m in range(len(self.levels))]
-        return torch.stack(means)
+            return self.scale.square() * torch.stack([k.likelihood.noise.detach().reshape(()) for k in self._levels])
+        return mean_noise(self.train_X[..., -1], self.train_Yvar.squeeze(-1), self.num_fidelities)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
         """This model with more observations and the same hyper-parameters.
@@ -341,8 +357,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
         Args:
             X: ``b x q x (d + 1)`` designs and fidelities.
             Y: ``s x b x q x 1`` observations; extra leading axes are further batches.
-            noise: Known noise variances like ``Y``; needed where ``train_Yvar`` was given, and by
-                default its mean.
+            noise: Known noise variances like ``Y``; by default the mean of ``train_Yvar``, where that was given.
         """
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
@@ -382,17 +397,5 @@ class PerFidelityGP(Factored, FantasizeMixin):
         num_fidelities: int | None = None,
         link: str = "recursive",
     ) -> dict[str, Any]:
-        """Constructor arguments from a BoTorch dataset.
-
-        Args:
-            training_data: One outcome; its last feature is the fidelity.
-            fidelity_features: Index of the fidelity column; must be the last one.
-            num_fidelities: ``M``; by default one more than the largest fidelity in the data.
-            link: As in the constructor.
-        """
-        X = training_data.X
-        if fidelity_features and [f % X.shape[-1] for f in fidelity_features] != [X.shape[-1] - 1]:
-            raise SettingError("fidelity_features", list(fidelity_features), f"[{X.shape[-1] - 1}], the last column")
-        inputs = {"train_X": X, "train_Y": training_data.Y, "link": link}
-        inputs["num_fidelities"] = num_fidelities or int(X[..., -1].max()) + 1
-        return inputs if training_data.Yvar is None else {**inputs, "train_Yvar": training_data.Yvar}
+        """Constructor arguments from a BoTorch dataset, see :func:`~mfbo_torch.models.checks.of_dataset`."""
+        return {**of_dataset(training_data, fidelity_features, num_fidelities), "link": link}

@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from mfbo_torch.ops.kernels import describe
-from mfbo_torch.ops.kriging import Kriging, krige, mean_covariance, mean_variance
+from mfbo_torch.ops.kriging import Kriging, evidences, krige
 
 OUTPUTSCALES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Variances of the residual, in the fidelity's unit squared."""
@@ -45,40 +45,23 @@ class Residual:
 
     @property
     def squared(self) -> Tensor:
-        """The expected square of the slope under each hypothesis."""
-        return self.kriging.coefficients[:, 1].square() + self.kriging.covariance[:, 1, 1]
+        """The expected square of the slope."""
+        return self.weights @ (self.kriging.coefficients[:, 1].square() + self.kriging.covariance[:, 1, 1])
 
     @property
     def outputscale(self) -> Tensor:
         """The expected variance of the residual."""
         return self.weights @ self.kriging.factor.outputscale
 
-    def mean_variance(self, X: Tensor, below: Tensor, variance_below: Tensor) -> tuple[Tensor, Tensor]:
-        """Moments of the mixture at ``m x d`` points, ``m`` each.
-
-        Args:
-            X: Points.
-            below: ``m`` means of the fidelity below.
-            variance_below: ``m`` variances of it.
-        """
-        means, variances = mean_variance(self.kriging, X, _basis(below))
-        weights = self.weights.unsqueeze(-1)
-        mean = (weights * means).sum(-2)
-        spread = variances + self.squared.unsqueeze(-1) * variance_below + (means - mean).square()
-        return mean, (weights * spread).sum(-2)
-
-    def mean_covariance(self, X: Tensor, below: Tensor, covariance_below: Tensor) -> tuple[Tensor, Tensor]:
-        """Moments of the mixture at ``... x q x d`` points: ``... x q`` and ``... x q x q``."""
-        means, covariances = mean_covariance(self.kriging, X, _basis(below))
-        weights = self.weights.unsqueeze(-1)
-        mean = (weights * means).sum(-2)
-        apart = means - mean.unsqueeze(-2)
-        covariance = (weights.unsqueeze(-1) * covariances).sum(-3) + (weights * apart).mT @ apart
-        return mean, covariance + (self.weights @ self.squared) * covariance_below
-
 
 def averaged(
-    kernel: Kernel, X: Tensor, Y: Tensor, below: Tensor, usual_noise: Tensor, known_noise: Tensor | None = None
+    kernel: Kernel,
+    X: Tensor,
+    Y: Tensor,
+    below: Tensor,
+    usual_noise: Tensor,
+    known_noise: Tensor | None = None,
+    further: Tensor | None = None,
 ) -> Residual:
     r"""Weigh the hypotheses of a grid: output scale, lengthscales in multiples of the lowest fidelity's, noise.
 
@@ -93,6 +76,7 @@ def averaged(
         below: ``n`` means of the fidelity below in its unit.
         usual_noise: The noise variance of the lowest fidelity.
         known_noise: ``n`` noise variances, where they are known.
+        further: ``n x n`` covariances of what the residual does not stand for.
     """
     kind, lengthscale, _ = describe(kernel, X.shape[-1])
     root = math.sqrt(X.shape[-1])
@@ -103,17 +87,23 @@ def averaged(
     lengthscales = multiple.unsqueeze(-1) * lengthscale.detach().clamp(0.05 * root, root)
     variances = noise.unsqueeze(-1) + (torch.zeros_like(Y) if known_noise is None else known_noise.clamp_min(1e-8))
     prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, 1.0])
-    kriging = krige(kind, X, Y, _basis(below), prior, lengthscales, outputscale, variances)
+    data = X, Y, basis(below), prior
+    evidence = torch.empty_like(outputscale)
+    for value in LENGTHSCALES:  # correlations are the same for all that share one
+        own = multiple == value
+        evidence[own] = evidences(kind, *data, lengthscales[own][0], outputscale[own], variances[own], further)
     beforehand = -0.5 * ((outputscale.log() - math.log(0.1)) / 1.5).square() - 0.5 * multiple.log().square()
     if known_noise is None:
         beforehand = beforehand - 0.5 * ((noise.log() - usual.log()).clamp_min(0.0) / 3.0).square()
     beforehand = beforehand.log_softmax(-1)
-    evidence = (kriging.evidence + beforehand).logsumexp(-1)
-    weights = (kriging.evidence + beforehand - evidence).exp()
+    total = (evidence + beforehand).logsumexp(-1)
+    weights = (evidence + beforehand - total).exp()
     kept = weights > KEPT * weights.max()
-    weights = weights[kept] / weights[kept].sum()
-    return Residual(weights, kriging[kept], weights @ variances[kept].mean(-1), evidence)
+    weights, kept_noise = weights[kept] / weights[kept].sum(), variances[kept]
+    kriging = krige(kind, *data, lengthscales[kept], outputscale[kept], kept_noise, further)
+    return Residual(weights, kriging, weights @ kept_noise.mean(-1), total)
 
 
-def _basis(below: Tensor) -> Tensor:
+def basis(below: Tensor) -> Tensor:
+    """``... x q x 2``, ``(1, mean below)``."""
     return torch.stack([torch.ones_like(below), below], -1)

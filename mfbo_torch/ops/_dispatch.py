@@ -7,6 +7,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from types import ModuleType
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 BACKENDS = ("auto", "torch", "triton")
+OLDEST, SLOW = (3, 5), (3, 8)
+"""From 3.5 on Triton's float64 products are those of tensor cores: on sm_90 by m16n8k16 instructions, from 3.8 on by
+m8n8k4 (triton issues 10313 and 10060)."""
 PIECES = 8
 """Parts of a call that is tried again after the device ran out of memory."""
 
@@ -31,18 +35,41 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def choose(backend: str, X: Tensor) -> str:
-    """``"torch"`` or ``"triton"``: ``auto`` follows the tensor's device.
+@cache
+def triton_version() -> tuple[int, int]:
+    """Major and minor version of Triton."""
+    major, minor, *_ = version("triton").split(".")
+    return int(major), int(minor)
+
+
+def choose(backend: str, X: Tensor, products: bool = False) -> str:
+    """``"torch"`` or ``"triton"``: ``auto`` follows the tensor's device, and the version of Triton; see :func:`route`.
 
     Raises:
         UnsupportedError: An unknown backend, or Triton where it cannot run.
     """
-    if backend == "torch" or (backend == "auto" and not X.is_cuda):
-        return "torch"
-    if backend == "auto":
-        return "triton" if triton_installed() else "torch"
-    if backend != "triton":
+    return route(backend, X, products)[0]
+
+
+def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
+    """Which implementation runs, and why.
+
+    Args:
+        backend: ``"torch"``, ``"triton"`` or ``"auto"``.
+        X: Where its device and precision are seen.
+        products: Whether most of the work is products with a factor. In torch these are those of cuBLAS with blocks of
+            rows of the triangle, without the zeros behind them.
+
+    Raises:
+        UnsupportedError: An unknown backend, or Triton where it cannot run.
+    """
+    if backend not in BACKENDS:
         raise UnsupportedError(f"backend = {backend!r}: must be one of {', '.join(BACKENDS)}")
+    if backend == "torch" or (backend == "auto" and not X.is_cuda):
+        return "torch", "asked for" if backend == "torch" else f"the tensor is on {X.device}"
+    if backend == "auto":
+        against = _against(X, products)
+        return ("torch", against) if against else ("triton", f"the tensor is on {X.device}")
     if not triton_installed():
         raise UnsupportedError("backend = 'triton': Triton is not installed (pip install mfbo-torch[triton])")
     if not X.is_cuda and not interpreted():
@@ -50,7 +77,20 @@ def choose(backend: str, X: Tensor) -> str:
             f"backend = 'triton': the tensor is on {X.device}, must be on a CUDA device (or TRITON_INTERPRET=1 be set "
             "before the first import, to test the kernels on the CPU)"
         )
-    return "triton"
+    return "triton", "asked for"
+
+
+def _against(X: Tensor, products: bool) -> str:
+    """Why not to take Triton for a tensor on a CUDA device; nothing where nothing speaks against it."""
+    if not triton_installed():
+        return "Triton is not installed"
+    major, minor = triton_version()
+    if (major, minor) < OLDEST:
+        return f"Triton {major}.{minor} has no float64 products of tensor cores; {OLDEST[0]}.{OLDEST[1]} has"
+    slow = (major, minor) >= SLOW and X.dtype == torch.double and torch.cuda.get_device_capability(X.device) >= (9, 0)
+    if products and slow:
+        return f"Triton {major}.{minor} makes float64 products of m8n8k4 instructions, half as fast here as m16n8k16"
+    return ""
 
 
 def kernels(operation: str) -> ModuleType:

@@ -116,6 +116,7 @@ def factorize(
     outputscale: Tensor,
     constant: Tensor,
     mask: Tensor,
+    further: Tensor | None = None,
 ) -> Cache:
     """Factor ``...`` Gaussian processes, in double precision whatever that of ``X``, which the factor gets.
 
@@ -128,6 +129,7 @@ def factorize(
         outputscale: ``...``.
         constant: ``...`` prior mean.
         mask: ``... x n``, one for a point and zero for padding.
+        further: ``... x n x n`` covariances on top of the kernel's.
     """
     dtype = X.dtype
     parts = (X, residuals, noise, lengthscale, outputscale, constant, mask)
@@ -138,6 +140,8 @@ def factorize(
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
     covariance = outputscale[..., None, None] * pairs * cross_correlation(kernel, scaled, scaled)
     covariance = covariance + torch.diag_embed(torch.where(mask > 0, noise, torch.ones_like(noise)))
+    if further is not None:
+        covariance = covariance + further.double()
     inverse = inverse_factor(covariance) if X.shape[-2] else covariance
     weighted = inverse @ (residuals * mask).unsqueeze(-1)
     alpha = (inverse.mT @ weighted).squeeze(-1)

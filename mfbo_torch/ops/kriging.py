@@ -1,9 +1,10 @@
 r"""Universal kriging: Gaussian processes whose mean has coefficients that are integrated out.
 
-.. math:: y = h(x)^\top b + \delta(x) + \varepsilon, \qquad b \sim N(b_0, V), \quad \delta \sim GP(0, k)
+.. math:: y = h(x)^\top b + \delta(x) + \varepsilon, \qquad b \sim N(b_0, V), \quad \delta \sim GP(0, k + k_0)
 
-for several hyper-parameters of ``k`` at once. It is the GP with mean :math:`h^\top b_0` and covariance
-:math:`k(x, x') + h(x)^\top V h(x')`, in a form that needs the factor of ``k`` alone.
+for several hyper-parameters of ``k`` at once, with covariances :math:`k_0` that are given where there are any. It is
+the GP with mean :math:`h^\top b_0` and covariance :math:`k(x, x') + k_0(x, x') + h(x)^\top V h(x')`, in a form that
+needs the factor of :math:`k + k_0` alone.
 
 References:
 
@@ -17,10 +18,11 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache, factorize
-from mfbo_torch.ops.kernels import cross_correlation
+from mfbo_torch.ops.kernels import CHUNK_BYTES, cross_correlation
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ def krige(
     lengthscale: Tensor,
     outputscale: Tensor,
     noise: Tensor,
+    further: Tensor | None = None,
 ) -> Kriging:
     r"""Condition on data, the coefficients integrated out [Rasmussen2006gpml]_ (Eqs. 2.40 - 2.43).
 
@@ -73,55 +76,148 @@ def krige(
         lengthscale: ``H x d``.
         outputscale: ``H``.
         noise: ``H x n`` variances.
+        further: ``n x n`` covariances on top of the kernels', the same for all.
     """
     count = len(outputscale)
     mean, variance = prior
     residuals = (Y - basis @ mean).expand(count, -1)
     wide = X.expand(count, *X.shape)
     one = torch.ones_like(residuals)
-    factor = factorize(kernel, wide, residuals, noise, lengthscale, outputscale, torch.zeros_like(outputscale), one)
+    zero = torch.zeros_like(outputscale)
+    factor = factorize(kernel, wide, residuals, noise, lengthscale, outputscale, zero, one, further)
     whitened, moved = factor.inverse @ basis, (factor.inverse @ residuals.unsqueeze(-1)).squeeze(-1)
-    root = torch.linalg.cholesky(torch.diag(1 / variance) + whitened.mT @ whitened)
-    shared = (whitened.mT @ moved.unsqueeze(-1)).squeeze(-1)
-    found = torch.cholesky_solve(shared.unsqueeze(-1), root).squeeze(-1)
-    evidence = 0.5 * ((shared * found).sum(-1) - moved.square().sum(-1) - len(Y) * math.log(2 * math.pi))
+    root, found, evidence = _integrated(whitened, moved, variance)
     evidence = evidence + factor.inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    evidence = evidence - root.diagonal(dim1=-2, dim2=-1).log().sum(-1) - 0.5 * variance.log().sum()
     weights = factor.inverse.mT @ whitened
     alpha = factor.alpha - (weights @ found.unsqueeze(-1)).squeeze(-1)
     return Kriging(replace(factor, alpha=alpha), weights, mean + found, torch.cholesky_inverse(root), evidence)
 
 
-def mean_variance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance at single points, of every process.
+def evidences(
+    kernel: str,
+    X: Tensor,
+    Y: Tensor,
+    basis: Tensor,
+    prior: tuple[Tensor, Tensor],
+    lengthscale: Tensor,
+    outputscale: Tensor,
+    noise: Tensor,
+    further: Tensor | None = None,
+) -> Tensor:
+    """The ``H`` log marginal likelihoods of :func:`krige` alone, a third of its work and a part of its memory.
 
-    :math:`h^\top \hat b + k^\top \alpha` and :math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r` with
-    :math:`r = h(x) - H^\top K_y^{-1} k`.
+    Args:
+        kernel: As there, like what follows.
+        X: ``n x d``.
+        Y: ``n``.
+        basis: ``n x c``.
+        prior: ``c`` each.
+        lengthscale: ``d``, that of all processes.
+        outputscale: ``H``.
+        noise: ``H x n``.
+        further: ``n x n``.
+    """
+    mean, variance = prior
+    known = torch.cat([basis, (Y - basis @ mean).unsqueeze(-1)], -1)
+    scaled = (X - X.mean(0)) / lengthscale
+    shared = cross_correlation(kernel, scaled, scaled)
+    found = []
+    step = max(CHUNK_BYTES // (8 * shared.numel()), 1)
+    for scales, variances in zip(outputscale.split(step), noise.split(step), strict=True):
+        covariance = scales[:, None, None] * shared
+        covariance.diagonal(dim1=-2, dim2=-1).add_(variances)
+        if further is not None:
+            covariance += further
+        factor = psd_safe_cholesky(covariance)
+        whitened = torch.linalg.solve_triangular(factor, known.expand(len(scales), *known.shape), upper=False)
+        _, _, evidence = _integrated(whitened[..., :-1], whitened[..., -1], variance)
+        found.append(evidence - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+    return torch.cat(found)
+
+
+def _integrated(whitened: Tensor, moved: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The factor of ``A``, ``b - b_0``, and the evidence without the determinant of ``K_y``.
+
+    Args:
+        whitened: ``... x n x c``, :math:`L^{-1} H`.
+        moved: ``... x n``, :math:`L^{-1} (y - H b_0)`.
+        variance: ``c``.
+    """
+    root = torch.linalg.cholesky(torch.diag(1 / variance) + whitened.mT @ whitened)
+    shared = (whitened.mT @ moved.unsqueeze(-1)).squeeze(-1)
+    found = torch.cholesky_solve(shared.unsqueeze(-1), root).squeeze(-1)
+    evidence = 0.5 * ((shared * found).sum(-1) - moved.square().sum(-1) - moved.shape[-1] * math.log(2 * math.pi))
+    return root, found, evidence - root.diagonal(dim1=-2, dim2=-1).log().sum(-1) - 0.5 * variance.log().sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    r"""What the observations of a :class:`Kriging` say of ``... x H x q`` values.
+
+    Args:
+        mean: ``... x H x q``, :math:`h^\top \hat b + k^\top \alpha`.
+        whitened: ``... x H x q x n``, :math:`L^{-1} k`, a value a row.
+        unknown: ``... x H x q x c``, :math:`r = h(x) - H^\top K_y^{-1} k`.
+    """
+
+    mean: Tensor
+    whitened: Tensor
+    unknown: Tensor
+
+
+def mean_variance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance at ``... x q x d`` points, ``... x H x q`` each, where there are no further covariances.
 
     Args:
         kriging: ``H`` processes.
-        X: ``m x d`` points. Differentiable.
-        basis: ``m x c``, ``h`` at these points. Differentiable.
-
-    Returns:
-        Two ``H x m`` tensors.
+        X: Points. Differentiable.
+        basis: ``... x q x c``, ``h`` at these points. Differentiable.
     """
-    mean, explained, unknown = _parts(kriging, X, basis)
-    variance = (kriging.factor.outputscale.unsqueeze(-1) - explained.square().sum(-1)).clamp_min(0.0)
-    return mean, variance + ((unknown @ kriging.covariance) * unknown).sum(-1)
+    none = X.new_zeros(X.shape[:-1])
+    at = reach(kriging, X, basis, none.unsqueeze(-1))
+    return at.mean, variance(kriging, at, none)
 
 
-def mean_covariance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ``... x H x q`` and joint covariance ``... x H x q x q`` at ``... x q x d`` points, see above."""
-    factor, X, basis = kriging.factor, X.unsqueeze(-3), basis.unsqueeze(-3)
-    mean, explained, unknown = _parts(kriging, X, basis)
-    scaled = factor.scaled(X)
-    prior = factor.outputscale[..., None, None] * cross_correlation(factor.kernel, scaled, scaled)
-    return mean, prior - explained @ explained.mT + unknown @ kriging.covariance @ unknown.mT
+def reach(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Reach:
+    """At ``... x q x d`` points.
 
-
-def _parts(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The mean, :math:`L^{-1} k` and :math:`r`, a point a row."""
-    cross = kriging.factor.cross_covariance(X)
+    Args:
+        kriging: ``H`` processes.
+        X: Points. Differentiable.
+        basis: ``... x q x c``, ``h`` at these points. Differentiable.
+        further: ``... x q x n``, :math:`k_0` with the data. Differentiable.
+    """
+    cross = kriging.factor.cross_covariance(X.unsqueeze(-3)) + further.unsqueeze(-3)
+    basis = basis.unsqueeze(-3)
     mean = basis @ kriging.coefficients.unsqueeze(-1) + cross @ kriging.factor.alpha.unsqueeze(-1)
-    return mean.squeeze(-1), cross @ kriging.factor.inverse.mT, basis - cross @ kriging.weights
+    return Reach(mean.squeeze(-1), cross @ kriging.factor.inverse.mT, basis - cross @ kriging.weights)
+
+
+def variance(kriging: Kriging, at: Reach, further: Tensor) -> Tensor:
+    r""":math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``.
+
+    Args:
+        kriging: ``H`` processes.
+        at: What they say of the values.
+        further: ``... x q``, :math:`k_0` of each with itself.
+    """
+    prior = kriging.factor.outputscale.unsqueeze(-1) + further.unsqueeze(-2)
+    own = (prior - at.whitened.square().sum(-1)).clamp_min(0.0)
+    return own + ((at.unknown @ kriging.covariance) * at.unknown).sum(-1)
+
+
+def covariance(kriging: Kriging, X: Tensor, at: Reach, Z: Tensor, there: Reach, further: Tensor) -> Tensor:
+    """``... x H x q x r`` between ``... x q x d`` and ``... x r x d`` points.
+
+    Args:
+        kriging: ``H`` processes.
+        X: Points.
+        at: What they say of the values there.
+        Z: Other points, or the same.
+        there: What they say of the values there.
+        further: ``... x q x r``, :math:`k_0` between them.
+    """
+    factor = kriging.factor
+    correlation = cross_correlation(factor.kernel, factor.scaled(X.unsqueeze(-3)), factor.scaled(Z.unsqueeze(-3)))
+    prior = factor.outputscale[..., None, None] * correlation + further.unsqueeze(-3)
+    return prior - at.whitened @ there.whitened.mT + at.unknown @ kriging.covariance @ there.unknown.mT

@@ -4,11 +4,19 @@ from mfbo_torch.problems.averaged import IndirectProblem
 from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.classifiers import ClassifierBandit
+from mfbo_torch.problems.continuous import (
+    ContinuousBorehole,
+    ContinuousBranin,
+    ContinuousCurrin,
+    ContinuousHartmann3,
+    ContinuousHartmann6,
+)
 from mfbo_torch.problems.disease_map import DiseaseMap
 from mfbo_torch.problems.electrodes import Electrodes
 from mfbo_torch.problems.gp_sample import GPSample
 from mfbo_torch.problems.indirect_bandit import IndirectBandit
 from mfbo_torch.problems.indirect_branin import IndirectBranin
+from mfbo_torch.problems.program import Program
 from mfbo_torch.problems.salsa import SALSA
 from mfbo_torch.problems.satellite import Satellite
 from mfbo_torch.problems.shifted_peak import ShiftedPeak
@@ -33,6 +41,11 @@ __all__ = [
     "BadCurrin",
     "Borehole",
     "ClassifierBandit",
+    "ContinuousBorehole",
+    "ContinuousBranin",
+    "ContinuousCurrin",
+    "ContinuousHartmann3",
+    "ContinuousHartmann6",
     "Currin",
     "DiseaseMap",
     "Electrodes",
@@ -46,6 +59,7 @@ __all__ = [
     "MultiFidelityBandit",
     "Park",
     "Problem",
+    "Program",
     "Satellite",
     "ShiftedPeak",
     "Supernova",

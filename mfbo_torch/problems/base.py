@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import html
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from mfbo_torch.checks import number, observation, several, whole
 from mfbo_torch.history import History, Observed, Record
+from mfbo_torch.outcomes import Observation
 from mfbo_torch.space import Space
+from mfbo_torch.trial import Trial
 
 
 class Problem(ABC):
@@ -24,19 +28,22 @@ class Problem(ABC):
         optimum: Best value at the target in the objective's own sign, if known.
         worst: A bound below which no value at the target falls (above, when minimising), the
             paper's ``-B``, if known.
+        takes_trial: Whether an evaluation wants to know of the ones before it, see :meth:`attempt`.
     """
 
     space: Space
     maximize: bool = True
     optimum: float | None = None
     worst: float | None = None
+    takes_trial: bool = False
     _trial: int | None = None
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
 
-        Where the standard deviation of the noise in it is known, ``(value, standard error)``. Noise that the problem
+        Where the standard deviation of the noise in it is known, ``(value, standard error)``; where the space has
+        limits, an :class:`~mfbo_torch.outcomes.Observation` with the outcomes. Noise that the problem
         adds itself is not in it, see :meth:`observe`.
 
         Raises:
@@ -63,8 +70,18 @@ class Problem(ABC):
         Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
         resumed run, and any number of workers, see what an undisturbed run sees.
         """
-        value, error = observation("value", self.evaluate(x, fidelity))
+        return self.turned(self.evaluate(x, fidelity))
+
+    def turned(self, found: Observed) -> Observed:
+        """What was found with the sign that makes larger better; outcomes keep theirs."""
+        value, error = observation("objective's value", found)
+        if isinstance(found, Observation):
+            return replace(found, value=self.signed(value))
         return self.signed(value) if error is None else (self.signed(value), error)
+
+    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
+        """:meth:`observe`, with what a run knows of this evaluation, where :attr:`takes_trial`."""
+        return self.observe(x, fidelity, trial.number)
 
     def pseudo_rewards(self, history: History) -> Tensor | None:
         """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""
@@ -90,3 +107,11 @@ class Problem(ABC):
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {'maximise' if self.maximize else 'minimise'} over {self.space!r}>"
+
+    def _repr_html_(self) -> str:
+        optimum = "" if self.optimum is None else f", the optimum is {self.optimum:.6g}"
+        goal = f"{self.name}: {'the largest' if self.maximize else 'the smallest'} value is wanted{optimum}"
+        return f"<p>{html.escape(goal)}</p>{self.space._repr_html_()}"

@@ -16,7 +16,7 @@ const main = (run) => {
     [
       `query ${id}, ${plain(fidelities[records.fidelity[id]].name)}`,
       records.value[id] === null ? plain(short(records.reason[id] ?? records.status[id], 80)) : `value ${brief(records.value[id])}`,
-      ...parameters.slice(0, 12).map((p, i) => `${plain(short(p.name))} ${brief(records.x[i][id])}`),
+      ...parameters.flatMap((p, i) => (records.absent?.[i].includes(id) ? [] : [`${plain(short(p.name))} ${plain(valued(p, records.x[i][id]))}`])).slice(0, 12),
       ...(parameters.length > 12 ? ["…"] : []),
     ].join("<br>");
 
@@ -119,6 +119,7 @@ const main = (run) => {
       const dimensions = parameters.map((p, i) => {
         const column = chosenIds.map((id) => records.x[i][id]);
         const dimension = { label: plain(short(p.name, 16)), range: [p.lower, p.upper], values: column };
+        if (p.labels) return { ...dimension, ...ticked(p) };
         if (!p.log) return { ...dimension, ...(p.integer && p.upper - p.lower <= 10 ? { dtick: 1 } : {}) };
         const ticks = decades(p);
         return { ...dimension, range: [ticks[0], ticks.at(-1)], values: column.map(Math.log10), tickvals: ticks, ticktext: ticks.map((k) => brief(10 ** k)) };
@@ -188,7 +189,12 @@ const main = (run) => {
           if (!level || hidden.has(m)) return;
           const color = colors.fidelity[m];
           const edge = (sign) => level.mean.map((mean, k) => mean + sign * 2 * level.deviation[k]);
-          const line = { type: "scatter", mode: "lines", x: panel.x };
+          if (parameter.labels) {
+            const array = level.deviation.map((deviation) => 2 * deviation);
+            const text = level.mean.map((mean, k) => `${plain(fidelities[m].name)}: ${brief(mean)} ± ${brief(Number(array[k].toPrecision(3)))}`);
+            data.push({ type: "scatter", mode: "markers", x: panel.x, y: level.mean, error_y: { type: "data", array, color, thickness: 1 }, text, hoverinfo: "text", marker: { color, symbol: "line-ew-open", size: m === target ? 16 : 12 } });
+          }
+          const line = { type: "scatter", mode: "lines", visible: !parameter.labels, x: panel.x };
           const border = { color: faded(color, 0.5), width: 0.75 };
           data.push({ ...line, y: edge(-1), line: border, hoverinfo: "skip" });
           data.push({ ...line, y: edge(1), line: border, fill: "tonexty", fillcolor: faded(color, colors.theme === "dark" ? 0.24 : 0.16), hoverinfo: "skip" });
@@ -198,7 +204,7 @@ const main = (run) => {
           data.push({ type: "scatter", mode: "markers", x: near.map((id) => records.x[i][id]), y: near.map((id) => records.value[id]), text: near.map(about), hoverinfo: "text", marker: { color, size: 5, line: { color: colors.page, width: 0.5 } } });
         });
         data.push({ type: "scatter", mode: "markers", x: [records.x[i][through]], y: [records.value[through]], text: [about(through)], hoverinfo: "text", marker: { color: "rgba(0,0,0,0)", size: 11, line: { color: colors.ink, width: 2 } } });
-        const ticks = parameter.integer && parameter.upper - parameter.lower <= 10 ? { dtick: 1 } : { nticks: 5 };
+        const ticks = parameter.labels ? { ...ticked(parameter), range: [-0.5, parameter.upper + 0.5] } : parameter.integer && parameter.upper - parameter.lower <= 10 ? { dtick: 1 } : { nticks: 5 };
         const powers = parameter.log ? decades(parameter) : [];
         const values = powers.map((k, n) => (n === 0 ? parameter.lower : n === powers.length - 1 ? parameter.upper : 10 ** k));
         const scale = parameter.log ? { type: "log", tickvals: values, ticktext: values.map(brief), range: [powers[0], powers.at(-1)] } : { range: [parameter.lower, parameter.upper], ...ticks };

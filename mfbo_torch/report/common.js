@@ -27,6 +27,9 @@ const brief = (value) => {
   const rounded = Number(value.toPrecision(6));
   return Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded);
 };
+/** A value of a parameter: of a choice its label, nothing where the parameter is not there. */
+const valued = (parameter, value) => (value === null ? "" : parameter.labels ? parameter.labels[value] : brief(value));
+const ticked = ({ labels }) => ({ tickvals: labels.map((_, k) => k), ticktext: labels.map((label) => plain(short(label, 12))) });
 const grouped = (count) => count.toLocaleString("en");
 
 const RAMP = { light: [[42, 147, 163], [29, 63, 145]], dark: [[111, 214, 219], [106, 155, 245]] };

@@ -14,9 +14,14 @@ const table = (run, spent) => {
   const columns = [
     { title: "query", values: Array.from({ length: count }, (_, id) => id) },
     { title: "fidelity", values: records.fidelity, show: name, dot: true },
-    ...parameters.map((p, i) => ({ title: p.name, values: records.x[i] })),
+    ...parameters.map((p, i) => {
+      const absent = new Set(records.absent?.[i]);
+      const values = records.x[i].map((value, id) => (absent.has(id) ? null : p.labels ? p.labels[value] : value));
+      return { title: p.name, values, text: Boolean(p.labels) };
+    }),
     { title: "value", values: records.value },
     ...(records.error ? [{ title: "standard error", values: records.error }] : []),
+    ...(records.feasible ? [{ title: "feasible", values: records.feasible.map((kept) => (kept ? "yes" : "no")), text: true }] : []),
     { title: `cost${unit}`, values: records.cost },
     { title: `capital spent${unit}`, values: spent },
     { title: "status", values: records.status, text: true },

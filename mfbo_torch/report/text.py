@@ -8,21 +8,26 @@ from collections import Counter
 from typing import Any
 
 from mfbo_torch.experiment import Experiment, advice
-from mfbo_torch.history import Recommendation, Record, Status
+from mfbo_torch.forecast import Forecast, duration
+from mfbo_torch.history import Query, Recommendation, Record, Status
+from mfbo_torch.parameters import Parameter, shown
 
 MOST_REASONS = 20
 
 
 def headline(summary: dict[str, Any]) -> str:
     best = summary["best_value"]
-    return "No value at the target yet" if best is None else f"Best value {best:.6g}"
+    if best is None:
+        return "No feasible value at the target yet" if "constraints" in summary else "No value at the target yet"
+    return f"Best value {best:.6g}"
 
 
 def aside(run: Experiment) -> str:
     """Where the best value comes from and what is known to be possible."""
     problem, best = run.problem, run.history.best(run.problem.space.target)
     goal = "largest" if problem.maximize else "smallest"
-    parts = [f"the {goal} at the target" + ("" if best is None else f", query {best.id}")]
+    target = run.problem.space.fidelity_name(run.problem.space.target) if run.problem.space.fidelities else "the target"
+    parts = [f"the {goal} at {target}" + ("" if best is None else f", query {best.id}")]
     if problem.optimum is not None:
         parts.append(f"the optimum is {problem.optimum:.6g}")
     return "; ".join(parts)
@@ -47,7 +52,10 @@ def _expected(advised: Recommendation, run: Experiment) -> str:
     space = run.problem.space
     value = f"{run.problem.signed(advised.mean):.6g} ± {advised.deviation:.2g}"
     noise = [f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None]
-    return html.escape(f"Without noise {value} is expected there. Noise (standard deviation): {', '.join(noise)}.")
+    told = f"Without noise {value} is expected there."
+    if advised.feasible is not None:
+        told += f" It is feasible with probability {advised.feasible:.3g}."
+    return html.escape(f"{told} Noise (standard deviation): {', '.join(noise)}." if noise else told)
 
 
 def _parameters(title: str, x: tuple[float, ...], run: Experiment) -> str:
@@ -55,17 +63,22 @@ def _parameters(title: str, x: tuple[float, ...], run: Experiment) -> str:
     named = space.named(x)
     items = []
     for parameter in space.parameters:
-        kinds = [word for word, holds in (("log", parameter.log), ("integer", parameter.integer)) if holds]
-        extent = ", ".join([f"{parameter.lower:g} to {parameter.upper:g}", *kinds])
-        value = named[parameter.name]
-        items.append(
-            f"<div><dt>{html.escape(parameter.name)}</dt><dd>{value:.6g}</dd><dd class=extent>{extent}</dd></div>"
-        )
+        name, there = html.escape(parameter.name), parameter.name in named
+        value = html.escape(shown(named[parameter.name])) if there else "not there"
+        extent = html.escape(_extent(parameter))
+        items.append(f"<div><dt>{name}</dt><dd>{value}</dd><dd class=extent>{extent}</dd></div>")
     digits = html.escape(json.dumps(named, ensure_ascii=False))
     return (
         f"<h2>{title}</h2><dl class=design>{''.join(items)}</dl>"
         f"<details><summary>All digits</summary><pre>{digits}</pre></details>"
     )
+
+
+def _extent(parameter: Parameter) -> str:
+    if parameter.choices:
+        return parameter.extent
+    kinds = [word for word, holds in (("log", parameter.log), ("integer", parameter.integer)) if holds]
+    return ", ".join([f"{parameter.lower:g} to {parameter.upper:g}", *kinds])
 
 
 def facts(run: Experiment, summary: dict[str, Any]) -> str:
@@ -76,24 +89,41 @@ def facts(run: Experiment, summary: dict[str, Any]) -> str:
         ("Queries", f"{len(history):,}"),
         ("Failed", f"{summary['failures']:,}"),
         ("Pending", f"{len(history.pending):,}"),
-        ("Time deciding", _duration(summary["decision_seconds"])),
-        ("Time evaluating", _duration(summary["evaluation_seconds"])),
+        ("Time deciding", duration(summary["decision_seconds"])),
+        ("Time evaluating", duration(summary["evaluation_seconds"])),
     ]
+    if summary["stopped"]:
+        figures.append(("Stopped", html.escape(summary["stopped"])))
+    if summary["forecast"] is not None:
+        figures.append(("To come", str(Forecast(**summary["forecast"]))))
+    for kept in summary.get("constraints", {}).values():
+        there = "" if kept["at_best"] is None else f", {kept['at_best']:.6g} at the best"
+        figures.append((html.escape(kept["limit"]), f"{kept['kept']:,} of {kept['of']:,}{there}"))
     space, told = run.problem.space, summary["explained"] or []
     for m, (share, spent) in enumerate(zip(told[:-1], history.spent_per_fidelity(space.num_fidelities), strict=False)):
         name = html.escape(space.fidelity_name(m))
         figures.append((f"Target's variance explained by {name}", f"{share:.0%}, for {_amount(spent)}{unit}"))
+    figures += _costs(run)
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in figures)
+
+
+def _costs(run: Experiment) -> list[tuple[str, str]]:
+    """What an evaluation takes at each fidelity, where that is measured: on the average, and at the best design."""
+    space, strategy, history = run.problem.space, run.strategy, run.history
+    best = history.best(space.target)
+    if not space.measured or best is None:
+        return []
+    found = []
+    means = strategy.costs(history)
+    for m in (part[-1] for part in space.stretches):
+        here = duration(strategy.cost(Query(best.query.x, m), history))
+        name = html.escape(space.fidelity_name(m))
+        found.append((f"An evaluation at {name}", f"{duration(means[m])}, {here} at the best design"))
+    return found
 
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def failures(run: Experiment) -> str:

@@ -1,6 +1,7 @@
 """Strategies: from a history to the next queries."""
 
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.boca import BOCA
 from mfbo_torch.strategies.cmes import CMES
 from mfbo_torch.strategies.cmets import CMETS
 from mfbo_torch.strategies.direct import Direct
@@ -21,6 +22,7 @@ from mfbo_torch.strategies.single_fidelity import GPUCB, ExpectedImprovement, Pr
 from mfbo_torch.strategies.successive_elimination import SuccessiveElimination
 
 __all__ = [
+    "BOCA",
     "CMES",
     "CMETS",
     "GPBUCB",

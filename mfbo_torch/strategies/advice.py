@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from mfbo_torch.history import Recommendation, Record, Status, noise_variances, points
 
 if TYPE_CHECKING:
@@ -15,11 +17,17 @@ NEGLIGIBLE = 0.05
 below, and it would decide little."""
 
 
+LIKELY = 0.5
+"""What is recommended of noisy values keeps the limits with this probability at least."""
+
+
 def advised(strategy: ModelBased, history: History, best: Record) -> Record | Recommendation:
     r"""The design observed at the target with the largest posterior mean :math:`\mu^{(M)}`; without noise ``best``.
 
     Where every value at the target has a standard error, they are noisy if one of these is positive; elsewhere if the
     noise that the model infers for the target is above :data:`NEGLIGIBLE` times the standard deviation of the values.
+    Where outcomes have limits, only designs that keep them with probability :data:`LIKELY` count, and the probability
+    is told, also of ``best`` where nothing is noisy.
 
     Args:
         strategy: Whose model it is.
@@ -28,13 +36,18 @@ def advised(strategy: ModelBased, history: History, best: Record) -> Record | Re
     """
     target = strategy.space.target
     records = history.select(Status.DONE, target)
-    noise = strategy.noise_deviations(history)
+    noise, X = strategy.noise_deviations(history), points(records)[:, :-1]
     own, known = noise[target], noise_variances(records)
-    if own is None or not (own > NEGLIGIBLE * strategy.spread(records) if known is None else known.any()):
+    noisy = own is not None and bool(own > NEGLIGIBLE * strategy.spread(records) if known is None else known.any())
+    if not noisy and not strategy.space.limits:
         return best
-    believed = strategy.predict(history, points(records)[:, :-1])
+    believed, feasible = strategy.predict(history, X), strategy.chances(history, X)
     if believed is None:
         return best
     mean, deviation = (part[:, target] for part in believed)
-    chosen = int(mean.argmax())
-    return Recommendation(records[chosen].query.x, mean[chosen].item(), deviation[chosen].item(), noise, best)
+    likely = torch.ones_like(mean, dtype=torch.bool) if feasible is None else feasible >= LIKELY
+    chosen = records.index(best)
+    if noisy and likely.any():
+        chosen = int(mean.masked_fill(~likely, -torch.inf).argmax())
+    chance = None if feasible is None else feasible[chosen].item()
+    return Recommendation(records[chosen].query.x, mean[chosen].item(), deviation[chosen].item(), noise, best, chance)

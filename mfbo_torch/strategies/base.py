@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from mfbo_torch.checks import whole
+from mfbo_torch.continuing import below, known, whole_costs
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, points
+from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
 from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.design import allowed
+from mfbo_torch.strategies.surrogate import Memo
 
 BOUND = ("space", "capital")
 """Settings that a strategy is given for a run."""
+LIMITED = "MFGPUCB, GPBUCB, GPUCB, ExpectedImprovement, ProbabilityOfImprovement and RandomSearch"
 
 
 class Strategy(ABC):
@@ -41,10 +47,18 @@ class Strategy(ABC):
         capital: What may be spent in all, if the rule depends on it; usually set by :meth:`bind`.
     """
 
+    takes_choices = True
+    """Whether it works where parameters have choices or conditions."""
+    most_fidelities: int | None = None
+    """With how many fidelities it works, ``None`` with any number."""
+    heeds_limits = False
+    """Whether it seeks what keeps the limits on outcomes."""
+
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
         self.seed = whole("seed", seed, 0)
         self._space = space
         self.capital = capital
+        self._log_cost: Memo[LogCost] = Memo()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -81,10 +95,16 @@ class Strategy(ABC):
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         """A copy of this strategy for a space and a capital, where it has none of its own."""
-        bound = copy.copy(self)
-        bound._space = self._space or space
+        bound = self.moved(self._space or space)
         bound.capital = self.capital if self.capital is not None else capital
         return bound
+
+    def moved(self, space: Space) -> Self:
+        """A copy of this strategy for another space."""
+        copied = copy.copy(self)
+        copied._space = space
+        copied._check_limits()
+        return copied
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         """The next ``n`` queries.
@@ -95,18 +115,35 @@ class Strategy(ABC):
 
         Raises:
             SettingError: ``n`` below 1, no space is known, or the space has constraints that this
-                strategy does not keep to.
+                strategy does not keep to, or choices that it does not take.
         """
         queries: list[Query] = []
         n = whole("n", n)
+        if self.most_fidelities is not None and self.space.num_fidelities > self.most_fidelities:
+            wanted = f"at most {self.most_fidelities} for {type(self).__name__}; BOCA takes a continuous fidelity"
+            raise SettingError("fidelities", self.space.num_fidelities, wanted)
+        if self.space.mixed and not self.takes_choices:
+            names = [p.name for p in self.space.parameters if p.choices or p.when]
+            wanted = f"numbers that are always there: {type(self).__name__} takes no choices and no conditions"
+            raise SettingError("parameters", names, wanted)
+        self._check_limits()
         while len(queries) < n:
             for query in self.decide_some(history, n - len(queries)):
+                if self.space.continues:
+                    query = replace(query, x=known(history, query.x))
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__
                     raise SettingError("constraints", self.space.constraints, f"none: {kind} does not keep to them")
-                history = history.asked(query, self.costs(history)[query.fidelity])
+                history = history.asked(query, self.cost(query, history))
         return queries
+
+    def _check_limits(self) -> None:
+        """Refuse limits on outcomes that this strategy would pass over."""
+        if self._space is not None and self._space.limits and not self.heeds_limits:
+            names = {limit.name: str(limit) for limit in self._space.limits}
+            wanted = f"none: {type(self).__name__} does not seek what keeps them; {LIMITED} do"
+            raise SettingError("constraints", names, wanted)
 
     @abstractmethod
     def decide(self, history: History) -> Query:
@@ -146,23 +183,63 @@ class Strategy(ABC):
         return None
 
     def costs(self, history: History) -> tuple[float, ...]:
-        """The cost of a query at each fidelity, ``M`` numbers.
+        """The cost of a query at each fidelity, ``M`` numbers, from the beginning where evaluations continue.
 
         Where costs are measured: the mean so far, and for a fidelity that never ran its
         nominal cost scaled by what the nearest measured fidelity took.
         """
         if not self.space.measured:
-            return self.space.costs
-        nominal = self.space.costs
+            return tuple(self.space.costs)
+        nominal, done = tuple(self.space.costs), history.done
+        took = whole_costs(done) if self.space.continues else [r.cost for r in done]
         means = {}
         for m in range(len(nominal)):
-            seen = [r.cost for r in history.done if r.query.fidelity == m]
+            seen = [cost for r, cost in zip(done, took, strict=True) if r.query.fidelity == m and not r.given]
             if seen:
                 means[m] = max(sum(seen) / len(seen), 1e-9)
         if not means:
             return nominal
         known = {m: min(means, key=lambda seen: abs(seen - m)) for m in range(len(nominal))}
         return tuple(means[k] * nominal[m] / nominal[k] for m, k in known.items())
+
+    def fidelity_at(self, x: Sequence[float], history: History) -> int:
+        """The fidelity at which it would ask a design that somebody else has chosen; the target unless it knows better.
+
+        Args:
+            x: The design, in the user's own units.
+            history: Everything asked so far.
+        """
+        return self.space.target
+
+    def costs_at(self, u: Tensor, history: History) -> tuple[float, ...]:
+        """The cost of a query at a design at each fidelity, ``M`` numbers.
+
+        Where costs are measured, and :data:`~mfbo_torch.models.log_cost.FEW` evaluations or more have ended well, a
+        :class:`~mfbo_torch.models.log_cost.LogCost` tells it; before that, :meth:`costs`.
+
+        Args:
+            u: A design of the unit cube, ``d`` or ``1 x d``.
+            history: Everything asked so far.
+        """
+        if not self.space.measured:
+            return tuple(self.space.costs)
+        records = [r for r in history.done if r.cost > r.sunk]
+        if len(records) < FEW:
+            return self.costs(history)
+        points, last = self.unit_points(records), [r.cost - r.sunk for r in records]  # earlier attempts do not count
+        last = whole_costs(records) if self.space.continues else last
+
+        def learned() -> LogCost:
+            return LogCost(points, torch.tensor(last, dtype=torch.double), self.space.costs)
+
+        model = self._log_cost((points.tolist(), last, self.space.costs), learned)
+        return tuple(model(u.detach().to("cpu", torch.double).reshape(1, -1))[0].tolist())
+
+    def cost(self, query: Query, history: History) -> float:
+        """What a query is expected to cost; what is missing, where it continues."""
+        whole = self.costs_at(self._unit(query), history)[query.fidelity]
+        base = below(history, query.x, query.fidelity) if self.space.continues else None
+        return whole if base is None else max(whole - base.paid, LEAST)
 
     def generator(self, history: History) -> torch.Generator:
         """Random numbers for the next decision: the same ones for the same history length."""
@@ -182,13 +259,13 @@ class Strategy(ABC):
         return self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
 
     def unit_points(self, records: list[Record]) -> Tensor:
-        """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""
+        """``n x (D + 1)`` points of some records: designs in the unit cube, then the fidelity."""
         return unit_points(self.space, records)
 
 
 def unit_points(space: Space, records: list[Record]) -> Tensor:
-    """``n x (d + 1)`` points of some records: designs in the unit cube, then the fidelity."""
+    """``n x (D + 1)`` points of some records: designs in the unit cube, then the fidelity."""
     if not records:
-        return torch.zeros(0, space.dim + 1, dtype=torch.double)
+        return torch.zeros(0, space.unit_dim + 1, dtype=torch.double)
     X = points(records)
     return torch.cat([space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)

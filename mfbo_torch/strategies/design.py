@@ -28,7 +28,7 @@ def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
     """The first ``n`` rows of a sequence of designs that the constraints of a space allow.
 
     Args:
-        draw: From a number of rows to so many designs of the unit cube.
+        draw: From a number of rows to so many points of ``[0, 1]^d``, which choices are taken from too.
         n: How many are wanted.
         space: Whose constraints they must meet.
 
@@ -37,7 +37,7 @@ def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
     """
     size = n
     while True:
-        U = draw(size)
+        U = space.designs(draw(size))
         kept = U[space.allows(U)]
         if len(kept) >= n:
             return kept[:n]
@@ -68,7 +68,7 @@ def single_fidelity_count(cost: float, capital: float | None, initial: int = 10)
 
 
 def multi_fidelity_counts(
-    costs: Sequence[float], dim: int, capital: float | None, initial_capital: float = 10.0
+    costs: Sequence[float], dim: int, capital: float | None, initial_capital: float = 10.0, capped: bool = True
 ) -> list[int]:
     """How many initial queries at each fidelity [Kandasamy2016mfgpucb]_ (Appendix B).
 
@@ -83,13 +83,14 @@ def multi_fidelity_counts(
         dim: Number of parameters ``d``.
         capital: ``Λ``, in the unit of ``costs``; ``None`` where it is unknown.
         initial_capital: ``Λ0`` in units of the target's cost.
+        capped: Whether the cheap queries are limited.
     """
     budget = initial_capital * costs[-1]
     if capital is not None:
         budget = min(budget, capital / 2)
     if len(costs) == 1:
         return [max(2, _affordable(budget, costs[0]))]
-    most = 10 * (dim + 1)
+    most = 10 * (dim + 1) if capped else _affordable(budget, costs[0])
     share = budget / 2 / (len(costs) - 1)
     lowest = max(2, min(most, _affordable(budget / 2, costs[0])))
     between = [max(1, min(most, _affordable(share, cost))) for cost in costs[1:-1]]

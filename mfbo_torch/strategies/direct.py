@@ -44,6 +44,9 @@ class Direct(RandomSearch):
         SettingError: ``eps`` is negative.
     """
 
+    takes_choices = False
+    heeds_limits = False
+
     def __init__(self, *, eps: float = 1e-4, locally_biased: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
         self.eps = number("eps", eps, 0)

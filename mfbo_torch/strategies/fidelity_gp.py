@@ -59,6 +59,8 @@ class FidelityGP(MultiFidelityModelBased):
         SettingError: One of them is below 1.
     """
 
+    takes_choices = False
+
     def __init__(
         self, *, num_restarts: int = 5, raw_samples: int = 128, max_iterations: int = 50, **settings: Any
     ) -> None:

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from mfbo_torch.acquisition.feasible import WithinLimits
 from mfbo_torch.acquisition.fused import Fused, affine
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
@@ -30,30 +31,26 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
     select_fidelity,
 )
 from mfbo_torch.checks import number, one_of
-from mfbo_torch.confidence import practical_beta
+from mfbo_torch.confidence import mf_gp_ucb_beta, practical_beta
+from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
-from mfbo_torch.strategies.design import allowed, sobol, with_the_target
+from mfbo_torch.prior import Prior
+from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, with_the_target
+from mfbo_torch.strategies.hedge import Hedge, Kept
+from mfbo_torch.strategies.limited import Chain, Chains, promising, undecided, within
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.nested import nested, over_best
+from mfbo_torch.strategies.process import known_fidelities
+from mfbo_torch.strategies.published import EVERY, Published, divided, known
 from mfbo_torch.strategies.repeats import clear
-from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
-from mfbo_torch.strategies.surrogate import LARGE, Growing, Memo, fitting, refit_step
-from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
-from mfbo_torch.strategies.turns import Prediction, whose_turn
-from mfbo_torch.warp import Warp, fitted
+from mfbo_torch.strategies.surrogate import LARGE, Growing, fitting, refit_step
+from mfbo_torch.strategies.thresholds import impatience
+from mfbo_torch.warp import IDENTITY, Warp
 
-Chain = PerFidelityGP | CoKrigingGP
-LINKED, INTEGRATED, ALONE = BELIEFS = ("linked", "integrated", "alone")
-"""The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
-WORTH = 1e-4
-"""A bound that promises less than this part of the function's deviation is not worth a query."""
-STRONG = 10.0
-"""So many nats of evidence are needed before long tails are shortened."""
 PEAKS, APART = 4, 0.25
 """So many designs of a fidelity, so far from each other in the unit cube, are where its peaks may be."""
-SURE = 1e-6
-"""No prediction is taken to be more exact than this part of a deviation."""
 
 
 class MFGPUCB(MultiFidelityModelBased):
@@ -66,14 +63,12 @@ class MFGPUCB(MultiFidelityModelBased):
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
     something is, so that the target is always reached.
 
-    By default that belief is hedged, as links estimated from few values can be wrong and sure. Three beliefs take turns
-    at the target by their record of predicting it (:mod:`~mfbo_torch.strategies.turns`): the chain as fitted; the chain
-    with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`); and the target
-    alone, searched by expected improvement. The last decides at least 0.12 of the target's queries, so that of ``n`` of
-    them at least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would
-    know and more. Where a bound promises less than :data:`WORTH` deviations over the best known mean, the query is the
-    target-only method's, too: nothing is spent on what is known. Long tails are shortened by one monotone map for all
-    fidelities (:class:`~mfbo_torch.warp.Warp`) where the evidence asks for it.
+    By default that belief is hedged, as links estimated from few values can be wrong and sure: three beliefs take turns
+    at the target by their record of predicting it (:class:`~mfbo_torch.strategies.hedge.Hedge`). One of them knows the
+    target's values only and decides at least 0.12 of its queries, so that of ``n`` of them at least ``0.12 n - 3`` are
+    those of a method that ignores the cheap fidelities, made with all that it would know and more. Once the target has
+    a value, the fidelities below are chosen between two of its queries until they have cost as much as one of these;
+    beyond that only where a failure is feared there, or a training that was begun goes on.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
@@ -86,7 +81,8 @@ class MFGPUCB(MultiFidelityModelBased):
     Args:
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
-            initial design.
+            initial design; ``"theory"`` for the width of the regret bound
+            (:func:`~mfbo_torch.confidence.mf_gp_ucb_beta`, Theorem 10).
         initial_capital: What the initial design may cost, in units of the target's cost. By default
             ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
@@ -94,30 +90,50 @@ class MFGPUCB(MultiFidelityModelBased):
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From
             a thousand observations on, the growth by a tenth alone counts.
         hedge: Whether the recursive link is hedged; without, it is all there is.
+        zeta: Known bounds ``ζ`` on how far each fidelity below the target is from it; those of the space, if it has
+            any, or adaptive by default. Of the independent link, as are the next three.
+        gamma: Known thresholds ``γ``, one a fidelity below the target; adaptive by default.
+        prior: The process of every fidelity, where it is known; nothing is fitted then.
+        strict: Whether the experiments' protocol is followed to the letter: fits every 25 queries and no more, all of
+            the initial capital spent, half of it on the lowest fidelity, and bounds maximised by DIRECT.
         **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
 
     Raises:
-        SettingError: An unknown link, a negative ``beta``, or a ``hedge`` that is neither true nor false.
+        SettingError: An unknown link, a negative ``beta``, a ``hedge`` or ``strict`` that is neither true nor false, or
+            settings of the other link.
     """
+
+    heeds_limits = True
 
     def __init__(
         self,
         *,
         link: str = "recursive",
-        beta: float | None = None,
+        beta: float | str | None = None,
         initial_capital: float | None = None,
         refit_every: int = 25,
         hedge: bool = True,
+        zeta: Sequence[float] | None = None,
+        gamma: Sequence[float] | None = None,
+        prior: Prior | None = None,
+        strict: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(initial_capital=initial_capital, refit_every=refit_every, **settings)
         self.link = one_of("link", link, LINKS)
-        self.beta = None if beta is None else number("beta", beta, 0)
+        if beta is not None and beta != "theory":
+            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
+        self.beta = beta
         self.hedge = one_of("hedge", hedge, (True, False))
+        self.zeta, self.gamma, self.prior = known("zeta", zeta), known("gamma", gamma), prior
+        self.strict = one_of("strict", strict, (True, False))
+        if self.link == "recursive":
+            for name, given in {"zeta": zeta, "gamma": gamma, "prior": prior, "strict": strict or None}.items():
+                if given is not None:
+                    raise SettingError(name, given, "left out, or used with link='independent'")
         self._growing: Growing[PerFidelityGP] = Growing(refit_every)
-        self._integrated: Memo[CoKrigingGP] = Memo()
-        self._warp: Memo[Warp] = Memo()
-        self._target_only = ExpectedImprovement(seed=self.seed, device=self.device, dtype=self.dtype)
+        self._kept = Kept(self)
+        self._outcomes = Chains(refit_every)
 
     def counts(self, history: History) -> list[int]:
         r"""Number of initial queries at each fidelity.
@@ -127,9 +143,11 @@ class MFGPUCB(MultiFidelityModelBased):
         is cheap a quarter of that may go into more, up to :math:`10 d (1 + \log_{10} \lambda^{(M)} / \lambda^{(m)})`:
         what is not seen there is not looked for above.
         """
-        if self.link == "independent":
-            return super().counts(history)
         costs = self.costs(history)
+        if self.link == "independent":
+            Published(self).check()
+            initial, capped = self.initial_capital or 10.0, not self.strict
+            return multi_fidelity_counts(costs, self.space.dim, self.capital, initial, capped)
         budget = (self.initial_capital or len(costs) + 1) * costs[-1]
         if self.capital is not None:
             budget = min(budget, self.capital / 2)
@@ -148,113 +166,80 @@ class MFGPUCB(MultiFidelityModelBased):
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
+    @property
+    def _hedge(self) -> Hedge | None:
+        return Hedge(self, self._kept) if self.hedge and self.link == "recursive" else None
+
     def propose(self, history: History, generator: torch.Generator) -> Query:
         if self.link == "independent":
-            return self._published(history, generator)
-        if not self.hedge or not self._alone.modelled(history):
-            model = self.model(history)
-            u, fidelity, noted = self._bounded(model, history, generator)
-            u = clear(self, u, fidelity, history, generator)
-            return self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity, history))
-        return self._hedged(history, generator)
-
-    def _published(self, history: History, generator: torch.Generator) -> Query:
-        """Algorithm 1 of [Kandasamy2016mfgpucb]_ with its adaptive ζ and γ."""
+            return Published(self).query(history, generator)
+        if self._hedge is not None and self._hedge.ready(history):
+            return self._hedge.query(history, generator)
         model = self.model(history)
-        state = adaptive_thresholds(history, self.costs(history))
-        noted: dict[str, Any] = {"zeta": list(state.zeta), "gamma": list(state.gamma)}
-        if state.check is not None:
-            u, fidelity = self.unit_points([state.check])[:, :-1], state.check.query.fidelity - 1
-            noted |= {"check": state.check.id, **self._beliefs(model, u, fidelity, history)}
-            return self.query(u, fidelity, stage="model", **noted)
-        u, fidelity, chosen = self._bounded(model, history, generator, state)
+        u, beta = self.bounded(model, history, generator)
+        level = self.level(model, u, beta, history)
+        u, level = nested(self, over_best(self, model, beta, history), u, level, history)
+        fidelity = self.free(self.probing(u, level, history), history)
         u = clear(self, u, fidelity, history, generator)
-        return self.query(u, fidelity, stage="model", **noted, **chosen, **self._beliefs(model, u, fidelity, history))
+        return self.query(u, fidelity, stage="model", beta=beta, **self.believed(model, u, fidelity))
 
-    def _hedged(self, history: History, generator: torch.Generator) -> Query:
-        """The decision of the belief whose turn it is at the target."""
-        belief, parts = whose_turn(history, BELIEFS, self._log_densities)
-        query = None
-        if belief != ALONE:
-            model = self.model(history) if belief == LINKED else self.integrated(history)
-            u, fidelity, noted = self._bounded(model, history, generator)
-            if self._to_gain(model, u, noted["beta"], history) >= WORTH:
-                u = clear(self, u, fidelity, history, generator)
-                query = self.query(u, fidelity, stage="model", **noted, **self._beliefs(model, u, fidelity, history))
-        if query is None:
-            belief = ALONE
-            u, _ = self._alone.design(history, generator)
-            query = self.placed(u, self.space.target, history, generator)
-        noted = {"belief": belief}
-        if query.fidelity == self.space.target:
-            noted |= {"shares": parts, "foretold": self._foretold(self._unit(query).unsqueeze(0), history)}
-        return replace(query, meta={**query.meta, **noted})
+    def bounded(
+        self, model: PerFidelityGP, history: History, generator: torch.Generator, zeta: Sequence[float] | None = None
+    ) -> tuple[Tensor, float]:
+        """The maximiser ``1 x d`` of the upper bound, and its squared width."""
+        decisions = sum(r.decided and r.query.meta.get("stage") != "initial" for r in history)
+        beta = self._width(decisions + 1)
+        bound = _Standardized(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.out(history)))
+        incumbents = self._incumbents(history)
+        score = self.feasible(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:])))
+        if self.strict:
+            return self._snapped(divided(score, self.space.unit_dim, self.surrogate.to)), beta
+        if self._hedge is None:
+            return self._snapped(self.maximize_from(score, incumbents, generator)), beta
+        return self.searched(score, history, generator), beta
 
-    def _bounded(
-        self, model: Chain, history: History, generator: torch.Generator, state: Thresholds | None = None
-    ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The maximiser ``1 x d`` of the upper bound, the fidelity to ask there, and the width."""
-        costs = self.costs(history)
-        decisions = sum(r.query.meta.get("stage") != "initial" for r in history)
-        beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
-        pending = self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
-        acquisition = MultiFidelityUpperConfidenceBound(model, beta, None if state is None else state.zeta, pending)
-        bound, incumbents = _Standardized(acquisition), self._incumbents(history)
-        score = self.feasible(
-            *(bound, history, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))),
-            probe=costs[0] / costs[-1],
-        )
-        if state is None and self.hedge:
-            starts = torch.cat([incumbents, self._peaks(history)])
-            u = self.maximize_from(score, starts, generator, screened=1024, climbed=6)
-        else:
-            u = self.maximize_from(score, incumbents, generator)
-        u = self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
-        if state is None:
-            growth = impatience(history, costs)
-            width = beta or 1.0  # it cancels, and 0 would hide every fidelity
-            fidelity = select_fidelity(
-                model, u, width, cost_thresholds(model, u, width, costs, growth, pending), pending
-            )
-        else:
-            fidelity = select_fidelity(model, u, beta, state.gamma, pending)
-        return u, self.free(self.probing(u, fidelity, history), history), {"beta": beta}
+    def _width(self, t: int) -> float:
+        """The squared width ``β_t``."""
+        if isinstance(self.beta, str):
+            return mf_gp_ucb_beta(t, self.space.dim, self.space.num_fidelities)
+        return practical_beta(t, self.space.dim) if self.beta is None else self.beta
 
-    def _to_gain(self, model: Chain, u: Tensor, beta: float, history: History) -> float:
-        """By how much the upper bound at ``1 x d`` designs is above the best mean at an observed one, in the largest
-        of the units in which the fidelities enter the target."""
-        seen = self.surrogate.to(self.unit_points(self._alone.modelled(history))[:, :-1])
-        with torch.no_grad():
-            best = model.mean_variance(seen)[0][:, -1].max()
-            mean, variance = model.mean_variance(u)
-        unit = (model.slopes.abs() * model.scale).max()
-        return ((mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - best) / unit).item()
+    def searched(self, score: AcquisitionFunction, history: History, generator: torch.Generator) -> Tensor:
+        """The maximiser ``1 x d``, searched from the peaks of every fidelity."""
+        starts = torch.cat([self._incumbents(history), self._peaks(history), promising(self, score, history)])
+        return self._snapped(self.maximize_from(score, starts, generator, screened=1024, climbed=6))
 
-    def _foretold(self, u: Tensor, history: History) -> dict[str, Prediction]:
-        """What each belief says of the target's value at ``1 x d`` designs, noise included."""
-        found: dict[str, Prediction] = {}
-        for name, model in ((LINKED, self.model(history)), (INTEGRATED, self.integrated(history))):
-            with torch.no_grad():
-                mean, variance = model.mean_variance(self.surrogate.to(u))
-            total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
-            found[name] = [mean[0, -1].item(), total.sqrt().item()]
-        return found | {ALONE: [*self._alone.foretold(history, u)]}
+    def _snapped(self, u: Tensor) -> Tensor:
+        return self.surrogate.to(self.space.snap(u.to("cpu", torch.double)))
 
-    def _log_densities(self, value: float, history: History, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-        """The logarithm of the density that each belief gave to a value of the target."""
-        y, warp = torch.tensor(value, dtype=torch.double), self.warp(history)
-        found = {}
-        for name, (mean, deviation) in predictions.items():
-            map = Warp() if name == ALONE else warp
-            z = (map(y).item() - mean) / deviation
-            found[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
+    def level(self, model: PerFidelityGP | CoKrigingGP, u: Tensor, beta: float, history: History) -> int:
+        """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
+        that does so of an outcome of which it is open whether it keeps its limit."""
+        costs, growth, pending = self.costs_at(u, history), impatience(history, self.costs(history)), self.out(history)
+        width, found = beta or 1.0, self.space.target  # the width cancels, and 0 would hide every fidelity
+        for each in (model, *undecided(self.space.limits, self.outcomes(history), u)):
+            gamma = cost_thresholds(each, u, width, costs, growth, pending)
+            found = min(found, select_fidelity(each, u, width, gamma, pending))
         return found
 
-    def _beliefs(self, model: Chain, u: Tensor, fidelity: int, history: History) -> dict[str, Any]:
+    def fidelity_at(self, x: Sequence[float], history: History) -> int:
+        """The target before there is a model, and by the published method, whose γ judge maximisers of its bound."""
+        if self.link == "independent" or self.due(history) is not None or not self.ready(history):
+            return self.space.target
+        model, u = self.model(history), self.surrogate.to(self.space.to_unit(torch.tensor([x], dtype=torch.double)))
+        return self.level(model, u, 1.0, history)
+
+    def out(self, history: History) -> Tensor | None:
+        """The points whose values are still out, where the models live; ``None`` for none."""
+        return self.surrogate.to(self.unit_points(history.pending)) if history.pending else None
+
+    def believed(
+        self, model: PerFidelityGP | CoKrigingGP, u: Tensor, fidelity: int, warp: Warp = IDENTITY
+    ) -> dict[str, Any]:
         """What the model predicts at a query, for the log and for the check of ζ."""
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(u))
-        mean, deviation = self.warp(history).moments(mean[0], variance[0].sqrt())
+        mean, deviation = warp.moments(mean[0], variance[0].sqrt())
         noted = {"mean": mean[fidelity].item(), "deviation": deviation[fidelity].item()}
         return noted if fidelity == 0 else {**noted, "mean_below": mean[fidelity - 1].item()}
 
@@ -275,21 +260,19 @@ class MFGPUCB(MultiFidelityModelBased):
                     break
                 found += [U[0]] if peak else []  # the first one is the incumbent
                 U = U[(U - U[0]).abs().amax(-1) > APART]
-        return torch.stack(found) if found else torch.zeros(0, self.space.dim, dtype=torch.double)
+        return torch.stack(found) if found else torch.zeros(0, self.space.unit_dim, dtype=torch.double)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of every fidelity that was observed; NaN at the others."""
         records = self.modelled(history)
         if not records:
             return None
-        model = self.integrated(history) if self.hedge and self.link == "recursive" else self.model(history)
+        model, warp = self._best_model(history)
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(self.space.to_unit(X)))
         seen = {r.query.fidelity for r in records}
         unseen = [m for m in range(self.space.num_fidelities) if m not in seen]
-        mean, deviation = self.warp(history).moments(
-            mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double)
-        )
+        mean, deviation = warp.moments(mean.to("cpu", torch.double), variance.sqrt().to("cpu", torch.double))
         mean[:, unseen] = deviation[:, unseen] = torch.nan
         return mean, deviation
 
@@ -297,69 +280,62 @@ class MFGPUCB(MultiFidelityModelBased):
         seen = {r.query.fidelity for r in self.modelled(history)}
         if self.link == "independent" or len(seen) < self.space.num_fidelities:
             return None
-        return tuple(self.integrated(history).explained.tolist())
+        model, _ = self._best_model(history)
+        model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
+        return tuple(model.explained.tolist())
 
     def noise_deviations(self, history: History) -> tuple[float | None, ...]:
-        deviations, warp = self.model(history).noise.sqrt().tolist(), self.warp(history)
+        model, warp = self._best_model(history)
         seen = [history.select(Status.DONE, m) for m in range(self.space.num_fidelities)]
         units = [(-warp.log_slope(values(records))).exp().median().item() if records else None for records in seen]
-        return tuple(unit and unit * deviation for unit, deviation in zip(units, deviations, strict=True))
+        return tuple(unit and unit * noise for unit, noise in zip(units, model.noise.sqrt().tolist(), strict=True))
+
+    def _best_model(self, history: History) -> tuple[PerFidelityGP | CoKrigingGP, Warp]:
+        """What is believed beside the decisions, and the map of the values that it is about."""
+        if self._hedge is None:
+            return self.model(history), IDENTITY
+        return self._hedge.integrated(history), self._hedge.warp(history)
 
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
-        records = self.modelled(history)
+        return self.grown(self._growing, self.modelled(history), IDENTITY)
+
+    def grown(
+        self, growing: Growing[PerFidelityGP], records: list[Record], warp: Warp = IDENTITY, outcome: bool = False
+    ) -> PerFidelityGP:
+        """That of some records' values, mapped, or of an outcome in their place: of that no process is known."""
         size = self._fit_size(records)
-        X, Y, Yvar = self._warped(records, self.warp(history))
+        X, Y, Yvar = self.warped(records, warp)
 
         def fit() -> PerFidelityGP:
-            return self._fitted(X[:size], Y[:size], None if Yvar is None else Yvar[:size])
+            return self.fitted(X[:size], Y[:size], None if Yvar is None else Yvar[:size], outcome)
 
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
             return model.condition_on_observations(X[some], Y[some], None if Yvar is None else Yvar[some])
 
-        return self._growing(self.space, records, size, fit, add)
+        return growing(self.space, records, size, fit, add)
 
-    def warp(self, history: History) -> Warp:
-        """The map of the values that the beliefs in several fidelities are about; the identity without ``hedge``."""
-        if not self.hedge or self.link == "independent":
-            return Warp()
-        first = [r for r in self.modelled(history) if r.query.meta.get("stage") != "model"]
-        return self._warp([(r.query.x, r.query.fidelity, r.value) for r in first], lambda: self._fitted_warp(first))
+    def outcomes(self, history: History) -> list[Chain]:
+        """The models of the outcomes that have limits; their links are integrated out where they are hedged."""
+        return self._outcomes.models(
+            self.space.limits, self.modelled(history), partial(self.grown, outcome=True), self._hedge is not None
+        )
 
-    def _fitted_warp(self, records: list[Record]) -> Warp:
-        """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
-        for it; else the identity."""
-        X, Y = self.data(records)
-        lowest = X[:, -1] == 0
-        warp = fitted(Y[lowest], Y[~lowest])
-        if warp == Warp():
-            return warp
+    def within_limits(self, history: History) -> WithinLimits | None:
+        models = self.outcomes(history)
+        return within(self.space.limits, models, self.cube.shape[1]) if models else None
 
-        def evidence(map: Warp) -> float:
-            chain = self._fitted(*self._warped(records, map))
-            return CoKrigingGP(chain).evidence + map.log_slope(Y).sum().item()
-
-        return warp if evidence(warp) > evidence(Warp()) + STRONG else Warp()
-
-    def integrated(self, history: History) -> CoKrigingGP:
-        """The model of everything observed that does not take its links for known."""
-        chain = self.model(history)
-        return self._integrated(chain, lambda: CoKrigingGP(chain))
-
-    @property
-    def _alone(self) -> ExpectedImprovement:
-        """The strategy that knows the target's values only."""
-        return self._target_only.bind(self.space, self.capital)
-
-    def _warped(self, records: list[Record], warp: Warp) -> tuple[Tensor, Tensor, Tensor | None]:
+    def warped(self, records: list[Record], warp: Warp) -> tuple[Tensor, Tensor, Tensor | None]:
         """Points, mapped values and the variances of their noise where known, where the models live."""
         X, Y = self.data(records)
         known = noise_variances(records)
         Yvar = None if known is None else self.surrogate.to(known * (2 * warp.log_slope(Y)).exp())
         return self.surrogate.to(X), self.surrogate.to(warp(Y)), Yvar
 
-    def _fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> PerFidelityGP:
-        model = PerFidelityGP(X, Y, self.space.num_fidelities, Yvar, link=self.link)
+    def fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None, outcome: bool = False) -> PerFidelityGP:
+        if self.prior is not None and not outcome:
+            return known_fidelities(self.prior, X, Y, self.space.num_fidelities, Yvar)
+        model = PerFidelityGP(X, Y, self.space.num_fidelities, Yvar, link=self.link, groups=self.space.groups)
         with fitting():
             return model.fit(optimizer_kwargs={"options": {"maxiter": 100}})
 
@@ -367,6 +343,8 @@ class MFGPUCB(MultiFidelityModelBased):
         """On how many of the observations the hyper-parameters are fitted: the schedule is a fold over them."""
         initial = sum(r.query.meta.get("stage") == "initial" for r in records)
         size = first = max(1, min(initial, len(records)))
+        if self.strict:
+            return first + (len(records) - first) // EVERY * EVERY
         seen = Counter(r.query.fidelity for r in records[:first])
         for n, record in enumerate(records[first:], first + 1):
             fidelity = record.query.fidelity

@@ -41,6 +41,8 @@ class MFNaive(GPUCB):
         SettingError: ``explore`` or ``limit`` is not allowed, or at the first decision: no capital is known.
     """
 
+    heeds_limits = False
+
     def __init__(self, *, explore: str = "gp_ucb", limit: int = 500, refit_every: int = 50, **settings: Any) -> None:
         super().__init__(refit_every=refit_every, **settings)
         self.explore, self.limit = one_of("explore", explore, ("gp_ucb", "random")), whole("limit", limit)
@@ -77,7 +79,7 @@ class MFNaive(GPUCB):
         budget = self.budget()
         if self.space.num_fidelities == 1 or budget is None:
             return True
-        cheap = [r.cost for r in history if r.query.fidelity == 0]
+        cheap = [r.cost for r in history if r.query.fidelity == 0 and r.decided]
         following = math.fsum([*cheap, self.costs(history)[0]])
         return not cheap or (len(cheap) < self.limit and following <= budget * (1 + 1e-9))
 

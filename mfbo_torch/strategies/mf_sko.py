@@ -10,13 +10,13 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.transforms import t_batch_mode_transform
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel, ScaleKernel
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from mfbo_torch.history import History, Query, noise_variances
 from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.shared import ard_kernel
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
 from mfbo_torch.strategies.surrogate import quiet
 
@@ -38,13 +39,14 @@ class AdditiveFidelityKernel(Kernel):
     Args:
         dim: Number of parameters, without the fidelity.
         num_fidelities: ``M``.
+        groups: Those of :func:`~mfbo_torch.models.shared.ard_kernel`.
     """
 
-    def __init__(self, dim: int, num_fidelities: int) -> None:
+    def __init__(self, dim: int, num_fidelities: int, groups: Sequence[int] | None = None) -> None:
         super().__init__()
         kernels = [
             ScaleKernel(
-                get_covar_module_with_dim_scaled_prior(dim),
+                ard_kernel(dim, groups),
                 outputscale_prior=LogNormalPrior(-1.0, 1.5),
                 outputscale_constraint=GreaterThan(1e-8),  # the prior has no density at 0
             )
@@ -116,7 +118,7 @@ class MFSKO(MultiFidelityModelBased):
     """
 
     def _build(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
-        kernel = AdditiveFidelityKernel(self.space.dim, self.space.num_fidelities)
+        kernel = AdditiveFidelityKernel(self.space.unit_dim, self.space.num_fidelities, self.space.groups)
         return SingleTaskGP(X, Y, Yvar, covar_module=kernel, outcome_transform=None)
 
     def model(self, history: History) -> Model:

@@ -12,24 +12,31 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.acquisition.feasible import Feasible
+from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.checks import number, one_of, whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record, Status, values
+from mfbo_torch.interval import MANY
+from mfbo_torch.mixed import alternated
 from mfbo_torch.optim import optimize_acqf
 from mfbo_torch.scale import shift_scale
 from mfbo_torch.strategies.advice import advised
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol, uniform
 from mfbo_torch.strategies.failures import Failures
+from mfbo_torch.strategies.reach import PUBLIC, in_reach
 from mfbo_torch.strategies.repeats import BUSY_RADIUS, clear, used_up
-from mfbo_torch.strategies.surrogate import Surrogate, draw_seed, seeded
+from mfbo_torch.strategies.subset import Subset
+from mfbo_torch.strategies.surrogate import Surrogate, draw_seed, quiet, seeded
 
 DTYPES = ("float64", "float32")
 
 
 class ModelBased(Strategy):
     """A strategy that starts with uniform random points and then asks a model.
+
+    From a thousand observations of a fidelity on, its model is made of a part of them
+    (:class:`~mfbo_torch.strategies.subset.Subset`): a decision after ten thousand takes no longer than one after two.
 
     Initial queries carry ``{"stage": "initial", "index": i}``: a resumed run, or one warm-started
     with other records, continues the design where it stands. While nothing has an observation (all
@@ -45,6 +52,13 @@ class ModelBased(Strategy):
         SettingError: ``refit_every`` below 1, an unknown ``dtype`` or a ``device`` torch does not have.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Whatever a subclass makes of a history, values of any size are within its reach."""
+        super().__init_subclass__(**kwargs)
+        for name in PUBLIC:
+            if name in vars(cls):
+                setattr(cls, name, in_reach(vars(cls)[name]))
+
     def __init__(self, *, refit_every: int = 5, device: str = "cpu", dtype: str = "float64", **settings: Any) -> None:
         super().__init__(**settings)
         self.refit_every, self.device = whole("refit_every", refit_every), device
@@ -55,6 +69,7 @@ class ModelBased(Strategy):
             raise SettingError("device", device, "a device of torch, such as 'cpu' or 'cuda'") from None
         self.surrogate = Surrogate(refit_every, place, getattr(torch, dtype))
         self.failures = Failures(self.refit_every)
+        self.subset = Subset()
 
     @abstractmethod
     def counts(self, history: History) -> list[int]:
@@ -129,8 +144,14 @@ class ModelBased(Strategy):
         """The standard deviation of some values, or that of the process where it is known: beside it noise counts."""
         return shift_scale(values(records))[1]
 
+    @in_reach
+    def ask(self, history: History, n: int = 1) -> list[Query]:
+        return super().ask(history, n)
+
+    @in_reach
     def recommend(self, history: History) -> Record | Recommendation | None:
-        """The best observation at the target, or where observations are noisy what the model makes of them.
+        """The best observation at the target, or where observations are noisy or have limits what the model makes of
+        them.
 
         See :func:`~mfbo_torch.strategies.advice.advised`; a strategy whose model does not tell the noise keeps to
         the best observation.
@@ -140,8 +161,8 @@ class ModelBased(Strategy):
 
     @property
     def cube(self) -> Tensor:
-        """The bounds of the designs, ``2 x d``, where the models live."""
-        return self.surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, self.space.dim))
+        """The bounds of the designs, ``2 x D``, where the models live."""
+        return self.surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, self.space.unit_dim))
 
     @property
     def inequalities(self) -> list[tuple[Tensor, Tensor, float]] | None:
@@ -156,9 +177,10 @@ class ModelBased(Strategy):
         history: History,
         fidelity: int,
         reference: Callable[[], float] | None = None,
-        probe: float = 1.0,
     ) -> AcquisitionFunction:
-        """An acquisition that knows where evaluations fail; itself while none has.
+        """An acquisition that knows where evaluations fail and limits are not kept; itself while nothing does.
+
+        While no observation at the fidelity keeps the limits, what is most likely to.
 
         Args:
             acquisition: Of points of the unit cube.
@@ -166,18 +188,38 @@ class ModelBased(Strategy):
             fidelity: Whose evaluations are not to fail.
             reference: Gives that of :class:`~mfbo_torch.acquisition.feasible.Feasible`; ``None`` where the
                 acquisition is a logarithm.
-            probe: As there.
         """
-        feasibility = self.failures.feasibility(self.space, history, fidelity)
-        if feasibility is None:
-            return acquisition
-        return Feasible(acquisition, feasibility, None if reference is None else reference(), probe)
+        evaluated, limits = self.failures.feasibility(self.space, history, fidelity), self.within_limits(history)
+        if limits is not None and history.best(fidelity) is None:
+            acquisition, limits, reference = MostFeasible(acquisition.model, limits), None, None
+        factors = [chances for chances in (evaluated, limits) if chances is not None]
+        over = reference() if factors and reference is not None else None
+        for chances in factors:
+            acquisition, over = Feasible(acquisition, chances, over), None if over is None else 0.0
+        return acquisition
+
+    def within_limits(self, history: History) -> WithinLimits | None:
+        """The probability that the outcomes at the target keep their limits; ``None`` where there are none."""
+        return None
+
+    def chances(self, history: History, X: Tensor) -> Tensor | None:
+        """The probability ``n`` that the outcomes of ``n x d`` designs, in the user's units, keep their limits at the
+        target; ``None`` where there are none."""
+        limits = self.within_limits(history)
+        if limits is None:
+            return None
+        with torch.no_grad(), quiet():
+            return limits.log(self.surrogate.to(self.space.to_unit(X))).exp().to("cpu", torch.double)
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
     ) -> tuple[Tensor, float]:
         """The maximiser ``1 x d`` of an acquisition over the unit cube, and its value."""
-        with seeded(draw_seed(generator)):
+        seed = draw_seed(generator)
+        if self.space.mixed:
+            raw = allowed(lambda n: sobol(self.space.dim, n, seed), raw_samples, self.space)
+            return self._alternated(acquisition, raw, num_restarts, seed)
+        with seeded(seed):
             u, value = self._optimized(acquisition, num_restarts, raw_samples=raw_samples)
         return u, value.item()
 
@@ -202,21 +244,30 @@ class ModelBased(Strategy):
             climbed: From how many of ``starts`` it is refined.
         """
         seed = draw_seed(generator)
-        d, steps = self.space.dim, torch.logspace(-3, -0.7, 16, dtype=torch.double).unsqueeze(-1)
+        d, steps = self.space.unit_dim, torch.logspace(-3, -0.7, 16, dtype=torch.double).unsqueeze(-1)
         noise = torch.randn(len(starts), 16, d, generator=generator, dtype=torch.double)
         near = (starts.unsqueeze(-2) + steps * noise).clamp(0.0, 1.0).reshape(-1, d)
-        close = torch.cat([starts, near])
+        close = torch.cat([starts, self.space.snap(near) if self.space.mixed else near])
         origin = torch.cat([torch.arange(len(starts)), torch.arange(len(starts)).repeat_interleave(16)])
         kept = self.space.allows(close)
-        spread = allowed(lambda n: sobol(d, n, seed), screened, self.space)
+        spread = allowed(lambda n: sobol(self.space.dim, n, seed), screened, self.space)
         raw = self.surrogate.to(torch.cat([spread, close[kept]]))
         with torch.no_grad():
             scores = acquisition(raw.unsqueeze(-2))
         best = _best_of_each(scores[screened:], origin[kept].to(scores.device), climbed)
         chosen = torch.cat([scores.topk(4).indices, screened + best]).unique()
+        if self.space.mixed:
+            return self._alternated(acquisition, raw[chosen], len(chosen), seed)[0]
         with seeded(seed):
             u, _ = self._optimized(acquisition, len(chosen), batch_initial_conditions=raw[chosen].unsqueeze(-2))
         return u.detach()
+
+    def _alternated(
+        self, acquisition: AcquisitionFunction, raw: Tensor, num_restarts: int, seed: int
+    ) -> tuple[Tensor, float]:
+        """The maximiser ``1 x D`` where there are choices, and its value, from the best of some designs."""
+        with seeded(seed):
+            return alternated(acquisition, self.surrogate.to(raw), self.space, num_restarts, self.inequalities)
 
     def _optimized(self, acquisition: AcquisitionFunction, num_restarts: int, **starts: Any) -> tuple[Tensor, Tensor]:
         return optimize_acqf(
@@ -244,6 +295,8 @@ class MultiFidelityModelBased(ModelBased):
         SettingError: ``initial_capital`` is not positive.
     """
 
+    most_fidelities: int | None = MANY
+
     def __init__(self, *, initial_capital: float | None = 10.0, **settings: Any) -> None:
         super().__init__(**settings)
         if initial_capital is not None:
@@ -254,7 +307,7 @@ class MultiFidelityModelBased(ModelBased):
         return multi_fidelity_counts(self.costs(history), self.space.dim, self.capital, self.initial_capital or 10.0)
 
     def modelled(self, history: History) -> list[Record]:
-        return history.done
+        return self.subset(self.space, history.done)
 
     def placed(
         self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, stage: str = "model", **meta: Any
@@ -274,7 +327,8 @@ class MultiFidelityModelBased(ModelBased):
             fidelity: Where it is to be asked.
             history: Everything asked so far.
         """
-        feasibility, costs = self.failures.feasibility(self.space, history, self.space.target), self.costs(history)
+        feasibility = self.failures.feasibility(self.space, history, self.space.target)
+        costs = self.costs_at(u, history)
         below = list(itertools.takewhile(lambda r: r.query.fidelity < fidelity, reversed(history.records)))
         if feasibility is None or fidelity == 0 or sum(r.cost for r in below) >= costs[fidelity]:
             return fidelity

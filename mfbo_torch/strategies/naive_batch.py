@@ -28,6 +28,8 @@ class NaiveRepeat(GPUCB):
         **settings: Those of :class:`~mfbo_torch.strategies.single_fidelity.GPUCB`.
     """
 
+    heeds_limits = False
+
     def decide(self, history: History) -> Query:
         """The next query: the one that would follow if nothing were pending."""
         return super().decide(answered(history))
@@ -42,6 +44,8 @@ class NaiveTop(GPUCB):
     Args:
         **settings: Those of :class:`~mfbo_torch.strategies.single_fidelity.GPUCB`.
     """
+
+    heeds_limits = False
 
     def candidates(self, history: History) -> Tensor:
         candidates, pending = super().candidates(history), self.pending(history)

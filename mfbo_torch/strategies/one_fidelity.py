@@ -18,6 +18,7 @@ References:
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,18 +26,24 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
 
+from mfbo_torch.acquisition.feasible import WithinLimits
 from mfbo_torch.checks import number, whole
-from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta
+from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta, rkhs_alpha
+from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.strategies.design import single_fidelity_count
+from mfbo_torch.strategies.limited import Each, measured, moments_of, processes
 from mfbo_torch.strategies.model_based import ModelBased
 from mfbo_torch.strategies.process import Process
-from mfbo_torch.strategies.surrogate import quiet
+from mfbo_torch.strategies.surrogate import Memo, quiet
+from mfbo_torch.strategies.two_stages import most_information, places
 
 Noted = tuple[Tensor, dict[str, Any]]
 """A design, and what it is noted with."""
+PROVEN = ("theory", "rkhs")
+"""Widths that a regret bound is proven for."""
 
 
 class OneFidelity(ModelBased):
@@ -59,12 +66,22 @@ class OneFidelity(ModelBased):
         super().__init__(**settings)
         self.initial = None if initial is None else whole("initial", initial, 1 if prior is None else 0)
         self.prior = prior
-        self.process = Process(self.surrogate, prior)
+        self._process: Memo[Process] = Memo()
+        self._outcomes: Memo[Each[Process]] = Memo()
+
+    @property
+    def process(self) -> Process:
+        """The model, for the columns of the space."""
+        groups = self.space.groups
+        return self._process(groups, lambda: Process(self.surrogate, self.prior, groups=groups))
 
     @property
     def level(self) -> int:
         """The fidelity that is modelled and asked."""
         return self.space.target
+
+    def fidelity_at(self, x: Sequence[float], history: History) -> int:
+        return self.level
 
     def budget(self) -> float | None:
         """The capital there is for this fidelity."""
@@ -77,7 +94,7 @@ class OneFidelity(ModelBased):
         return [count if m == self.level else 0 for m in range(self.space.num_fidelities)]
 
     def modelled(self, history: History) -> list[Record]:
-        return history.select(Status.DONE, self.level)
+        return self.subset(self.space, history.select(Status.DONE, self.level))
 
     def ready(self, history: History) -> bool:
         return self.prior is not None or super().ready(history)
@@ -92,9 +109,20 @@ class OneFidelity(ModelBased):
 
     def observed(self, history: History) -> tuple[Tensor, Tensor, Tensor | None]:
         """``n x d`` designs of the unit cube, their ``n x 1`` values, and the variances of their noise where known."""
-        records = self.modelled(history)
+        return self._observed(self.modelled(history))
+
+    def _observed(self, records: list[Record]) -> tuple[Tensor, Tensor, Tensor | None]:
         X, Y = self.data(records)
         return X[:, :-1], Y.reshape(-1, 1), noise_variances(records)
+
+    def within_limits(self, history: History) -> WithinLimits | None:
+        records, limits = self.modelled(history), self.space.limits
+        if not records or not limits:
+            return None
+        groups = self.space.groups
+        each = self._outcomes(groups, lambda: processes(self.surrogate, groups))
+        moments = moments_of(each, limits, lambda name: self._observed(measured(records, name)))
+        return WithinLimits(limits, moments, self.cube.shape[1])
 
     def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
         """The model, and the pending designs that it is not conditioned on yet."""
@@ -106,8 +134,9 @@ class OneFidelity(ModelBased):
         return model.hallucinate(pending)
 
     def best(self, history: History) -> float:
-        """The best observation in the units of the model, 0 where there is none."""
-        return self.process.best(self.observed(history)[1])
+        """The best feasible observation in the units of the model, the best one where none is, 0 without any."""
+        feasible = [i for i, record in enumerate(self.modelled(history)) if record.feasible]
+        return self.process.best(self.observed(history)[1], feasible or None)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP at the fidelity that it models, NaN at the others."""
@@ -181,33 +210,49 @@ class Banded(OneFidelity):
     Args:
         beta: The squared width ``β``. ``None``: the practical ``β_t = 0.2 d log 2t``
             [Kandasamy2016mfgpucb]_ (Appendix B). ``"theory"``: the ``α_t`` of the regret bound, case 1 for a
-            space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), times ``scale``.
+            space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), times ``scale``; ``"rkhs"``:
+            case 3, for a fixed function whose norm in the space of the kernel of ``prior`` is at most ``norm``.
             ``t`` is one more than the queries at this fidelity that have ended, so that a batch has one width.
         delta: Probability with which the bound may fail.
         scale: What ``α_t`` is multiplied by; 0.2 in the experiments of [Srinivas2010gpucb]_.
+        norm: The bound ``M`` of case 3.
         **settings: Those of :class:`OneFidelity`.
 
     Raises:
-        SettingError: ``beta`` is neither, or negative; ``delta`` is not between 0 and 1; ``scale`` is not
-            positive.
+        SettingError: ``beta`` is none of these, or negative, or ``"rkhs"`` without a ``prior``; ``delta`` is not
+            between 0 and 1; ``scale`` or ``norm`` is not positive.
     """
 
     def __init__(
-        self, *, beta: float | str | None = None, delta: float = 0.1, scale: float = 1.0, **settings: Any
+        self,
+        *,
+        beta: float | str | None = None,
+        delta: float = 0.1,
+        scale: float = 1.0,
+        norm: float = 1.0,
+        **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        if beta is not None and beta != "theory":
-            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
+        if beta is not None and beta not in PROVEN:
+            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory', 'rkhs' or None")
+        if beta == "rkhs" and self.prior is None:
+            raise SettingError("beta", beta, "used with a prior, whose kernel the norm is about")
+        self.norm = number("norm", norm, above=0)
         self.beta, self.delta = beta, number("delta", delta, above=0, below=1)
         self.scale = number("scale", scale, above=0)
 
     def width(self, history: History) -> float:
         """``β_t``."""
-        t = 1 + sum(r.query.fidelity == self.level and r.status != Status.PENDING for r in history)
+        t = 1 + sum(r.query.fidelity == self.level and r.status != Status.PENDING and r.decided for r in history)
         if self.beta is None:
             return practical_beta(t, self.space.dim)
         if not isinstance(self.beta, str):
             return self.beta
+        if self.beta == "rkhs":
+            prior = self.process.prior  # as the columns of the unit cube want it
+            assert prior is not None
+            gain = most_information(prior, places(self.space), t)
+            return self.scale * rkhs_alpha(t, gain, self.delta, norm=self.norm)
         if self.space.candidates:
             return self.scale * finite_alpha(t, len(self.space.candidates), self.delta)
         return self.scale * box_alpha(t, self.space.dim, self.delta)
@@ -219,5 +264,6 @@ class Banded(OneFidelity):
     def _best_mean(self, model: Model, history: History) -> float:
         if not self.modelled(history):
             return 0.0
+        feasible, _, _ = self._observed([r for r in self.modelled(history) if r.feasible])
         with torch.no_grad(), quiet():
-            return float(model.posterior(self.surrogate.to(self.observed(history)[0]).unsqueeze(-2)).mean.max())
+            return float(model.posterior(self.surrogate.to(feasible).unsqueeze(-2)).mean.max())

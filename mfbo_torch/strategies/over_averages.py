@@ -44,6 +44,8 @@ class OverAverages(ModelBased):
         SettingError: ``initial`` below 1, or a space whose queries are no averages.
     """
 
+    takes_choices = False
+
     def __init__(self, *, initial: int = 1, **settings: Any) -> None:
         super().__init__(**settings)
         self.initial = whole("initial", initial)

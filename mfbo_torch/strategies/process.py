@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from botorch.models import SingleTaskGP
@@ -14,15 +15,31 @@ from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.level import NOISE_FLOOR
 from mfbo_torch.models.per_fidelity import FIT_POINTS, PerFidelityGP
+from mfbo_torch.models.shared import ard_kernel
 from mfbo_torch.prior import Prior
 from mfbo_torch.scale import shift_scale
-from mfbo_torch.strategies.surrogate import Memo, Surrogate, fitting, predicted, quiet, standardized
+from mfbo_torch.strategies.surrogate import Build, Memo, Surrogate, fitting, predicted, quiet, standardized
+
+Groups = tuple[int, ...] | None
 
 
-def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
+def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
     """BoTorch's default model on the unit cube, for targets that are standardized already."""
-    return SingleTaskGP(X, Y, Yvar, outcome_transform=None)
+    kernel = None if groups is None else ard_kernel(X.shape[-1], groups)
+    return SingleTaskGP(X, Y, Yvar, covar_module=kernel, outcome_transform=None)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A build for columns some of which share a lengthscale; two of the same are equal."""
+
+    build: Callable[..., Model]
+    groups: tuple[int, ...]
+
+    def __call__(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
+        return self.build(X, Y, Yvar, self.groups)
 
 
 def known_gp(prior: Prior, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
@@ -37,16 +54,42 @@ def known_gp(prior: Prior, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> 
         ).to(X)
 
 
+def known_fidelities(
+    prior: Prior, X: Tensor, Y: Tensor, num_fidelities: int, Yvar: Tensor | None = None
+) -> PerFidelityGP:
+    """Separate processes of one prior, a fidelity each, of ``n x (d + 1)`` points, the last column the fidelity."""
+    kernels = [replace(prior, outputscale=1.0).covar_module(X.shape[-1] - 1).to(X) for _ in range(num_fidelities)]
+    model = PerFidelityGP(X, Y, num_fidelities, Yvar, link="independent", covar_modules=kernels)
+    model.shift, model.scale = (
+        torch.full_like(model.shift, prior.mean),
+        torch.full_like(model.scale, prior.outputscale**0.5),
+    )
+    for level in model._levels:
+        level.likelihood.noise = max(prior.noise / prior.outputscale, NOISE_FLOOR)
+    return model.eval()
+
+
 class Process:
     """A GP of designs in the unit cube, in units of its own.
 
     Args:
         surrogate: Fits it.
         prior: Its hyper-parameters, where they are known; nothing is fitted then.
+        build: Makes the model that is fitted otherwise.
+        groups: Which columns share a lengthscale, see :func:`~mfbo_torch.models.shared.ard_kernel`.
     """
 
-    def __init__(self, surrogate: Surrogate, prior: Prior | None = None) -> None:
-        self.surrogate, self.prior = surrogate, prior
+    def __init__(
+        self,
+        surrogate: Surrogate,
+        prior: Prior | None = None,
+        build: Callable[..., Model] = single_task_gp,
+        groups: Groups = None,
+    ) -> None:
+        self.surrogate, self.prior, self.groups = surrogate, prior, groups
+        self.build: Build = build if groups is None else Grouped(build, groups)
+        if prior is not None and groups is not None and len(prior.lengthscales) == max(groups) + 1:
+            self.prior = replace(prior, lengthscale=[prior.lengthscales[i] for i in groups])
         self._model: Memo[CachedGP] = Memo()
         self._noise: Memo[float] = Memo()
 
@@ -59,7 +102,7 @@ class Process:
     def _made(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> Model:
         to = self.surrogate.to
         if self.prior is None:
-            return self.surrogate.model(single_task_gp, X, Y, Yvar)
+            return self.surrogate.model(self.build, X, Y, Yvar)
         shift, scale = self.units(Y)
         noise = None if Yvar is None else to(Yvar / scale**2)
         return known_gp(self.prior, to(X), to((Y - shift) / scale), noise).eval()
@@ -74,14 +117,15 @@ class Process:
         first = X_pending[:1]
         return self.model(first, torch.full_like(first[:, :1], self.prior.mean)), self.surrogate.to(X_pending[1:])
 
-    def best(self, Y: Tensor) -> float:
-        """The largest value in the units of the model, 0 where there is none."""
+    def best(self, Y: Tensor, among: list[int] | None = None) -> float:
+        """The largest value in the units of the model, 0 where there is none; of some of them, if given."""
         if not len(Y):
             return 0.0
+        chosen = slice(None) if among is None else among
         if self.prior is None:
-            return standardized(Y).max().item()
+            return standardized(Y)[chosen].max().item()
         shift, scale = self.units(Y)
-        return (Y.max().item() - shift) / scale
+        return (Y[chosen].max().item() - shift) / scale
 
     def predict(
         self, X: Tensor, Y: Tensor, Yvar: Tensor | None, at: Tensor, observed: bool = False
@@ -104,7 +148,8 @@ class Process:
         def infer() -> float:
             some = torch.linspace(0, len(X) - 1, min(len(X), FIT_POINTS)).round().long()
             with fitting():
-                model = PerFidelityGP(torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some], Y[some], 1)
+                points = torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some]
+                model = PerFidelityGP(points, Y[some], 1, groups=self.groups)
                 return model.fit(optimizer_kwargs={"options": {"maxiter": 100}}).noise.sqrt().item()
 
         return self._noise((X.tolist(), Y.tolist()), infer)

@@ -10,6 +10,8 @@ from mfbo_torch.strategies.repeats import clear
 class RandomSearch(Strategy):
     """Uniform random designs at the target fidelity, none of them twice."""
 
+    heeds_limits = True
+
     def decide(self, history: History) -> Query:
         """The next query."""
         generator = self.generator(history)

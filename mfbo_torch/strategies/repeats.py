@@ -144,4 +144,5 @@ def _grid(space: Space) -> Tensor | None:
         if size > GRID_LIMIT:
             return None
     axes = [range(round(p.lower), round(p.upper) + 1) for p in space.parameters]
-    return space.to_unit(torch.tensor(list(itertools.product(*axes)), dtype=torch.double))
+    grid = space.to_unit(torch.tensor(list(itertools.product(*axes)), dtype=torch.double))
+    return grid.unique(dim=0) if space.mixed else grid  # designs that differ in what is not there are one

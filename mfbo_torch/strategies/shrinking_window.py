@@ -75,7 +75,7 @@ class ShrinkingWindow(OverAverages):
         return counts
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
-        t, d = len(history) + 1, self.space.dim
+        t, d = 1 + sum(r.decided for r in history), self.space.dim
         fidelity = self.resolution(t)
         beta = practical_beta(t, d) if self.beta is None else self.beta
         model = self.belief(history).model

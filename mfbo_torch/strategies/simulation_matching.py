@@ -91,7 +91,7 @@ class SimulationMatching(Banded):
     def _candidates(self, history: History, generator: torch.Generator) -> Tensor:
         candidates = self.candidates(history)
         if not len(candidates):
-            return sobol(self.space.dim, self.num_candidates, draw_seed(generator))
+            return self.space.designs(sobol(self.space.dim, self.num_candidates, draw_seed(generator)))
         if len(candidates) <= self.num_candidates:
             return candidates
         return candidates[torch.randperm(len(candidates), generator=generator)[: self.num_candidates].sort().values]
@@ -126,12 +126,13 @@ class SimulationMatching(Banded):
     def _joint(self, X: Tensor, history: History) -> tuple[Tensor, Tensor, float]:
         """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
         X = self.surrogate.to(X)
-        if not self.modelled(history) and self.prior is not None:
-            scale = self.prior.outputscale
+        prior = self.process.prior
+        if not self.modelled(history) and prior is not None:
+            scale = prior.outputscale
             return (
                 X.new_zeros(len(X)),
-                self.prior.covariance(X.double(), X.double()).to(X) / scale,
-                self.prior.noise / scale,
+                prior.covariance(X.double(), X.double()).to(X) / scale,
+                prior.noise / scale,
             )
         model = self.process.model(*self.observed(history))
         cache = model.cache

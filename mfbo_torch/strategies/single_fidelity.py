@@ -28,6 +28,8 @@ class GPUCB(Banded):
         **settings: Those of :class:`~mfbo_torch.strategies.one_fidelity.Banded`.
     """
 
+    heeds_limits = True
+
     def design(self, history: History, generator: torch.Generator) -> Noted:
         beta = self.width(history)
         acquisition = UpperConfidenceBound(self.hallucinated(history), beta)
@@ -40,6 +42,8 @@ class ExpectedImprovement(OneFidelity):
     Its logarithm is maximised.
     """
 
+    heeds_limits = True
+
     def design(self, history: History, generator: torch.Generator) -> Noted:
         acquisition = LogExpectedImprovement(self.hallucinated(history), self.best(history))
         return self.maximiser(acquisition, history, generator), {}
@@ -50,6 +54,8 @@ class ProbabilityOfImprovement(OneFidelity):
 
     Its logarithm is maximised.
     """
+
+    heeds_limits = True
 
     def design(self, history: History, generator: torch.Generator) -> Noted:
         acquisition = LogProbabilityOfImprovement(self.hallucinated(history), self.best(history))

@@ -9,22 +9,26 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import gpytorch
 import torch
-from botorch.exceptions.errors import ModelFittingError
+from botorch.exceptions.errors import ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from botorch.optim.closures import ForwardBackwardClosure
+from gpytorch.means import ConstantMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.history import Record
+from mfbo_torch.models.likelihood import closed_form
 from mfbo_torch.scale import shift_scale, varies
 from mfbo_torch.strategies.private_draws import PrivateDraws, private_retries
 
 EXACT_SIZE = 4096
 """Up to this many observations GPyTorch solves by Cholesky; its iterative solves are approximate."""
 
-LARGE = 1000
-"""From so many observations on, hyper-parameters are fitted to so many, and anew only when the data have grown by a
+LARGE, FITTED = 1000, 512
+"""From so many observations on, hyper-parameters are fitted to 512 of them, and anew only when the data have grown by a
 tenth: with new ones a factor is made from scratch, in ``O(n^3)``, with the former ones it is extended in ``O(n^2)``."""
 
 T = TypeVar("T")
@@ -104,9 +108,10 @@ class Memo(Generic[T]):
 
     def __call__(self, key: Any, make: Callable[[], T]) -> T:
         """What was made of ``key``, or is made of it now."""
-        if self._last is None or self._last[0] != key:
-            self._last = (key, make())
-        return self._last[1]
+        last = self._last  # of one moment: another thread may ask for something else meanwhile
+        if last is None or last[0] != key:
+            last = self._last = (key, make())
+        return last[1]
 
 
 class _Grown(NamedTuple, Generic[T]):
@@ -197,7 +202,7 @@ class Surrogate:
             The model, in evaluation mode, with standardized targets.
         """
         X, size = self.to(X), refit_size(len(Y), self.refit_every)
-        some = torch.linspace(0, size - 1, min(size, LARGE)).round().long()
+        some = torch.linspace(0, size - 1, size if size < LARGE else FITTED).round().long()
         key = (build, *(part[:size].cpu().numpy().tobytes() for part in (X, Y, Yvar) if part is not None))
 
         def data(Y: Tensor, Yvar: Tensor | None) -> list[Tensor]:
@@ -245,7 +250,22 @@ def _fitted(build: Build, *data: Tensor) -> dict[str, Tensor]:
         model = build(*data)
         try:
             mll = ExactMarginalLogLikelihood(model.likelihood, model)
-            fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 100}})
+            fit_gpytorch_mll(mll, closure=_quick(mll), optimizer_kwargs={"options": {"maxiter": 100}})
         except (ModelFittingError, NanError, NotPSDError):
             model = build(*data)
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def _quick(mll: ExactMarginalLogLikelihood) -> ForwardBackwardClosure | None:
+    """The loss of a GP at one fidelity in closed form; ``None``, GPyTorch's own, of any other model."""
+    model, likelihood = mll.model, mll.likelihood
+    if type(model) is not SingleTaskGP or type(model.mean_module) is not ConstantMean:
+        return None
+    X, Y = model.train_inputs[0], model.train_targets
+    try:
+        return closed_form(
+            *(mll, X, model.covar_module, lambda: Y - model.mean_module.constant),
+            lambda: likelihood.noise.expand_as(Y),
+        )
+    except UnsupportedError:
+        return None

@@ -9,6 +9,8 @@ References:
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,7 +53,7 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
     checks = {r.query.meta["check"]: r for r in history if "check" in r.query.meta}
     due: Record | None = None
     for record in history:
-        if record.query.meta.get("stage") == "initial":
+        if record.query.meta.get("stage") == "initial" or not record.decided:
             continue
         fidelity = record.query.fidelity
         for m in range(len(gamma)):
@@ -78,9 +80,20 @@ def impatience(history: History, costs: Sequence[float]) -> list[float]:
     """``M - 1`` factors ``g_m`` for :func:`~mfbo_torch.acquisition.cost_thresholds`: 1, doubled whenever nothing
     above ``m`` was asked for ``λ^(m+1) / λ^(m)`` queries, and 1 again once something is."""
     idle = [0] * (len(costs) - 1)
-    for record in history:
+    for record in filter(lambda record: record.decided, history):
         idle = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(idle)]
     return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
+
+
+def overdue(history: History, costs: Sequence[float], fidelity: int) -> bool:
+    """Whether one more query of a fidelity below the target would make those since the target's last one, or since the
+    initial design, cost more than a query of the target."""
+    target = len(costs) - 1
+    since = itertools.takewhile(
+        lambda r: r.query.fidelity != target and r.query.meta.get("stage") != "initial",
+        filter(lambda r: r.decided, reversed(history.records)),
+    )
+    return math.fsum(r.cost for r in since) + costs[fidelity] > costs[-1] * (1 + 1e-9)
 
 
 def _value(record: Record) -> float:

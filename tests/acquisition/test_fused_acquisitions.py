@@ -51,7 +51,7 @@ ACQUISITIONS = {
     "hallucinated": lambda: HallucinatedUpperConfidenceBound(CachedGP(gp()), 2.0, draw(3, 2, seed=4)),
     "hallucinated, minimised": lambda: HallucinatedUpperConfidenceBound(gp(), 2.0, posterior_transform=MINIMISED),
     "recursive": lambda: MultiFidelityUpperConfidenceBound(fidelities("recursive"), 2.0),
-    "recursive, pending": lambda: MultiFidelityUpperConfidenceBound(fidelities("recursive"), 2.0, None, OUT),
+    "recursive, pending": lambda: MultiFidelityUpperConfidenceBound(fidelities("recursive"), 2.0, None, OUT[:1]),
     "recursive, all": lambda: MultiFidelityUpperConfidenceBound(fidelities("recursive"), 2.0, ZETA),
     "independent": lambda: MultiFidelityUpperConfidenceBound(fidelities("independent"), 2.0, ZETA, OUT),
     "no width": lambda: MultiFidelityUpperConfidenceBound(fidelities("independent"), 0.0, ZETA),

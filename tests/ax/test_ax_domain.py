@@ -20,8 +20,9 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 import mfbo_torch.ax
 from mfbo_torch import MFGPUCB, Parameter, SettingError
-from mfbo_torch.ax import StrategyNode, best, multi_fidelity_client
+from mfbo_torch.ax import StrategyNode, best, best_point, multi_fidelity_client
 from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.history import read
 from mfbo_torch.history import Query
 from mfbo_torch.strategies import RandomSearch
 
@@ -80,6 +81,31 @@ def test_every_kind_of_parameter_there_and_back():
     assert domain.query(parameters, {"a": 1}) == query
 
 
+def test_choices_and_what_depends_on_them():
+    client = multi_fidelity_client(
+        [
+            ChoiceParameterConfig("kind", ["sgd", "adam", "rms"], "str", dependent_parameters={"sgd": ["momentum"]}),
+            RangeParameterConfig("momentum", (0.0, 0.9), "float"),
+            ChoiceParameterConfig("bias", [True, False], "bool", is_ordered=False),
+            RangeParameterConfig("rate", (1e-4, 1e-1), "float", scaling="log"),
+        ],
+        [1.0],
+        "score",
+        RandomSearch(),
+    )
+    seen = []
+    for index, parameters in client.get_next_trials(max_trials=12).items():
+        assert ("momentum" in parameters) == (parameters["kind"] == "sgd")
+        seen.append(parameters)
+        client.complete_trial(index, {"score": float(parameters["kind"] == "rms") + parameters["bias"]})
+    assert {p["kind"] for p in seen} == {"sgd", "adam", "rms"}
+    domain = client._generation_strategy.current_node.bound(client._experiment)[1]
+    for parameters in seen:
+        assert domain.parameters(domain.query(parameters, {})) == parameters
+    best = best_point(client).parameters
+    assert (best["kind"], best["bias"]) == ("rms", True)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
@@ -132,9 +158,9 @@ def test_constrained_client_keeps_to_its_constraints():
         ([X], COSTS, r"fidelity parameters = \[\]: must be one integer range parameter"),
         ([X, fidelity(), fidelity("n")], COSTS, r"fidelity parameters = \['m', 'n'\]: must be one"),
         (
-            [X, ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=True)],
+            [X, ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=False)],
             COSTS,
-            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int",
+            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int, or an ordered choice",
         ),
         ([X, fidelity(kind=ParameterType.FLOAT)], COSTS, "m = 'RangeParameter of type float'"),
         ([X, fidelity(lower=1)], COSTS, "m.lower = 1: must be 0"),
@@ -142,7 +168,16 @@ def test_constrained_client_keeps_to_its_constraints():
         ([X, FIDELITY], None, "costs = None: must be 3 numbers"),
         ([X, FIDELITY], [1.0, 2.0], r"costs = \[1.0, 2.0\]: must be 3 numbers"),
         ([X, FIDELITY], [4.0, 2.0, 1.0], "costs = .*: must be increasing"),
-        ([ChoiceParameter("c", ParameterType.STRING, list("abc"), is_ordered=False), FIDELITY], COSTS, "c = .*ordered"),
+        (
+            [
+                ChoiceParameter(
+                    "c", ParameterType.STRING, list("abc"), is_ordered=False, is_task=True, target_value="a"
+                ),
+                FIDELITY,
+            ],
+            COSTS,
+            "c = .*no task",
+        ),
         (
             [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
             COSTS,
@@ -151,18 +186,7 @@ def test_constrained_client_keeps_to_its_constraints():
         (
             [X, DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x"), FIDELITY],
             COSTS,
-            "y = 'DerivedParameter': must be a range, an ordered choice or fixed",
-        ),
-        (
-            [
-                ChoiceParameter(
-                    "c", ParameterType.INT, [0, 1], is_ordered=True, dependents={1: ["x"], 0: []}, sort_values=True
-                ),
-                X,
-                FIDELITY,
-            ],
-            COSTS,
-            "search_space = 'hierarchical': must be flat",
+            "y = 'DerivedParameter': must be a range, a choice or fixed",
         ),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
@@ -239,6 +263,31 @@ def test_clients_that_cannot_be(changes, message):
 def test_costs_as_an_array(costs):
     client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], costs, "loss", RandomSearch())
     assert best.node_of(client._generation_strategy).costs == [1.0, 4.0]
+
+
+def test_named_fidelities(tmp_path):
+    """Trials have the value, the strategy sees the number, and both survive storage."""
+    x = RangeParameterConfig("x", (0, 1), "float")
+    for values in ([3, 9, 27], [0.1, 1.0], ["coarse", "fine"]):
+        costs = None if values != ["coarse", "fine"] else [1, 4]
+        client = multi_fidelity_client([x], costs, "loss", MFGPUCB(), fidelities={"of": values})
+        client.attach_trial({"x": 0.5, "of": values[1]})
+        client.save_to_json_file(str(tmp_path / "a.json"))
+        client = Client.load_from_json_file(str(tmp_path / "a.json"))
+        (parameters,) = client.get_next_trials(1).values()
+        assert repr(parameters["of"]) == repr(values[0])
+        strategy, domain = best.node_of(client._generation_strategy).bound(client._experiment)
+        assert strategy.space.fidelities == ("of", tuple(values))
+        assert [r.query.fidelity for r in read(client._experiment, domain).history] == [1, 0]
+    for given, message in (
+        ({"x": [1, 2]}, "fidelities = 'x': must be another name"),
+        ({"of": [2, 1]}, "fidelities.of = .*increase"),
+        ({"of": [1, "two"]}, "fidelities.of = .*positive numbers that increase"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            multi_fidelity_client([x], objective="loss", fidelities=given)
+    with pytest.raises(SettingError, match=r"fidelities.of = .*numbers that increase, or texts, in Ax"):
+        multi_fidelity_client([x], [1, 2], "loss", fidelities={"of": [2, 1]})
 
 
 def test_one_fidelity():

@@ -6,13 +6,16 @@ import pytest
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
+import numpy as np
 import strategy_table
+import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax_problem import COSTS, NAMES, Run, client_of, loss
 
 from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
 from mfbo_torch.ax import best_point, multi_fidelity_client
+from mfbo_torch.own_state import OwnState
 from mfbo_torch.strategies.design import sobol
 
 SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
@@ -113,3 +116,21 @@ def test_every_strategy(row, tmp_path):
             y = value(record.query)
             client.complete_trial(record.id, {"y": y})
             optimizer.tell(record.id, round(y, 10))
+
+
+def test_an_objective_in_the_same_process_cannot_change_decisions():
+    def trials(careless):
+        client, found = client_of(strategy_of("recursive")), []
+        for _ in range(9):
+            ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+            found.append(parameters)
+            client.complete_trial(index, {"loss": loss(parameters)})
+            if careless:
+                torch.set_grad_enabled(False)
+                torch.manual_seed(0)
+                np.seterr(all="raise")
+        return found
+
+    clean, state = trials(False), OwnState()
+    with state.restored():
+        assert trials(True) == clean

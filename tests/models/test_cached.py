@@ -227,6 +227,7 @@ def test_everything_else_goes_through_the_model():
     with propagate_grads(True):
         assert type(cached.posterior(X)) is GPyTorchPosterior
     assert "q > 1, posterior transforms and observation noise go through SingleTaskGP" in cached.explain()
+    assert "come from the cache by torch (the tensor is on cpu)" in cached.explain()
 
 
 def test_the_light_posterior_is_a_whole_one():

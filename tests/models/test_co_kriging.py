@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import dense
@@ -10,6 +11,7 @@ import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from mfbo_torch.models import CoKrigingGP, PerFidelityGP, residual
+from mfbo_torch.models.target import TargetModel
 
 COUNTS = (14, 6, 3)
 
@@ -21,47 +23,41 @@ def made(counts=COUNTS, known=False, seed=0) -> CoKrigingGP:
 
 
 def hypotheses(model: CoKrigingGP, m: int, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and variance of fidelity ``m`` in its unit at ``at``, by a loop over the whole grid, nothing dropped."""
+    """Mean and variance of fidelity ``m`` in its unit at ``at``, by a loop over the whole grid, nothing dropped: once
+    for the slope alone, then with what is unknown of the fidelity below."""
     own = model.chain.train_X[:, -1] == m
     X = model.chain.train_X[own][:, :-1]
     Y = (model.chain.train_Y[own].squeeze(-1) - model.shift[m]) / model.scale[m]
-
-    def below(points):
-        mean, variance = model.mean_variance(points)
-        unit = model.scale[m - 1]
-        return (mean[:, m - 1] - model.shift[m - 1]) / unit, variance[:, m - 1] / unit**2
-
-    h = torch.stack([torch.ones(len(X)), below(X)[0]], -1).double().detach()
-    mean_at, variance_at = below(at)
-    there = torch.stack([torch.ones(len(at)), mean_at], -1).double()
+    n, every = len(X), torch.cat([X, at])
+    below = (model.chain if m == 1 else model).posterior(torch.cat([every, torch.full((len(every), 1), m - 1.0)], -1))
+    unknown = below.distribution.covariance_matrix.detach() / model.scale[m - 1] ** 2
+    under = (below.mean.detach().squeeze(-1) - model.shift[m - 1]) / model.scale[m - 1]
+    h = torch.stack([torch.ones(len(every)), under], -1).double()
     lengthscale = model.chain.levels[0].covar_module.lengthscale.detach().reshape(-1)
     lengthscale = lengthscale.clamp(0.05 * math.sqrt(model.dim), math.sqrt(model.dim))
     usual = max(model.chain.noise[0].item() / model.scale[0].item() ** 2, min(residual.NOISES))
     b0, V = torch.tensor([0.0, 1.0]).double(), torch.eye(2).double()
-    logs, means, variances = [], [], []
-    for s in residual.OUTPUTSCALES:
-        for multiple in residual.LENGTHSCALES:
-            for noise in residual.NOISES:
-
-                def covariance(A, B, basis_A, basis_B, s=s, multiple=multiple):
-                    r = torch.cdist(A / (multiple * lengthscale), B / (multiple * lengthscale))
-                    return s * torch.exp(-0.5 * r**2) + basis_A @ V @ basis_B.mT
-
-                total = covariance(X, X, h, h) + noise * torch.eye(len(X)).double()
-                cross = covariance(at, X, there, h)
-                moved = torch.linalg.solve(total, Y - h @ b0)
-                density = torch.distributions.MultivariateNormal(h @ b0, total).log_prob(Y)
-                prior = -0.5 * (math.log(s / 0.1) / 1.5) ** 2 - 0.5 * math.log(multiple) ** 2
-                prior -= 0.5 * (max(math.log(noise / usual), 0) / 3) ** 2
-                logs.append(density + prior)
-                means.append(there @ b0 + cross @ moved)
-                own_variance = covariance(at, at, there, there) - cross @ torch.linalg.solve(total, cross.mT)
-                gain = V @ h.mT @ torch.linalg.inv(total)
-                slope = (b0 + gain @ (Y - h @ b0))[1] ** 2 + (V - gain @ h @ V)[1, 1]
-                variances.append(own_variance.diagonal() + slope * variance_at)
-    weights = torch.softmax(torch.stack(logs), 0).unsqueeze(-1)
-    mean = (weights * torch.stack(means)).sum(0)
-    return mean, (weights * (torch.stack(variances) + (torch.stack(means) - mean) ** 2)).sum(0)
+    squared = 0.0
+    for _ in range(2):
+        logs, means, variances, slopes = [], [], [], []
+        for s, multiple, noise in itertools.product(residual.OUTPUTSCALES, residual.LENGTHSCALES, residual.NOISES):
+            r = torch.cdist(every / (multiple * lengthscale), every / (multiple * lengthscale))
+            joint = s * torch.exp(-0.5 * r**2) + h @ V @ h.mT + squared * unknown
+            total = joint[:n, :n] + noise * torch.eye(n).double()
+            cross = joint[n:, :n]
+            moved = torch.linalg.solve(total, Y - h[:n] @ b0)
+            density = torch.distributions.MultivariateNormal(h[:n] @ b0, total).log_prob(Y)
+            prior = -0.5 * (math.log(s / 0.1) / 1.5) ** 2 - 0.5 * math.log(multiple) ** 2
+            prior -= 0.5 * (max(math.log(noise / usual), 0) / 3) ** 2
+            logs.append(density + prior)
+            means.append(h[n:] @ b0 + cross @ moved)
+            variances.append((joint[n:, n:] - cross @ torch.linalg.solve(total, cross.mT)).diagonal())
+            gain = V @ h[:n].mT @ torch.linalg.inv(total)
+            slopes.append((b0 + gain @ (Y - h[:n] @ b0))[1] ** 2 + (V - gain @ h[:n] @ V)[1, 1])
+        weights = torch.softmax(torch.stack(logs), 0)
+        squared = weights @ torch.stack(slopes)
+    mean = (weights.unsqueeze(-1) * torch.stack(means)).sum(0)
+    return mean, (weights.unsqueeze(-1) * (torch.stack(variances) + (torch.stack(means) - mean) ** 2)).sum(0)
 
 
 @pytest.mark.parametrize("m", [1, 2])
@@ -119,6 +115,28 @@ def test_gradients():
     assert torch.autograd.gradcheck(model.hallucinate(dense.points(3, 2, seed=9)).mean_variance, (X,))
 
 
+def test_the_band_closes_where_only_the_target_was_asked():
+    """A value of the target is known whatever the fidelity below may be there, and a query of that teaches nothing."""
+    X, Y = dense.data((8, 6))
+    X[8:, :-1] = dense.points(2, 6, seed=5)[:, :-1]  # not where the cheap one was asked
+    model = CoKrigingGP(PerFidelityGP(X, Y, 2, torch.full_like(Y, 1e-6)).fit())
+    at = X[8:, :-1]
+    _, variance = model.mean_variance(at)
+    assert (variance[:, 0] > 1e-5).any()
+    assert (variance[:, 1] < 1.1e-6).all()
+    taught = [model.slopes_at(x.unsqueeze(0))[0].square() * v[0] for x, v in zip(at, variance, strict=True)]
+    assert max(taught) < 1.1e-6
+
+
+def test_slopes_at_nested_designs_are_those_of_the_links():
+    X, Y = dense.data((9, 5))
+    X[9:, :-1] = X[:5, :-1]
+    model = CoKrigingGP(PerFidelityGP(X, Y, 2, torch.full_like(Y, 1e-10)).fit())
+    slopes = model.slopes_at(dense.points(2, 1, seed=3)[:, :-1])
+    assert slopes[-1] == pytest.approx(1)
+    assert slopes[0] == pytest.approx(model.slopes[0].item(), rel=1e-3)
+
+
 def test_units_do_not_matter():
     X, Y = dense.data(COUNTS)
     at = dense.points(3, 5)[:, :-1]
@@ -168,7 +186,7 @@ def test_a_fidelity_without_data_is_that_of_the_chain():
     chain = PerFidelityGP(X, Y, 3).fit()
     at = dense.points(3, 5)[:, :-1]
     for found, expected in zip(CoKrigingGP(chain).mean_variance(at), chain.mean_variance(at), strict=True):
-        assert torch.equal(found, expected)
+        assert torch.allclose(found, expected, atol=1e-12)
 
 
 def test_what_it_is_not_made_of():
@@ -180,3 +198,11 @@ def test_what_it_is_not_made_of():
         CoKrigingGP(chain.condition_on_observations(dense.points(3, 2).expand(2, 2, 3), torch.zeros(2, 2, 1).double()))
     with pytest.raises(InputDataError, match="X_pending"):
         CoKrigingGP(chain).hallucinate(torch.tensor([[0.5, 0.5, 7.0]]).double())
+
+
+def test_the_target_as_a_model_of_designs():
+    model, at = made(), dense.points(3, 4)[:, :-1].unsqueeze(-2)
+    posterior = TargetModel(model, torch.tensor(2.0).double()).posterior(at)
+    mean, variance = model.mean_variance(at.squeeze(-2))
+    assert torch.allclose(posterior.mean.flatten(), mean[:, -1] / 2)
+    assert torch.allclose(posterior.variance.flatten(), variance[:, -1] / 4)

@@ -159,7 +159,5 @@ def test_acquisitions_are_discounted():
     torch.testing.assert_close(Feasible(Plane(), model)(X), value + p.log())
     gain = value - 0.4
     torch.testing.assert_close(Feasible(Plane(), model, 0.4)(X), gain - (1 - p) * gain.abs())
-    cheap = p / (0.1 + p).clamp_max(1.0)
-    torch.testing.assert_close(Feasible(Plane(), model, 0.4, 0.1)(X), gain - (1 - cheap) * gain.abs())
     wide = torch.cat([X, torch.ones_like(X[..., :1])], -1)
     torch.testing.assert_close(Feasible(Plane(), model)(wide), value + p.log())

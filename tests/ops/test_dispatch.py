@@ -16,9 +16,39 @@ class OnCuda:
 
     is_cuda = True
     device = torch.device("cuda")
+    dtype = torch.double
+
+
+@pytest.mark.parametrize("products", [True, False])
+@pytest.mark.parametrize(
+    ("installed", "capability", "dtype", "chosen", "why"),
+    [
+        ((3, 4), (9, 0), torch.double, "torch", "Triton 3.4 has no float64 products of tensor cores; 3.5 has"),
+        ((3, 5), (9, 0), torch.double, "triton", "the tensor is on cuda"),
+        ((3, 7), (9, 0), torch.double, "triton", "the tensor is on cuda"),
+        ((3, 8), (9, 0), torch.double, "torch", "Triton 3.8 makes float64 products of m8n8k4 instructions"),
+        ((3, 9), (9, 0), torch.float, "triton", "the tensor is on cuda"),
+        ((3, 9), (8, 0), torch.double, "triton", "the tensor is on cuda"),
+    ],
+)
+def test_the_version_of_triton_decides(installed, capability, dtype, chosen, why, products, monkeypatch):
+    """Only where products are most of the work is the slow instruction passed over."""
+    monkeypatch.setattr(_dispatch, "triton_installed", lambda: True)
+    monkeypatch.setattr(_dispatch, "triton_version", lambda: installed)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    tensor = OnCuda()
+    tensor.dtype = dtype
+    if not products and "m8n8k4" in why:
+        chosen, why = "triton", "the tensor is on cuda"
+    backend, reason = _dispatch.route("auto", tensor, products)
+    assert backend == chosen
+    assert reason.startswith(why)
+    assert _dispatch.route("torch", tensor, products) == ("torch", "asked for")
+    assert _dispatch.route("triton", tensor, products) == ("triton", "asked for")
 
 
 def test_auto_follows_the_device(monkeypatch):
+    monkeypatch.setattr(_dispatch, "triton_version", lambda: (3, 6))
     assert _dispatch.choose("auto", draw(2, 1)) == "torch"
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: True)
     assert _dispatch.choose("auto", OnCuda()) == "triton"
@@ -68,7 +98,7 @@ class Small:
 def small(monkeypatch):
     """A device with room for 5 points."""
     device = Small(5)
-    monkeypatch.setattr(_dispatch, "choose", lambda backend, X: "triton")
+    monkeypatch.setattr(_dispatch, "choose", lambda backend, X, products=False: "triton")
     monkeypatch.setattr(_dispatch, "kernels", lambda operation: device)
     return device
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mfbo_torch.ops import kriging
 from mfbo_torch.ops.kernels import CORRELATIONS, cross_correlation
-from mfbo_torch.ops.kriging import krige, mean_covariance, mean_variance
+from mfbo_torch.ops.kriging import covariance as covariance_of
+from mfbo_torch.ops.kriging import evidences, krige, mean_variance, reach
 
 
 @pytest.mark.parametrize("kernel", CORRELATIONS)
@@ -19,7 +21,8 @@ def test_it_is_the_process_with_the_basis_in_its_covariance(kernel):
     kriging = krige(kernel, X, Y, basis, prior, lengthscale, outputscale, noise)
     at, there = torch.rand(5, 2).double(), torch.randn(5, 2).double()
     means, variances = mean_variance(kriging, at, there)
-    joint_means, covariances = mean_covariance(kriging, at, there)
+    reached = reach(kriging, at, there, at.new_zeros(5, 9))
+    joint_means, covariances = reached.mean, covariance_of(kriging, at, reached, at, reached, at.new_zeros(5, 5))
     for h in range(3):
 
         def covariance(A, B, basis_A, basis_B, h=h):
@@ -48,3 +51,14 @@ def test_some_of_the_processes():
     fewer, narrower = mean_variance(kriging[some], X, basis)
     assert torch.equal(fewer, means[some])
     assert torch.equal(narrower, variances[some])
+
+
+def test_evidences_alone(monkeypatch):
+    torch.manual_seed(1)
+    X, Y, basis = torch.rand(9, 2).double(), torch.randn(9).double(), torch.randn(9, 2).double()
+    prior = torch.tensor([0.3, 1.0]).double(), torch.tensor([1.0, 2.0]).double()
+    outputscale, noise = torch.rand(5).double() + 0.1, 0.1 * torch.rand(5, 9).double() + 0.01
+    lengthscale = torch.tensor([0.3, 0.6]).double()
+    whole = krige("matern52", X, Y, basis, prior, lengthscale.expand(5, -1), outputscale, noise).evidence
+    monkeypatch.setattr(kriging, "CHUNK_BYTES", 2 * 9 * 9 * 8)
+    torch.testing.assert_close(evidences("matern52", X, Y, basis, prior, lengthscale, outputscale, noise), whole)

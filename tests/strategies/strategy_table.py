@@ -11,6 +11,7 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.indirect import IndirectSpace, Samples, Window
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import (
+    BOCA,
     CMES,
     CMETS,
     GPBUCB,
@@ -116,6 +117,7 @@ ROWS = [
     Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6),
     Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
     Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
+    Row("BOCA", lambda seed: BOCA(seed=seed, initial_capital=2.0), steps=8),
     Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
     Row("MFGPUCB-independent", lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0), steps=8),
     Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5),

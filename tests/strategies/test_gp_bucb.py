@@ -11,7 +11,15 @@ import pytest
 import torch
 from strategy_table import box, loop, step
 
-from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta, uncertainty_sampling
+from mfbo_torch.confidence import (
+    batch_gain_bound,
+    box_alpha,
+    finite_alpha,
+    practical_beta,
+    rbf_initialization,
+    rkhs_alpha,
+    uncertainty_sampling,
+)
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.prior import Prior
@@ -200,17 +208,52 @@ def test_initialisation_in_a_box():
 def test_widths():
     """``t`` is one more than the queries that have ended."""
     history = loop(GPBUCB(prior=PRIOR, space=FINITE), wavy, 4)
-    history = asked(history, [Query(FINITE.candidates[3], 0, {"stage": "model"})])
+    out = asked(history, [Query(FINITE.candidates[3], 0, {"stage": "model"})])
 
-    def beta(space: Space, **settings: object) -> float:
+    def beta(space: Space, history: History = history, **settings: object) -> float:
         return GPBUCB(prior=PRIOR, space=space, **settings).ask(history)[0].meta["beta"]
 
     plain = Space(FINITE.parameters, (1.0,))
-    assert beta(FINITE) == pytest.approx(practical_beta(5, 2))
+    assert beta(FINITE, out) == pytest.approx(practical_beta(5, 2))
+    assert beta(FINITE, out, beta=2.5) == 2.5
     assert beta(FINITE, beta="theory", delta=0.2) == pytest.approx(finite_alpha(5, len(GRID), 0.2))
     assert beta(plain, beta="theory", scale=0.2) == pytest.approx(0.2 * box_alpha(5, 2))
-    assert beta(FINITE, beta="theory", gain=0.5) == pytest.approx(math.e * finite_alpha(5, len(GRID)))
-    assert beta(FINITE, beta=2.5) == 2.5
+    given = {"beta": "theory", "gain": 0.5, "initialisation": 1}
+    assert beta(FINITE, out, **given) == pytest.approx(math.e * finite_alpha(5, len(GRID)))
+    unit = FINITE.unit_candidates
+    gain = batch_gain_bound(torch.from_numpy(covariance(unit.numpy(), unit.numpy())), PRIOR.noise, 6)
+    assert beta(FINITE, beta="rkhs", norm=3.0) == pytest.approx(rkhs_alpha(5, gain, norm=3.0), rel=1e-6)
+
+
+def test_two_stages_until_a_batch_tells_little():
+    """Values are not looked at until five more can tell at most ``log C'``; from then on the width has their ``C``."""
+    prior = Prior("rbf", 0.4, outputscale=1.0, noise=0.3)
+    strategy, history = GPBUCB(prior=prior, space=FINITE, beta="theory"), History()
+    points = FINITE.unit_candidates
+    K = prior.covariance(points, points)
+    bounds = []
+    for _ in range(12):
+        batch = strategy.ask(history, 6)
+        told = [FINITE.candidates.index(r.query.x) for r in history]
+        known = torch.eye(len(told)).double() * prior.noise + K[told][:, told]
+        posterior = K - K[:, told] @ torch.linalg.solve(known, K[told])
+        bounds.append(batch_gain_bound(posterior, prior.noise, 6))
+        if len(history) and "beta" in batch[0].meta:
+            break
+        history = asked(history, batch)
+        for record in history.pending:
+            history = history.updated(record.done(wavy(record.query)))
+    log_multiplier = math.log(rbf_initialization(6, 2).multiplier)
+    assert bounds[-1] <= log_multiplier + 1e-9
+    assert len(bounds) > 2
+    assert bounds[-2] > log_multiplier
+    expected = math.exp(2 * bounds[-1]) * finite_alpha(len(history) + 1, len(GRID))
+    assert batch[0].meta["beta"] == pytest.approx(expected, rel=1e-6)
+    assert batch[0].meta["batch"] == 6
+    assert GPBUCB(prior=prior, space=FINITE, beta="theory").ask(history, 6) == batch
+    short = GPBUCB(prior=prior, space=FINITE, beta="theory", capital=4.0)
+    first = asked(History(), short.ask(History(), 6))
+    assert "uncertainty" not in short.ask(first, 6)[0].meta
 
 
 def test_unknown_prior_on_candidates():

@@ -55,6 +55,7 @@ def test_large_histories_are_refitted_as_they_grow_by_a_tenth():
 def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
     X, Y = data(40)
     monkeypatch.setattr(room, "LARGE", 14)
+    monkeypatch.setattr(room, "FITTED", 14)
     found = surrogate(5).model(single_task_gp, X, Y)
     size = refit_size(40, 5)
     some = torch.linspace(0, size - 1, 14).round().long()

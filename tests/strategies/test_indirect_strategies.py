@@ -18,13 +18,14 @@ from windows import Windows, noisy_information, posterior
 
 from mfbo_torch.cli import main
 from mfbo_torch.compare import plan
-from mfbo_torch.config import build, compare_parser, resolve, run_parser
+from mfbo_torch.config import build, resolve, run_parser
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
 from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
 from mfbo_torch.runner import run
+from mfbo_torch.settings import compare_parser
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.cmets import Node, Tree, fold

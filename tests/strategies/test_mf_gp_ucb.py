@@ -61,7 +61,7 @@ def test_width_of_the_band(link):
     for t, record in enumerate(history.records[first:], 1):
         if "check" not in record.query.meta:
             assert record.query.meta["beta"] == pytest.approx(0.2 * 2 * math.log(2 * t), rel=1e-12)
-    fixed = strategy(link, beta=0.7).ask(history)[0]
+    fixed = strategy(link, beta=0.7, hedge=False).ask(history)[0]
     assert "check" in fixed.meta or fixed.meta["beta"] == 0.7
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds
+from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, overdue
 
 COSTS = (1.0, 3.0, 12.0)
 """Ratios 3 and 4."""
@@ -181,3 +181,16 @@ def test_what_was_asked_below_already_is_compared_and_not_asked():
     assert fold(history.updated(history.records[4].done(18.0))).zeta == (8.0, 4.0, 0.0)
     assert fold(history.updated(history.records[4].done(19.5))).zeta == fold(initial()).zeta
     assert fold(history.updated(history.records[4].done(18.0))).check is None
+
+
+def test_the_target_is_overdue_once_the_rest_has_cost_as_much():
+    """Ten queries at 1 fit between two of the target at 10; those of the initial design do not count."""
+    costs, history = (1.0, 4.0, 10.0), History()
+    for _ in range(30):
+        history = history.asked(Query((0.5,), 0, {"stage": "initial"}), 1.0)
+    for n in range(10):
+        assert not overdue(history, costs, 0)
+        assert overdue(history, costs, 1) == (n > 6)
+        history = history.asked(Query((0.5,), 0, {"stage": "model"}), 1.0)
+    assert overdue(history, costs, 0)
+    assert not overdue(history.asked(Query((0.5,), 2, {"stage": "model"}), 10.0), costs, 1)

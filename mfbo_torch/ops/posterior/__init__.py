@@ -38,7 +38,7 @@ def mean_variance(
         cache: Factors of ``...`` processes.
         X: ``... x m x d`` points, broadcast against the processes. Differentiable once. Where the
             factor itself has a gradient, as a fantasy's may, so have all results.
-        backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
+        backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X`` and the version of Triton.
         floor: Variances below are raised to it, and have no gradient.
         keepdim: Keep the last axis of ``X``, with one entry.
 
@@ -53,7 +53,7 @@ def mean_variance(
     if X.shape[-1] != cache.inputs.shape[-1]:
         allowed = f"the last axis must be d = {cache.inputs.shape[-1]}"
         raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {allowed}")
-    chosen = _dispatch.choose(backend, X)
+    chosen = _dispatch.choose(backend, X, products=True)
     if chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
         chosen = "torch"
     if cache.differentiable and torch.is_grad_enabled():

@@ -1,0 +1,1 @@
+"""Limits on outcomes: BoTorch's constrained test functions with a cheapened fidelity."""

@@ -1,0 +1,1 @@
+"""Trainings that go on beside ones that begin anew."""

@@ -1,0 +1,1 @@
+"""The doors of other packages, beside what these packages have themselves."""

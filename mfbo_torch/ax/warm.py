@@ -1,0 +1,69 @@
+"""Observations of before, as completed trials that cost nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ax.api.client import Client
+from ax.core.arm import Arm
+
+from mfbo_torch.ax.best import node_of
+from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.history import META, goal
+from mfbo_torch.checks import observation
+from mfbo_torch.errors import SettingError, meant
+from mfbo_torch.history import GIVEN
+
+Row = tuple[dict[str, Any], float | tuple[float, float]]
+
+
+def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Attach completed trials of observations that were made elsewhere; strategies learn from them, free of charge.
+
+    Args:
+        client: Of :func:`~mfbo_torch.ax.multi_fidelity_client`, or another one with a strategy node.
+        observations: Each ``{parameter: value, ..., metric: value}``, the metric a number or a pair of it and its
+            standard error; without a fidelity, at the target.
+
+    Returns:
+        The indices of the trials.
+
+    Raises:
+        SettingError: Something in an observation is missing, unknown or out of range. Nothing is attached then.
+    """
+    experiment = client._experiment
+    _, domain = node_of(client._generation_strategy).bound(experiment)
+    metric = goal(experiment.optimization_config).metric
+    rows = [_row(given, number, domain, metric) for number, given in enumerate(observations)]
+    indices = []
+    for parameters, value in rows:
+        trial = experiment.new_trial().add_arm(Arm(parameters), candidate_metadata={META: dict(GIVEN)})
+        trial.mark_running(no_runner_required=True)
+        client._save_or_update_trial_in_db_if_possible(experiment=experiment, trial=trial)
+        client.complete_trial(trial.index, {metric: value})
+        indices.append(trial.index)
+    return indices
+
+
+def _row(given: Mapping[str, Any], number: int, domain: Domain, metric: str) -> Row:
+    """The parameters of a trial and what was observed."""
+    place = f"observations[{number}]"
+    if not isinstance(given, Mapping):
+        raise SettingError(place, given, f"a mapping of parameters and {metric!r} to their values")
+    target = domain.fidelity.target_value
+    parameters = {**domain.fixed, domain.fidelity.name: target, **given}
+    names = domain.search_space.parameters
+    if metric not in parameters:
+        raise SettingError(place, dict(given), f"given with {metric!r}")
+    value, error = observation(f"{place}.{metric}", parameters.pop(metric))
+    if not math.isfinite(value):
+        raise SettingError(f"{place}.{metric}", value, "finite")
+    if unknown := [name for name in parameters if name not in names]:
+        raise SettingError(place, unknown[0], f"a parameter or {metric!r}{meant(unknown[0], [*names, metric])}")
+    if missing := [name for name in names if name not in parameters]:
+        raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
+    if domain.query(parameters, {}) is None:
+        raise SettingError(place, parameters, "in the search space")
+    return parameters, value if error is None else (value, error)

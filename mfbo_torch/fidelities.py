@@ -1,0 +1,98 @@
+"""What fidelities are called: a name and a value each, such as ``epochs = 3, 9, 27``."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from mfbo_torch.checks import number
+from mfbo_torch.errors import SettingError, meant
+from mfbo_torch.interval import MANY, nearest, numbers, power_costs
+
+RESERVED = ("parameters", "fidelity", "trial")
+"""What an objective calls other things."""
+
+Value = int | float | str
+
+
+class Fidelities(NamedTuple):
+    """A name and ``M`` values, the target's last. A fidelity stays the number ``0 ... M - 1`` everywhere else."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, given: Any) -> Fidelities:
+        """From ``{name: values}``, or the pair of them; ``{name: {lower, upper}}`` is a continuous fidelity, which
+        becomes a fine grid of values (:func:`~mfbo_torch.interval.numbers`).
+
+        Raises:
+            SettingError: There is not one name, it is no name of an argument or is taken, no value, one twice, or one
+                that is neither a finite number nor a text; or there is no such interval.
+        """
+        pairs = list(given.items()) if isinstance(given, Mapping) else [given]
+        if len(pairs) != 1 or not isinstance(pairs[0], Sequence) or isinstance(pairs[0], str) or len(pairs[0]) != 2:
+            raise SettingError("fidelities", given, "one name and its values, such as {epochs: [3, 9, 27]}")
+        name, values = pairs[0]
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
+            taken = ", ".join(RESERVED)
+            raise SettingError("fidelities", name, f"named as an argument can be, but none of {taken}")
+        setting, wanted = f"fidelities.{name}", "a list of numbers or texts, each once, the target last"
+        if isinstance(values, Mapping):
+            return cls(name, numbers(setting, values))
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise SettingError(setting, values, wanted)
+        kind = float if any(isinstance(value, float) for value in values) else int
+        found = tuple(
+            value if isinstance(value, str) else kind(number(setting, value, wanted=wanted)) for value in values
+        )
+        if len(set(found)) < len(found):
+            raise SettingError(setting, list(values), wanted)
+        return cls(name, found)
+
+    @property
+    def costs(self) -> tuple[float, ...] | None:
+        """Costs that are proportional to the values, themselves; ``None`` unless they are positive and increase."""
+        numbers = tuple(value for value in self.values if not isinstance(value, str) and value > 0)
+        grows = len(numbers) == len(self.values) and all(low < high for low, high in pairwise(numbers))
+        return numbers if grows else None
+
+    def has_ends(self, costs: Any) -> bool:
+        """Whether costs are those of the two ends of an interval."""
+        return isinstance(costs, (list, tuple)) and len(costs) == 2 and len(self.values) > MANY
+
+    def costs_of(self, given: Sequence[float] | None) -> Sequence[float] | None:
+        """The costs where some are given, or none: those of the ends of an interval go between them as a power."""
+        if self.has_ends(given):
+            low, high = (number("costs", cost, above=0) for cost in given or ())
+            return power_costs([float(value) for value in self.values], low, high)
+        return given or self.costs
+
+    def label(self, m: int) -> str:
+        """Such as ``epochs = 9``."""
+        value = self.values[m]
+        return f"{self.name} = {value if isinstance(value, str) else format(value, '.12g')}"
+
+    def level(self, value: Any) -> int:
+        """The fidelity of a value; a number may come as text, as from a table.
+
+        Raises:
+            SettingError: It is none of them.
+        """
+        for m, known in enumerate(self.values):
+            if value == known or (isinstance(value, str) and _same(value, known)):
+                return m
+        close = nearest(self.values, value) if len(self.values) > MANY else None
+        if close is not None:
+            return close
+        texts = [str(known) for known in self.values]
+        raise SettingError(self.name, value, f"one of {', '.join(texts)}{meant(value, texts)}")
+
+
+def _same(text: str, known: Value) -> bool:
+    try:
+        return text == known or (not isinstance(known, str) and float(text) == known)
+    except ValueError:
+        return False

@@ -1,0 +1,63 @@
+"""The loss that fits minimise, quicker than through GPyTorch's lazy tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from botorch.optim.closures import ForwardBackwardClosure
+from gpytorch.kernels import Kernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior, NormalPrior
+from gpytorch.priors.prior import Prior
+from torch import Tensor
+
+from mfbo_torch.ops.evidence import log_evidence
+from mfbo_torch.ops.kernels import describe
+
+
+def closed_form(
+    mll: ExactMarginalLogLikelihood,
+    X: Tensor,
+    kernel: Kernel,
+    residuals: Callable[[], Tensor],
+    noise: Callable[[], Tensor],
+) -> ForwardBackwardClosure:
+    """For ``fit_gpytorch_mll``: what ``mll`` computes, minus the log marginal likelihood and the log priors over ``n``,
+    by :func:`~mfbo_torch.ops.evidence.log_evidence`.
+
+    Args:
+        mll: Whose parameters and priors they are.
+        X: ``n x d`` points.
+        kernel: An RBF or Matérn one, scaled or not.
+        residuals: Gives the ``n`` observations minus their means.
+        noise: Gives the ``n`` noise variances.
+
+    Raises:
+        UnsupportedError: Another kernel.
+    """
+    describe(kernel, X.shape[-1])
+    priors = [(prior, module, value) for _, module, prior, value, _ in mll.model.named_priors()]
+
+    def loss() -> Tensor:
+        kind, lengthscale, outputscale = describe(kernel, X.shape[-1])
+        total = -log_evidence(kind, X, residuals(), lengthscale, outputscale, noise())
+        for prior, module, value in priors:
+            total = total - log_prior(prior, value(module)).sum()
+        return total / len(X)
+
+    return ForwardBackwardClosure(loss, {name: p for name, p in mll.named_parameters() if p.requires_grad})
+
+
+def log_prior(prior: Prior, value: Tensor) -> Tensor:
+    """The log density of a prior; in few operations where its formula is known."""
+    if type(prior) is LogNormalPrior:
+        log, base = value.log(), prior.base_dist
+        return _log_normal(log, base.loc, base.scale) - log
+    if type(prior) is NormalPrior:
+        return _log_normal(value, prior.loc, prior.scale)
+    return prior.log_prob(value)
+
+
+def _log_normal(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    return -0.5 * ((x - mean) / deviation).square() - deviation.log() - 0.5 * math.log(2 * math.pi)

@@ -1,0 +1,96 @@
+r"""What an evaluation costs, as it depends on the design and the fidelity.
+
+References:
+
+.. [Rasmussen2006gpml]
+    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
+
+.. [Snoek2012practical]
+    J. Snoek, H. Larochelle, R. P. Adams. Practical Bayesian Optimization of Machine Learning Algorithms. NeurIPS 2012.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.ops.kriging import krige, mean_variance
+
+FEW = 10
+"""With fewer records their mean says as much."""
+MOST = 128
+"""So many records at most are learned from, evenly over time."""
+OUTPUTSCALES, LENGTHSCALES, NOISES = (1e-4, 1e-2, 1e-1, 1.0), (0.2, 0.6), (1e-6, 1e-3, 1e-2, 1e-1, 1.0)
+"""Variances of what is not linear, its lengthscales in units of the cube's diagonal, variances of the scatter."""
+OFFSET, SLOPE, GROWTH = 4.0, 4.0, 0.25
+"""Prior variances: of the level, of the slope along each parameter, of the power of the nominal cost less 1."""
+LEAST = 1e-9
+"""No cost is less, in its unit."""
+
+
+class LogCost:
+    r"""A model of the logarithm of cost over designs and fidelities.
+
+    With the nominal costs :math:`\lambda^{(m)}`,
+
+    .. math:: \log c(x, m) = \log \lambda^{(m)} + b_0 + b^\top (x - \tfrac12)
+        + b_f \log (\lambda^{(m)} / \lambda^{(M)}) + \delta(x, m) + \varepsilon,
+
+    linear in the unit cube, that is in the logarithms of parameters on a log scale, with a Gaussian process
+    :math:`\delta` for the rest (that the duration of an evaluation be modelled beside its value: [Snoek2012practical]_,
+    Sec. 3.2). The coefficients are integrated out, the hyper-parameters of :math:`\delta` and :math:`\varepsilon`
+    averaged over a grid by their evidence [Rasmussen2006gpml]_ (Eqs. 2.40 - 2.43): nothing is fitted by iteration,
+    and the same records give the same model. A fidelity that never ran follows from its nominal cost.
+
+    The cost told is the mean over the scatter of evaluations at one design,
+    :math:`e^{\mu + \sigma_\varepsilon^2 / 2}`.
+
+    Args:
+        points: ``n x (d + 1)`` designs of the unit cube, then the fidelity; double.
+        costs: ``n`` positive costs.
+        nominal: ``M`` costs that set the order and the scale before anything has run.
+    """
+
+    def __init__(self, points: Tensor, costs: Tensor, nominal: Sequence[float]) -> None:
+        some = torch.linspace(0, len(points) - 1, min(len(points), MOST)).round().long()
+        points, costs = points[some], costs[some]
+        self.log_nominal = torch.tensor(nominal, dtype=torch.double).log()
+        self.log_nominal_target = self.log_nominal[-1].item()
+        X, basis = self._features(points[:, :-1], points[:, -1])
+        Y = costs.clamp_min(LEAST).log() - self.log_nominal[points[:, -1].long()]
+        grid = torch.cartesian_prod(*(Y.new_tensor(axis) for axis in (OUTPUTSCALES, LENGTHSCALES, NOISES)))
+        outputscale, lengthscale, noise = grid.unbind(-1)
+        mean = basis.new_zeros(basis.shape[-1])
+        mean[0] = Y.mean()
+        variance = torch.full_like(mean, SLOPE)
+        variance[0], variance[-1] = OFFSET, GROWTH
+        root = math.sqrt(X.shape[-1])
+        wide = (root * lengthscale).unsqueeze(-1).expand(-1, X.shape[-1])
+        kriging = krige(
+            "matern52", X, Y, basis, (mean, variance), wide, outputscale, noise.unsqueeze(-1).expand(-1, len(Y))
+        )
+        weights = kriging.evidence.softmax(-1)
+        kept = weights > 1e-3 * weights.max()
+        self.kriging, self.weights = kriging[kept], weights[kept] / weights[kept].sum()
+        self.scatter = (self.weights @ noise[kept]).item()
+
+    def __call__(self, u: Tensor) -> Tensor:
+        """Costs ``n x M`` at ``n x d`` designs of the unit cube."""
+        count = len(self.log_nominal)
+        levels = torch.arange(count, dtype=torch.double).repeat(len(u))
+        X, basis = self._features(u.to(self.log_nominal).repeat_interleave(count, 0), levels)
+        with torch.no_grad():
+            means, _ = mean_variance(self.kriging, X, basis)
+        logs = self.log_nominal + (self.weights @ means).view(len(u), count) + 0.5 * self.scatter
+        return logs.exp().clamp_min(LEAST)
+
+    def _features(self, designs: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs of the process, ``n x (d + 1)``, and the basis ``n x (d + 2)``."""
+        below = self.log_nominal[levels.long()] - self.log_nominal_target
+        extent = max(self.log_nominal_target - self.log_nominal[0].item(), 1.0)
+        X = torch.cat([designs, 1 + below.unsqueeze(-1) / extent], dim=-1)
+        basis = torch.cat([torch.ones_like(X[:, :1]), designs - 0.5, below.unsqueeze(-1)], dim=-1)
+        return X, basis

@@ -1,0 +1,59 @@
+r"""Lengthscales that several inputs share.
+
+References:
+
+.. [Hvarfner2024vanilla]
+    C. Hvarfner, E. O. Hellsten, L. Nardi. Vanilla Bayesian Optimization Performs Great in High Dimensions. ICML 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.kernels import Kernel, RBFKernel
+from torch import Tensor
+
+
+class SharedRBF(RBFKernel):
+    """An RBF kernel whose inputs share lengthscales.
+
+    Args:
+        groups: For each input the number of its lengthscale, counted from 0.
+        **settings: Those of ``gpytorch.kernels.RBFKernel`` for as many inputs as there are lengthscales.
+    """
+
+    def __init__(self, groups: Sequence[int], **settings: Any) -> None:
+        super().__init__(ard_num_dims=max(groups) + 1, **settings)
+        self.groups, self.ard_num_dims = list(groups), len(groups)
+
+    @property
+    def own(self) -> Tensor:
+        """The lengthscales, one a group."""
+        return self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """The lengthscales, one an input."""
+        return self.own[..., self.groups]
+
+    def _lengthscale_param(self, m: Kernel) -> Tensor:
+        """What the prior is about: each lengthscale counts once."""
+        return m.own if isinstance(m, SharedRBF) else m.lengthscale
+
+
+def ard_kernel(dim: int, groups: Sequence[int] | None = None) -> RBFKernel:
+    """BoTorch's RBF kernel on the unit cube, a lengthscale for each input [Hvarfner2024vanilla]_.
+
+    Args:
+        dim: Number of inputs.
+        groups: For each input the number of its lengthscale, where some share one: the columns of a choice, which
+            then has the kernel of the Hamming distance. The prior is that of as many inputs as there are lengthscales.
+    """
+    if groups is None:
+        return get_covar_module_with_dim_scaled_prior(dim)
+    usual = get_covar_module_with_dim_scaled_prior(max(groups) + 1)
+    return SharedRBF(
+        groups, lengthscale_prior=usual.lengthscale_prior, lengthscale_constraint=usual.raw_lengthscale_constraint
+    )

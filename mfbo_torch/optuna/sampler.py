@@ -1,0 +1,142 @@
+"""A sampler of Optuna that decides as a strategy does."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.search_space import intersection_search_space
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.optuna.domain import Costs, Domain, checked, levels
+from mfbo_torch.optuna.history import note, read
+from mfbo_torch.own_state import OwnState
+from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Of the threads of ``n_jobs``, so that each sees what the others were given."""
+
+
+class Sampler(BaseSampler):
+    """Asks a strategy for the parameters of each trial, several fidelities included.
+
+    The study is the only state: its trials become a history (:func:`~mfbo_torch.optuna.history.read`), and what later
+    decisions need is kept in their system attributes. A study that was ended goes on as if it had not been, with any
+    storage, and several processes can work on one: each trial is decided with the running ones pending, that is with
+    the deviation they will leave and no invented values.
+
+    What is searched jointly are the parameters that all completed trials have in common; the others, and those of the
+    first trial, are drawn independently. ``study.best_trial`` knows nothing of fidelities: ask :meth:`best_trial`.
+
+    Args:
+        fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
+            trial is at the target.
+        costs: What its values cost, by value, as in ``{3: 1.0, 9: 3.0, 27: 9.0}``: these are the fidelities, and the
+            dearest is the target. Or one for each value from low to high. By default the value is its cost, and the
+            fidelities are the highest value, a third of it, and so on, four at most.
+        strategy: Decides the trials; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
+            :class:`~mfbo_torch.strategies.ExpectedImprovement`.
+        seed: Of the default strategy, 0 if not given: workers on one study need the same.
+        independent_sampler: Draws what is not searched jointly; random if not given.
+
+    Raises:
+        SettingError: ``strategy`` is none, or has a space of its own; a ``seed`` beside it. After the first trial: the
+            fidelity is no integer parameter of it, or the costs do not fit.
+    """
+
+    def __init__(
+        self,
+        fidelity: str | None = None,
+        costs: Costs = None,
+        strategy: Strategy | None = None,
+        *,
+        seed: int | None = None,
+        independent_sampler: BaseSampler | None = None,
+    ) -> None:
+        if fidelity is not None and not isinstance(fidelity, str):
+            raise SettingError("fidelity", fidelity, "the name of a parameter, such as 'epochs'")
+        if fidelity is None and costs is not None:
+            raise SettingError("costs", costs, "left out where no fidelity is named, as in Sampler('epochs', costs)")
+        if strategy is not None and (not isinstance(strategy, Strategy) or strategy.own_space is not None):
+            raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
+        if strategy is not None and seed is not None:
+            raise SettingError("seed", seed, f"left out, the strategy has its own, {strategy.seed}")
+        if strategy is None:
+            strategy = (ExpectedImprovement if fidelity is None else MFGPUCB)(seed=0 if seed is None else seed)
+        self.fidelity, self.costs, self.strategy = fidelity, checked(costs), strategy
+        self._independent = independent_sampler
+        self._bound: Strategy | None = None
+        self._state = OwnState()
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """What all completed trials have in common, parameters of a single value left out."""
+        common = intersection_search_space(study.get_trials(deepcopy=False))
+        return {name: distribution for name, distribution in common.items() if not distribution.single()}
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The parameters of the strategy's next query; of the one after, where an earlier trial still waits for its."""
+        self._raise_error_if_multi_objective(study)
+        searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
+        if not searched.keys() - {self.fidelity}:
+            return {}
+        domain = Domain(searched, self.fidelity, self.costs)
+        with _ONE_AT_A_TIME, self._state.restored():
+            history, undecided = read(study, domain, trial)
+            query = note(study, trial, domain, self._for(domain).ask(history, undecided + 1)[-1])
+        return domain.parameters(query)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
+        self._raise_error_if_multi_objective(study)
+        if param_name == self.fidelity:
+            return levels(param_name, {param_name: param_distribution}, self.costs)[0][0]
+        sampler = self._independent
+        if sampler is None:  # of the trial and the name alone: nothing is remembered
+            sampler = RandomSampler(zlib.crc32(f"{self.strategy.seed} {trial.number} {param_name}".encode()))
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """Complain of a fidelity that no trial has, after the first one."""
+        if state == TrialState.COMPLETE and self.fidelity is not None:
+            levels(self.fidelity, trial.distributions, self.costs)
+
+    def reseed_rng(self) -> None:
+        """Nothing of its own: random numbers are a function of the seed and the trials."""
+        if self._independent is not None:
+            self._independent.reseed_rng()
+
+    def best_trial(self, study: Study) -> FrozenTrial:
+        """The best completed trial at the target fidelity.
+
+        Raises:
+            ValueError: There is none yet, or the study has several objectives.
+        """
+        if self.fidelity is None:
+            return study.best_trial
+        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._is_target(t)]
+        if not found:
+            raise ValueError("no trial at the target fidelity has been completed yet")
+        best = max if study.direction == StudyDirection.MAXIMIZE else min
+        return copy.deepcopy(best(found, key=lambda t: t.value))
+
+    def _is_target(self, trial: FrozenTrial) -> bool:
+        name = self.fidelity
+        assert name is not None
+        return trial.params.get(name) == levels(name, trial.distributions, self.costs)[0][-1]
+
+    def _for(self, domain: Domain) -> Strategy:
+        """The strategy on a space; the same one as long as that stays, for what it memoises."""
+        if self._bound is None or self._bound.space != domain.space:
+            self._bound = self.strategy.bind(domain.space)
+        return self._bound

@@ -1,0 +1,281 @@
+"""A search over an estimator's parameters that learns from cheap evaluations, as scikit-learn's searches are used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import is_classifier
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._split import _yields_constant_splits
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _num_samples
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Record
+from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.sklearn.domain import Domain
+from mfbo_torch.sklearn.subsamples import Subsamples
+from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.strategies.repeats import used_up
+
+MOST_LEVELS = 3
+"""So many fidelities by default: less than a ninth of the resources says little."""
+ALL_FAILED = "\nAll the "
+"""How scikit-learn begins to say that every fit failed, which it takes for an error of the whole search."""
+HOPELESS = 5
+"""After so many candidates of which each fit failed, and none before that did not, the search fails."""
+
+Evaluate = Callable[..., dict[str, Any]]
+Design = tuple[tuple[float, ...], int]
+"""What is evaluated at most once: a design and its fidelity."""
+
+
+class MultiFidelitySearchCV(BaseSearchCV):
+    """Search over parameters with cross-validation, on a part of the resources where that tells enough.
+
+    It is used as :class:`~sklearn.model_selection.HalvingRandomSearchCV` is, and has its attributes. A strategy decides
+    which parameters are tried next and with how much of the ``resource``: candidates are not drawn but learned, and
+    the best of those with all of it is refitted.
+
+    Args:
+        estimator: What is tuned.
+        param_distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by
+            the names of the estimator's parameters; or a list of such dictionaries, alternatives. See
+            :class:`~mfbo_torch.sklearn.domain.Domain`.
+        budget: What the search may spend, in evaluations of a candidate with all of the resource: as many as
+            ``n_iter`` of :class:`~sklearn.model_selection.RandomizedSearchCV`, or more with less of it.
+        resource: ``"n_samples"``, or an integer parameter of the estimator, such as ``"n_estimators"``.
+        max_resources: All of it: ``"auto"`` are the samples there are; a parameter needs a number.
+        min_resources: The least of it; ``"auto"``: about a ninth, ``"smallest"``: two samples of each class a fold,
+            or 1 of another resource.
+        factor: The resource of each fidelity is so many times that of the one below.
+        strategy: Decides; :class:`~mfbo_torch.MFGPUCB` with a seed from ``random_state`` if not given.
+        cv: The folds, as in scikit-learn; the same ones at each call.
+        scoring: One metric, or several, of which ``refit`` names the one to search by.
+        refit: Whether the best candidate is fitted to all samples; the name of a metric; or a function of
+            ``cv_results_`` that chooses.
+        error_score: The score where a fit fails, or ``"raise"``. Where all fits of a candidate fail, the search
+            keeps away from its like.
+        return_train_score: Whether ``cv_results_`` has training scores.
+        random_state: Of the search and of the samples that are left out.
+        n_jobs: Fits at once. As many candidates are decided together as it takes to keep them busy, each with those
+            before it pending.
+        verbose: How much is printed.
+
+    Attributes:
+        cv_results_: As in scikit-learn, with ``iter``, the number of the decision, and ``n_resources``.
+        best_estimator_: And ``best_params_``, ``best_score_``, ``best_index_``: among candidates with all of the
+            resource.
+        n_resources_: The resource of each fidelity, the least first.
+        history_: The :class:`~mfbo_torch.History` of the search; costs are in units of ``budget``.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: allowed for name, allowed in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
+        "param_distributions": [dict, list],
+        "budget": [Interval(Real, 1, None, closed="left")],
+        "resource": [str],
+        "max_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
+        "min_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto", "smallest"})],
+        "factor": [Interval(Real, 1, None, closed="neither")],
+        "strategy": [Strategy, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Mapping[str, Any] | list[Mapping[str, Any]],
+        *,
+        budget: float = 10,
+        resource: str = "n_samples",
+        max_resources: int | str = "auto",
+        min_resources: int | str = "auto",
+        factor: float = 3,
+        strategy: Strategy | None = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: Any = True,
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.param_distributions = param_distributions
+        self.budget = budget
+        self.resource = resource
+        self.max_resources = max_resources
+        self.min_resources = min_resources
+        self.factor = factor
+        self.strategy = strategy
+        self.random_state = random_state
+
+    def _check_input_parameters(self, X: Any, y: Any, split_params: Mapping[str, Any]) -> None:
+        """Refuse what cannot work before anything is fitted, and choose the fidelities."""
+        if not _yields_constant_splits(self._checked_cv_orig):
+            raise ValueError(
+                "The cv parameter must yield consistent folds across calls to split(): "
+                "set its random_state to an int, or shuffle=False."
+            )
+        if isinstance(self.scoring, list | tuple | dict) and not isinstance(self.refit, str):
+            raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
+        samples = self.resource == "n_samples"
+        if not samples and self.resource not in self.estimator.get_params():
+            raise SettingError("resource", self.resource, f"'n_samples' or a parameter of {self.estimator}")
+        if self.max_resources == "auto" and not samples:
+            raise SettingError("max_resources", "auto", f"a number, where the resource is {self.resource!r}")
+        most = _num_samples(X) if isinstance(self.max_resources, str) else self.max_resources
+        if not most:
+            raise SettingError("X", "no samples", "at least one")
+        least = 1
+        if samples:
+            if most > _num_samples(X):
+                raise SettingError("max_resources", most, f"at most the number of samples, {_num_samples(X)}")
+            least = 2 * self._checked_cv_orig.get_n_splits(X, y, **split_params)
+            if is_classifier(self.estimator):
+                check_classification_targets(y)
+                least *= len(np.unique(y))
+        if not isinstance(self.min_resources, str):
+            least = self.min_resources
+            if least > most:
+                raise SettingError("min_resources", least, f"at most max_resources, {most}")
+        usual = MOST_LEVELS if self.min_resources == "auto" else math.inf
+        self._fraction = 1.0 / _num_samples(X)
+        self._seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        self._domain = Domain(self.param_distributions, np.random.RandomState(self._seed))
+        if self.resource in self._domain.names:
+            raise SettingError("resource", self.resource, "none of the parameters that are searched")
+        self.n_resources_ = _levels(least, most, self.factor, usual)
+        self._stratified = samples and is_classifier(self.estimator) and type_of_target(y) in ("binary", "multiclass")
+        self._lost: list[tuple[dict[str, Any], int, int]] = []
+        self._evaluated = 0
+        self._formatted: tuple[dict[str, Any], tuple[Any, ...]] = {}, ()
+
+    def _run_search(self, evaluate_candidates: Evaluate) -> None:
+        """Ask, evaluate and tell until the budget is spent, or every candidate was tried with all of the resource."""
+        if not self._domain.free:
+            self.history_ = History()
+            self._evaluate(evaluate_candidates, [()], len(self.n_resources_) - 1, 0)
+            return
+        space = self._domain.space([level / self.n_resources_[-1] for level in self.n_resources_])
+        strategy = MFGPUCB(seed=self._seed) if self.strategy is None else self.strategy
+        optimizer = Optimizer(strategy.bind(space, self.budget))
+        batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
+        decisions, scores = 0, dict[Design, float]()
+        while not used_up(space, optimizer.history, space.target):
+            asked = optimizer.ask(batch, capital=self.budget)
+            if not asked:
+                break
+            new = list(dict.fromkeys(_design(record) for record in asked if _design(record) not in scores))
+            for m in sorted({fidelity for _, fidelity in new}):
+                some = [x for x, fidelity in new if fidelity == m]
+                found = self._evaluate(evaluate_candidates, some, m, decisions)
+                scores |= {(x, m): score for x, score in zip(some, found, strict=True)}
+            for record in asked:
+                optimizer.tell(record.id, scores[_design(record)])
+            decisions += 1
+        self.history_ = optimizer.history
+        self._formatted = {}, ()
+
+    def _evaluate(self, evaluate: Evaluate, designs: list[Any], fidelity: int, decision: int) -> list[float]:
+        """The mean scores of some candidates, NaN where each fit failed."""
+        level, folds = self.n_resources_[fidelity], self._checked_cv_orig
+        candidates = [self._domain.parameters(x) for x in designs]
+        if self.resource != "n_samples":
+            candidates = [{**candidate, self.resource: level} for candidate in candidates]
+        elif level * self._fraction < 1:
+            folds = Subsamples(folds, level * self._fraction, self._seed, self._stratified)
+        if self.verbose:
+            print(f"iter: {decision}\nn_candidates: {len(candidates)}\nn_resources: {level}")
+        more = {"iter": [decision] * len(candidates), "n_resources": [level] * len(candidates)}
+        try:
+            results = evaluate(candidates, folds, more_results=more)
+        except ValueError as error:
+            self._lost += [(candidate, decision, level) for candidate in candidates]
+            if not str(error).startswith(ALL_FAILED) or (not self._evaluated and len(self._lost) >= HOPELESS):
+                raise
+            if self._evaluated:
+                held, arguments = self._formatted
+                held.update(self._format_results(*arguments))
+                self._formatted = held, arguments
+            return [math.nan] * len(candidates)
+        found = results[self._score_key(results)][self._evaluated :]
+        self._evaluated += len(candidates)
+        return [float(score) for score in found[: len(candidates)]]
+
+    def _score_key(self, results: Mapping[str, Any]) -> str:
+        """Where the scores are that the search goes by."""
+        key = "mean_test_score" if "mean_test_score" in results else f"mean_test_{self.refit}"
+        if key not in results:
+            raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
+        return key
+
+    def _format_results(
+        self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None
+    ) -> dict[str, Any]:
+        """As in scikit-learn, with the candidates of which each fit failed at the end."""
+        arguments = (candidate_params, n_splits, out, more_results)
+        if self._lost:
+            failed = _failed(out[0], self.error_score)
+            candidate_params = [*candidate_params, *(candidate for candidate, _, _ in self._lost)]
+            out = [*out, *[failed] * (n_splits * len(self._lost))]
+            columns = {"iter": 1, "n_resources": 2}
+            more_results = {
+                name: [*values, *(lost[columns[name]] for lost in self._lost)] for name, values in more_results.items()
+            }
+        results = super()._format_results(candidate_params, n_splits, out, more_results)
+        self._formatted = results, arguments
+        return results
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
+        """The best candidate with all of the resource, the first where no score is a number; or what ``refit`` says."""
+        if callable(refit):
+            return BaseSearchCV._select_best_index(refit, refit_metric, results)
+        scores = np.where(np.isnan(results[f"mean_test_{refit_metric}"]), -np.inf, results[f"mean_test_{refit_metric}"])
+        (most,) = np.nonzero(results["n_resources"] == results["n_resources"].max())
+        return int(most[scores[most].argmax()])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        return tags
+
+
+def _design(record: Record) -> Design:
+    return record.query.x, record.query.fidelity
+
+
+def _levels(least: float, most: int, factor: float, usual: float) -> list[int]:
+    """The resources of the fidelities, about ``factor`` apart."""
+    least = max(least, most / factor ** (usual - 1))
+    steps = max(0, round(math.log(most / least, factor))) if least < most else 0
+    return sorted({round(most * (least / most) ** (k / steps)) for k in range(steps + 1)}) if steps else [most]
+
+
+def _failed(like: Mapping[str, Any], error_score: Any) -> dict[str, Any]:
+    """What scikit-learn has of a fit, for one that failed."""
+    found = {**like, "fit_time": 0.0, "score_time": 0.0}
+    for name in ("test_scores", "train_scores"):
+        if name in like:
+            scores = like[name]
+            found[name] = dict.fromkeys(scores, error_score) if isinstance(scores, dict) else error_score
+    return found

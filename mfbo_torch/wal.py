@@ -1,0 +1,69 @@
+"""Whether SQLite's write-ahead log, which a process that was killed leaves beside a journal, is as it was written.
+
+SQLite reads the log up to the first frame that does not fit its checksum and forgets the rest without a word, as a loss
+of power may leave half a transaction at its end. A frame that does not fit and is followed by more than that was
+damaged.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+HEADER, FRAME = 32, 24
+"""Bytes of the log's header and of a frame's."""
+PAUSE = 0.05
+"""Seconds until a second look: a log that is being written begins anew now and then."""
+
+
+def damaged(path: Path) -> bool:
+    """Whether committed transactions of a journal are lost behind damage in its log.
+
+    What was written last cannot be told from what a loss of power left of it.
+
+    Args:
+        path: The journal; its log has the same name and ``-wal``.
+    """
+    if not _lost(path):
+        return False
+    time.sleep(PAUSE)
+    return _lost(path)
+
+
+def _lost(path: Path) -> bool:
+    try:
+        content = path.with_name(f"{path.name}-wal").read_bytes()
+    except FileNotFoundError:
+        return False
+    if len(content) <= HEADER:
+        return False
+    magic, _, page, _ = struct.unpack(">4I", content[:16])
+    order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
+    size = FRAME + page
+    if order is None or page not in (512 << i for i in range(8)):
+        return len(content) > HEADER + FRAME
+    sums = _added((0, 0), content[: HEADER - 8], order)
+    if struct.pack(">2I", *sums) != content[HEADER - 8 : HEADER]:
+        return True
+    salts, starts = content[16:24], range(HEADER, len(content) - size + 1, size)
+    for start in starts:
+        frame = content[start : start + size]
+        sums = _added(_added(sums, frame[:8], order), frame[FRAME:], order)
+        if frame[8:16] == salts and struct.pack(">2I", *sums) == frame[16:FRAME]:
+            continue
+        rest = [content[i : i + FRAME] for i in range(start, len(content) - size + 1, size)]
+        own = [i for i, found in enumerate(rest) if found[8:16] == salts]
+        committed = [i for i in own if rest[i][4:8] != b"\0\0\0\0"]
+        return bool(committed) and max(own) > min(committed)
+    return False
+
+
+def _added(sums: tuple[int, int], content: bytes, order: str) -> tuple[int, int]:
+    """SQLite's running checksum after some more content, of a multiple of eight bytes."""
+    first, second = sums
+    words = iter(struct.unpack(f"{order}{len(content) // 4}I", content))
+    for word in words:
+        first = (first + word + second) & 0xFFFFFFFF
+        second = (second + next(words) + first) & 0xFFFFFFFF
+    return first, second

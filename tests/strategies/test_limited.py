@@ -1,0 +1,123 @@
+"""Strategies that seek what keeps the limits on outcomes, and the probability that a design does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from botorch.acquisition.analytic import LogConstrainedExpectedImprovement, LogExpectedImprovement
+from botorch.models import ModelListGP, SingleTaskGP
+
+from mfbo_torch import Observation, Optimizer, Parameter, Space
+from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
+from mfbo_torch.errors import SettingError
+from mfbo_torch.history import History, Recommendation
+from mfbo_torch.outcomes import limits_of
+from mfbo_torch.strategies import (
+    GPBUCB,
+    GPUCB,
+    MFGPUCB,
+    MFSKO,
+    Direct,
+    ExpectedImprovement,
+    MFNaive,
+    NaiveRepeat,
+    ProbabilityOfImprovement,
+    RandomSearch,
+)
+from mfbo_torch.strategies.base import LIMITED
+
+SPACE = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1, 10], limits={"load": ">= 16"})
+
+
+def evaluated(x: float, y: float, fidelity: int) -> Observation:
+    """The best feasible point is (0.4, 0.4), the best of all (0.2, 0.2)."""
+    bias = 0.1 * (1 - fidelity)
+    return Observation(-((x - 0.2) ** 2) - (y - 0.2) ** 2 + bias * x, None, {"load": 20 * (x + y) + bias * y})
+
+
+def test_probability_and_acquisition_are_those_of_botorch():
+    X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    outcomes = [X.sum(-1, keepdim=True), 5 * X[:, :1] - X[:, 1:], (3 * X[:, 1:]).sin()]
+    models = [SingleTaskGP(X, Y).eval() for Y in outcomes]
+    limits = limits_of({"a": "<= 1.1", "b": ">= 0.3"})
+
+    def moments(U):
+        found = [model.posterior(U.unsqueeze(-2)) for model in models[1:]]
+        return tuple(torch.stack([getattr(p, of)[..., 0, 0] for p in found], -1) for of in ("mean", "variance"))
+
+    U = torch.rand(7, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    best = outcomes[0].mean()
+    bounds = {1: [None, 1.1], 2: [0.3, None]}
+    expected = LogConstrainedExpectedImprovement(ModelListGP(*models), best, 0, bounds)(U)
+    limited = WithinLimits(limits, moments, 2)
+    found = Feasible(LogExpectedImprovement(models[0], best), limited)
+    assert torch.allclose(found(U), expected, rtol=1e-5)
+    assert torch.allclose(MostFeasible(models[0], limited)(U), limited.log(U.squeeze(-2)))
+    far = U + torch.tensor([300.0, -300.0])
+    assert limited.log(far.squeeze(-2)).isfinite().all()
+    assert torch.autograd.gradcheck(found, U.requires_grad_())
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        MFGPUCB(space=SPACE, capital=120.0),
+        ExpectedImprovement(space=SPACE, initial=5),
+        GPUCB(space=SPACE, initial=5),
+        GPBUCB(space=SPACE, initial=5),
+    ],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_decisions_keep_to_what_is_feasible(strategy):
+    """A decision is where the limit is kept, or close to where it is, and a function of the history."""
+    optimizer = Optimizer(strategy)
+    while (due := strategy.due(optimizer.history)) is not None or not optimizer.history.done:
+        (record,) = optimizer.ask()
+        optimizer.tell(record.id, evaluated(*record.query.x, record.query.fidelity))
+        assert due is None or record.query.meta["stage"] == "initial"
+    for _ in range(2):
+        (record,) = optimizer.ask()
+        x, y = record.query.x
+        assert 20 * (x + y) > 14.5
+        optimizer.tell(record.id, evaluated(x, y, record.query.fidelity))
+    (chance,) = strategy.chances(optimizer.history, torch.tensor([[0.9, 0.9]])).tolist()
+    (none,) = strategy.chances(optimizer.history, torch.tensor([[0.1, 0.1]])).tolist()
+    assert chance > 0.95
+    assert none < 0.05
+    history = optimizer.history
+    assert strategy.ask(history) == type(strategy)(space=SPACE, capital=strategy.capital, **strategy.settings).ask(
+        history
+    )
+    if (best := history.best(1)) is not None:
+        advised = optimizer.recommend()
+        assert isinstance(advised, Recommendation)
+        assert advised.best == best
+        assert advised.feasible == pytest.approx(strategy.chances(history, torch.tensor([advised.x]))[0].item())
+
+
+def test_while_nothing_is_feasible_the_most_likely_is_sought():
+    strategy = ExpectedImprovement(space=SPACE, initial=4)
+    optimizer = Optimizer(strategy)
+    for record, at in zip(optimizer.ask(4), ((0.1, 0.1), (0.5, 0.1), (0.1, 0.4), (0.3, 0.2)), strict=True):
+        optimizer.tell(record.id, Observation(1.0, None, {"load": 20 * sum(at)}))
+    assert optimizer.recommend() is None
+    (record,) = optimizer.ask()
+    chances = strategy.chances(optimizer.history, torch.rand(50, 2).double())
+    (own,) = strategy.chances(optimizer.history, torch.tensor([record.query.x])).tolist()
+    assert own >= chances.max() - 1e-6 or math.isclose(own, 1.0, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("strategy", [MFSKO, MFNaive, Direct, NaiveRepeat])
+def test_a_strategy_that_would_pass_over_limits_is_refused(strategy):
+    with pytest.raises(SettingError, match=rf"none: {strategy.__name__} does not seek what keeps them; MFGPUCB"):
+        strategy().bind(SPACE)
+    with pytest.raises(SettingError, match="does not seek"):
+        strategy(space=SPACE).ask(History())
+
+
+def test_those_that_are_named_do():
+    for kind in (MFGPUCB, GPBUCB, GPUCB, ExpectedImprovement, ProbabilityOfImprovement, RandomSearch):
+        assert kind().bind(SPACE).heeds_limits
+        assert kind.__name__ in LIMITED

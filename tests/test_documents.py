@@ -1,0 +1,135 @@
+"""Every block of the README and of the documentation runs as it is written, page by page, in an empty folder.
+
+Blocks of Python share a page's names. A block that begins with ``# NAME.py`` or ``# NAME.yaml`` is that file too. Of
+shell blocks each ``mfbo`` line is run; what other jobs run, and what takes minutes, is named here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from mfbo_torch import cli
+from mfbo_torch.settings import check_run
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+KINDS = ("python", "yaml", "bash", "text", "bibtex")
+SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
+"""Settings of commands that are checked and not run."""
+ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
+"""What other jobs run."""
+NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
+
+
+class Block(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, indented ones too."""
+    for found in re.finditer(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL):
+        lines = found[3].split("\n")
+        inner = "\n".join(line.removeprefix(found[1]) for line in lines)
+        yield Block(found[2], inner, text[: found.start()].count("\n") + 1)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty folder with the package's configs, as the current one."""
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def execute(source: str, name: str, names: dict) -> None:
+    exec(compile(source, name, "exec"), names)
+
+
+def shell(text: str, where: str) -> None:
+    """The commands of a shell block."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    lines = re.sub(r"\\\n\s*", " ", text).split("\n")
+    commands = [
+        part for line in lines for part in re.split(r"\s+&&\s+|\s*;\s+", re.sub(r"(^|\s)#.*", "", line).strip())
+    ]
+    for command in filter(None, commands):
+        words = shlex.split(command)
+        if words[:2] == ["pip", "install"]:
+            named = re.findall(r"\[([\w,-]+)\]", command)
+            assert {extra for some in named for extra in some.split(",")} <= set(extras), where
+        elif words[0] == "mfbo":
+            argv = words[1:]
+            if any(slow in command for slow in SLOW):
+                if argv[0] == "run" and (ROOT / argv[1]).exists():
+                    check_run(argv[1:])
+                continue
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("sys.stdin", io.StringIO())
+                assert cli.main(argv) == 0, f"{where}: {command}"
+        else:
+            assert command.startswith(ELSEWHERE), f"{where}: {command} is not run by any test"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_blocks_run_as_written(page, place):
+    text = page.read_text("utf-8")
+    names: dict = {"__name__": "__page__"}
+    for need, module in NEEDS.items():
+        if f"import {need}" in text or f"mfbo_torch.{need}" in text:
+            pytest.importorskip(module)
+    for kind, source, line in blocks(text):
+        where = f"{page.name}:{line}"
+        assert kind in KINDS, f"{where}: say what kind of block it is, one of {KINDS}"
+        if file := re.match(r"# (\w[\w./]*\.(py|yaml))\b", source):
+            (place / file[1]).parent.mkdir(parents=True, exist_ok=True)
+            (place / file[1]).write_text(source)
+        if kind == "python":
+            execute("\n" * line + source, where, names)
+        elif kind == "yaml":
+            assert isinstance(yaml.safe_load(source), dict), where
+        elif kind == "bash":
+            shell(source, where)
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_notebooks_run(page, place):
+    names: dict = {"__name__": "__notebook__"}
+    for i, cell in enumerate(json.loads(page.read_text("utf-8"))["cells"]):
+        if cell["cell_type"] == "code":
+            execute("".join(cell["source"]), f"{page.name}, cell {i}", names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    """Files of the repository that a page points to."""
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_blocks_are_seen():
+    page = "a\n```python\nx = 1\n```\n\n    ```bash\n    mfbo --help\n    ```\n"
+    assert [*blocks(page)] == [("python", "x = 1\n", 2), ("bash", "mfbo --help\n", 6)]
+    with pytest.raises(AssertionError, match="is not run by any test"):
+        shell("rm -rf x", "here")
+    with pytest.raises(AssertionError):
+        shell('pip install "mfbo-torch[nope]"', "here")

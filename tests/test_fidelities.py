@@ -1,0 +1,151 @@
+"""Named fidelities through every door: the space, a problem, YAML, the command line, tables, pages."""
+
+import csv
+import json
+
+import pytest
+from toy import Walk
+
+from mfbo_torch import Optimizer, Parameter, Space, cli, table
+from mfbo_torch.errors import SettingError
+from mfbo_torch.fidelities import Fidelities
+from mfbo_torch.journal import Journal
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.runner import run
+
+RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
+EPOCHS = {"epochs": [3, 9, 27]}
+X = (Parameter("x", 0.0, 1.0),)
+
+
+def loss(rate, epochs):
+    assert type(epochs) is int
+    return (rate - 0.3) ** 2 + 1 / epochs
+
+
+def test_the_space_knows_names_and_values():
+    space = Space(X, fidelities=EPOCHS)
+    assert space.costs == (3, 9, 27)
+    assert space.fidelities == ("epochs", (3, 9, 27))
+    assert [space.fidelity_name(m) for m in range(3)] == ["epochs = 3", "epochs = 9", "epochs = 27"]
+    assert space.arguments((0.25,), 1) == {"x": 0.25, "epochs": 9}
+    assert Space(X, (1, 2)).arguments((0.25,), 1) == {"x": 0.25, "fidelity": 1}
+    assert Space(X, fidelities=space.fidelities) == space != Space(X, (3, 9, 27))
+    assert Space(X, (1, 2), fidelities={"mesh": ["coarse", "fine"]}).fidelity_value(1) == {"mesh": "fine"}
+    assert repr(Space(X, fidelities={"share": [0.1, 0.3, 1]}).costs) == "(0.1, 0.3, 1.0)"
+    assert [Fidelities("epochs", (3, 9.0)).level(told) for told in (3, 9, "3", "9.0")] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "costs", "message"),
+    [
+        ({}, (), "fidelities = {}: must be one name and its values, such as"),
+        ({"a": [1], "b": [2]}, (), "fidelities = .*must be one name"),
+        ([3, 9], (), "fidelities = 3: must be named as an argument"),
+        ({"x": [1, 2]}, (), "fidelities = 'x': must be another name than that of a parameter"),
+        ({"fidelity": [1, 2]}, (), "fidelities = 'fidelity': must be named as an argument can be, but none of"),
+        ({"my epochs": [1, 2]}, (), "fidelities = 'my epochs'"),
+        ({"epochs": 3}, (), "fidelities.epochs = 3: must be a list"),
+        ({"epochs": []}, (), "fidelities.epochs = "),
+        ({"epochs": [3, 3]}, (1, 2), "fidelities.epochs = .*each once"),
+        ({"epochs": [3, True]}, (), "fidelities.epochs = True"),
+        ({"epochs": [3, float("nan")]}, (), "fidelities.epochs = nan"),
+        ({"epochs": [9, 3]}, (), "fidelities.epochs = .*positive numbers that increase, .* or given with costs"),
+        ({"mesh": ["coarse", "fine"]}, (), "fidelities.mesh = .* or given with costs"),
+        (EPOCHS, (1, 10), "costs = .*3 numbers, one for each epochs of 3, 9, 27"),
+    ],
+)
+def test_bad_fidelities_are_named(given, costs, message):
+    for make in (
+        lambda: Space(X, costs, fidelities=given),
+        lambda: UserProblem(lambda **_: 0.0, {"x": {"lower": 0, "upper": 1}}, list(costs) or None, fidelities=given),
+    ):
+        with pytest.raises(SettingError, match=f"^{message}") as caught:
+            make()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "costs", "measured"),
+    [
+        ({}, (3, 9, 27), False),
+        ({"costs": [1, 2, 4]}, (1, 2, 4), False),
+        ({"costs": "measured"}, (3, 9, 27), True),
+        ({"costs": "measured", "num_fidelities": 3}, (3, 9, 27), True),
+    ],
+)
+def test_costs_of_a_problem(settings, costs, measured):
+    space = UserProblem(loss, RATE, **settings, fidelities=EPOCHS).space
+    assert (space.costs, space.measured) == (costs, measured)
+    with pytest.raises(SettingError, match=r"num_fidelities = 2: must be 3, the number of values"):
+        UserProblem(loss, RATE, **{**settings, "num_fidelities": 2}, fidelities=EPOCHS)
+
+
+def test_ask_and_tell(tmp_path):
+    """The journal keeps the number, the objective gets the value."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        optimizer = Optimizer(Walk(space=Space(X, fidelities=EPOCHS), every=2), journal)
+        for _ in range(4):
+            (record,) = optimizer.ask()
+            given = optimizer.space.arguments(record.query.x, record.query.fidelity)
+            optimizer.tell(record.id, float(given["epochs"]))
+        assert {(r.query.fidelity, r.cost, r.value) for r in journal.history()} <= {(0, 3, 3), (1, 9, 9), (2, 27, 27)}
+
+
+def test_tables_tell_the_value_and_take_it(tmp_path):
+    problem = UserProblem(loss, RATE, fidelities=EPOCHS, maximize=False)
+    written = run(problem, Walk(every=2), 80.0, progress=False)
+    path = tmp_path / "a.csv"
+    table.write(written, problem, path)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epochs"] for row in rows] == [str(EPOCHS["epochs"][r.query.fidelity]) for r in written]
+    assert [r.query for r in table.read(path, problem)] == [
+        type(r.query)(r.query.x, r.query.fidelity, table.GIVEN) for r in written
+    ]
+    path.write_text("rate,epochs,value\n0.5,9.0,1\n0.5,,2\n")
+    assert [r.query.fidelity for r in table.read(path, problem)] == [1, 2]
+    for text, message in (
+        ("rate,epochs,value\n0.5,8,1\n", r"epochs = 8': must be one of 3, 9, 27.* \(.*, line 2\)"),
+        ("rate,epochs,fidelity,value\n0.5,9,2,1\n", r"fidelity = 2': must be 1, as 9 says"),
+    ):
+        path.write_text(text)
+        with pytest.raises(SettingError, match=message):
+            table.read(path, problem)
+
+
+CONFIG = """
+problem:
+  class_path: mfbo_torch.problems.UserProblem
+  init_args:
+    objective: trained:loss
+    parameters: {rate: {lower: 0.0, upper: 1.0}}
+    fidelities: {epochs: [3, 9, 27]}
+    maximize: false
+strategy: RandomSearch
+capital: 81
+"""
+
+
+def test_yaml_command_line_and_what_is_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trained.py").write_text(
+        "def loss(rate, epochs):\n    assert type(epochs) is int\n    return (rate - 0.3) ** 2 + 1 / epochs\n"
+    )
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    assert cli.main(["run", "config.yaml", "--out", "a"]) == 0
+    assert " at epochs = 27" in capsys.readouterr().out
+    assert "epochs=27" in (tmp_path / "a" / "run.log").read_text()
+    summary = json.loads((tmp_path / "a" / "summary.json").read_text())
+    assert summary["fidelities"] == {"epochs": [3, 9, 27]}
+    assert summary["queries_per_fidelity"] == [0, 0, 3]
+    assert cli.main(["show", "a"]) == 0
+    assert "  epochs = 9  0 for 0 queries" in capsys.readouterr().out.splitlines()
+    flags = ["--out", "b", "--capital", "50", "--problem.fidelities", "{epochs: [5, 25]}"]
+    assert cli.main(["run", "config.yaml", *flags]) == 0
+    assert json.loads((tmp_path / "b" / "summary.json").read_text())["fidelities"] == {"epochs": [5, 25]}
+    assert cli.main(["run", "config.yaml", "--out", "c", "--problem.fidelities", "{epoch: [1, 3]}"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "objective = 'loss(rate, epochs)': must be one without the argument epochs" in message
+    assert "did you mean epoch by epochs?" in message
+    assert not (tmp_path / "c").exists()
