@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +28,23 @@ KINDS = ["processes", "dask"]
 
 def double(x):
     return 2 * x
+
+
+def repeat(times, x):
+    return [x] * times
+
+
+def make_a_lock():
+    return threading.Lock()
+
+
+class Unreadable(ValueError):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def raise_unreadable():
+    raise Unreadable(1, 2)
 
 
 def fall_asleep(seconds):
@@ -126,6 +145,13 @@ def test_nothing_hangs(kind, monkeypatch):
         assert [workers.submit(double, i).result(600) for i in range(4)] == [0, 2, 4, 6]
 
 
+def until(condition):
+    give_up = time.monotonic() + 120
+    while not condition() and time.monotonic() < give_up:
+        time.sleep(0.001)
+    assert condition()
+
+
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -154,19 +180,76 @@ def test_idle_workers_that_die_and_workers_interrupted_at_their_start_are_replac
     with start("processes", 2) as workers:
         assert workers.submit(double, 1).result(120) == 2
         for _ in range(2):
-            for process in [*workers._pool._pool_manager.worker_manager.workers.values()]:
-                os.kill(process.pid, signal.SIGINT)
-                os.kill(process.pid, signal.SIGKILL)
-            assert workers.submit(double, 3).result(120) == 6
+            for seat in workers._seats:
+                until(lambda seat=seat: seat.process is not None and seat.process.pid)
+                with suppress(ProcessLookupError):  # one that has died is replaced when it is needed
+                    os.kill(seat.process.pid, signal.SIGINT)
+                    os.kill(seat.process.pid, signal.SIGKILL)
+            futures = [workers.submit(double, i) for i in range(4)]
+            assert [future.result(120) for future in futures] == [0, 2, 4, 6]
+
+
+def test_workers_killed_as_they_answer_take_nothing_but_their_own_evaluations():
+    """Whatever they share with others, they hold it just then."""
+    with start("processes", 2) as workers:
+
+        def kill(_):
+            for seat in workers._seats:
+                with suppress(AttributeError, TypeError, ProcessLookupError):
+                    os.kill(seat.process.pid, signal.SIGKILL)
+
+        for i in range(4):
+            futures = [workers.submit(repeat, 100_000, k) for k in range(20)]
+            futures[i].add_done_callback(kill)
+            errors = [future.exception(120) for future in futures]
+            assert all(error is None or isinstance(error, WorkerLost) for error in errors)
+            assert errors.count(None) >= 18
+            assert all(future.exception() or future.result() == [k] * 100_000 for k, future in enumerate(futures))
+
+
+def test_an_evaluation_that_is_cancelled_ends():
+    with start("processes", 1) as workers:
+        workers.submit(double, 1).result(120)
+        process = workers._seats[0].process
+        sleeping, next_one = workers.submit(fall_asleep, 600.0), workers.submit(double, 2)
+        time.sleep(0.5)
+        assert sleeping.cancel()
+        assert next_one.result(120) == 4
+        assert not process.is_alive()
+
+
+def test_what_cannot_travel_fails_alone():
+    with start("processes", 1) as workers:
+        with pytest.raises(Exception, match="pickle"):
+            workers.submit(lambda: 1).result(120)
+        with pytest.raises(RuntimeError, match="pickle"):
+            workers.submit(make_a_lock).result(120)
+        with pytest.raises(TypeError, match="missing 1 required"):
+            workers.submit(raise_unreadable).result(120)
+        assert workers.submit(double, 1).result(120) == 2
+    with pytest.raises(RuntimeError, match="shut down"):
+        workers.submit(double, 1)
+
+
+def test_a_program_that_forgets_its_workers_ends(tmp_path):
+    """Waiting, evaluating or starting: the interpreter does not wait for them."""
+    script = tmp_path / "forgets.py"
+    script.write_text(
+        "import time\nfrom mfbo_torch.executors import Processes\n"
+        "if __name__ == '__main__':\n"
+        "    pool = Processes(2)\n    print(pool.submit(abs, -1).result())\n    pool.submit(time.sleep, 600)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "1\n"
+    assert not done.stderr
 
 
 def test_ctrl_c_while_workers_start_is_not_theirs():
     with start("processes", 1) as workers:
         future = workers.submit(double, 2)
-        manager = workers._pool._pool_manager.worker_manager
-        while not manager.workers:
-            time.sleep(0.001)
-        (process,) = manager.workers.values()
+        (seat,) = workers._seats
+        until(lambda: seat.process is not None and seat.process.pid)
+        process = seat.process
         for _ in range(20):
             os.kill(process.pid, signal.SIGINT)
             time.sleep(0.01)

@@ -2,114 +2,259 @@
 
 from __future__ import annotations
 
+import atexit
+import math
 import multiprocessing
 import os
 import pickle
 import signal
+import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
-
-from mfbo_torch.executors.workers import Packed, WorkerLost, Workers, settle, unheard
+from mfbo_torch.executors.workers import WorkerLost, Workers, settle, unheard, unpacked
 
 USELESS = 10
-"""So many workers that end one after another before they have begun anything break the pool."""
+"""So many processes that end one after another before they have begun an evaluation break the pool."""
+TICK = 0.5
+"""Seconds between two looks at whether a process is alive whose end of the line another one may hold open."""
+GRACE = 5.0
+"""Seconds that a process without an evaluation has to leave by itself."""
+BEGUN = b"begun"
 
 
 class Processes(Workers):
     """Fresh processes of this machine with one thread each, ended with this one however it ends.
 
-    Each is ended with all processes that it has started itself, unless they have left its session.
+    Each has a line of its own to this process and shares no lock with another, so that one that is killed, whatever
+    it was doing, takes nothing but its own evaluation along. Each is ended with all processes that it has started
+    itself, unless they have left its session.
     """
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         super().__init__(timeout)
-        self._workers = workers
-        self._pool = ProcessPool(workers, initializer=_begin, context=multiprocessing.get_context("spawn"))
-        _Watch(self._pool)
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._seats = [_Seat(self._calls, timeout) for _ in range(workers)]
+        self._lock, self._started, self._over = threading.Lock(), False, False
 
     @property
     def capacity(self) -> int:
-        return self._workers
+        return len(self._seats)
 
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        return self._pool.schedule(Packed.of(pickle, fn, args), timeout=self.timeout)
+        call: _Call = _Call()
+        try:
+            call.content = pickle.dumps((fn, args))
+        except Exception as error:
+            call.set_exception(error)
+            return call
+        with self._lock:
+            if self._over:
+                raise RuntimeError("the workers have been shut down")
+            if broken := next((seat.broken for seat in self._seats if seat.broken), None):
+                raise broken
+            self._calls.put(call)
+            if not self._started:
+                self._started = True
+                atexit.register(self.shutdown, cancel_futures=True)  # before multiprocessing's own, which would wait
+                for seat in self._seats:
+                    seat.start()
+        return call
 
     def _translated(self, error: BaseException) -> BaseException:
-        if isinstance(error, ProcessExpired):
-            return WorkerLost(f"the process died, exit code {error.exitcode}")
         return error
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes, after what they are doing if ``wait``."""
-        self._pool.close() if wait and not cancel_futures else self._pool.stop()
-        self._pool.join()
+        with self._lock:
+            self._over = True
+        atexit.unregister(self.shutdown)
+        if cancel_futures or not wait:
+            with suppress(Empty):
+                while True:
+                    if call := self._calls.get_nowait():
+                        call.cancel()
+            for seat in self._seats:
+                seat.leave()
+        for _ in self._seats:
+            self._calls.put(None)
+        for seat in self._seats:
+            if seat.ident is not None:
+                seat.join()
 
 
-class _Watch:
-    """What Pebble overlooks of the workers of a pool.
+class _Call(Future[Any]):
+    """An evaluation; it stays pending until it is over, as it can be cancelled until then."""
 
-    A worker that leaves with exit code 0 takes its evaluation with it as well as any other; one that dies without an
-    evaluation is replaced, which is no reason to end the others; Ctrl-C while a worker starts is none of its business;
-    and what a worker has started ends with it.
-    """
+    content = b""
+    """What to call, pickled."""
 
-    def __init__(self, pool: ProcessPool) -> None:
-        manager: Any = pool._pool_manager
-        workers: Any = manager.worker_manager
-        self._manager, self._workers = manager, workers
-        self._stop, self._stop_all = self._workers.maybe_stop_worker, self._workers.force_stop_workers
-        self._start = self._workers.new_worker
-        self._gone: dict[int, int | None] = {}
-        self._useless = 0
-        manager.find_expired_task = self.task_of
-        workers.inspect_workers = self.ended
-        workers.new_worker = self.start
-        workers.maybe_stop_worker = self.stop
-        workers.force_stop_workers = self.stop_all
+    def end(self, value: Any = None, error: BaseException | None = None) -> None:
+        if self.set_running_or_notify_cancel():
+            self.set_result(value) if error is None else self.set_exception(error)
 
-    def ended(self) -> tuple[tuple[int, int | None], ...]:
-        """Workers that have ended, with their exit codes, and those whose evaluation was not known then."""
-        alive = self._workers.workers
-        now = {pid: worker.exitcode for pid, worker in [*alive.items()] if not worker.is_alive()}
-        for pid in now:
-            alive.pop(pid, None)
-            _end_session(pid)
-        self._gone = {pid: code for pid, code in {**self._gone, **now}.items() if pid not in alive}
-        busy = {task.worker_id for task in [*self._manager.task_manager.tasks.values()]}
-        return tuple((pid, code) for pid, code in self._gone.items() if pid in now or pid in busy)
 
-    def task_of(self, pid: int) -> Any:
-        """What a worker that has ended was doing."""
-        for task in [*self._manager.task_manager.tasks.values()]:
-            if task.worker_id == pid:
-                self._useless = 0
-                return task
-        self._useless += 1
-        if self._useless > USELESS * self._workers.workers_number:
-            raise BrokenProcessPool("workers end before they have begun anything")
-        raise LookupError(pid)
+class _Seat(threading.Thread):
+    """A place for one process at a time, replaced when it ends, and the thread here that gives it evaluations."""
 
-    def start(self) -> None:
-        with unheard():
-            self._start()
+    def __init__(self, calls: SimpleQueue[_Call | None], timeout: float | None) -> None:
+        super().__init__(daemon=True)
+        self.broken: BrokenProcessPool | None = None
+        self.process: Any = None
+        self._line: Connection
+        self._calls, self._timeout = calls, timeout
+        self._lock, self._call, self._leaving = threading.RLock(), _Call(), False
 
-    def stop(self, pid: int) -> bool:
-        """End a worker, unless another one is just being given something."""
-        stopped: bool = self._stop(pid)
-        if stopped:
-            _end_session(pid)
-        return stopped
+    def run(self) -> None:
+        while True:
+            with suppress(OSError):  # tried again once there is something to do
+                self._ready()
+            if (call := self._calls.get()) is None:
+                break
+            with self._lock:
+                self._call = call
+            call.add_done_callback(self._cancelled)
+            value, error = self._evaluated(call)
+            with self._lock:
+                self._call = _Call()
+            call.end(value, error)
+        if self.process is not None and not self._leaving:
+            self._line.close()
+            self.process.join(GRACE)
+        self._end()
 
-    def stop_all(self) -> None:
-        pids = [*self._workers.workers]
-        self._stop_all()
-        for pid in pids:
-            _end_session(pid)
+    def leave(self) -> None:
+        """End whatever is going on here, at once."""
+        with self._lock:
+            self._leaving = True
+            self._call.cancel()
+            self._kill()
+
+    def _cancelled(self, call: Future[Any]) -> None:
+        if call.cancelled():
+            with self._lock:
+                if self._call is call:
+                    self._kill()
+
+    def _evaluated(self, call: _Call) -> tuple[Any, BaseException | None]:
+        """The value or the error; a process that ends before it has begun is replaced, as nothing is lost with it."""
+        for _ in range(USELESS):
+            if self._leaving or call.cancelled():
+                return None, CancelledError()
+            if self.broken:
+                break
+            with suppress(EOFError, OSError):
+                self._ready()
+                self._line.send_bytes(call.content)
+                if self._heard(None) == BEGUN:
+                    break
+            self._end()
+        else:
+            self.broken = BrokenProcessPool("workers end before they have begun anything")
+        if self.broken:
+            return None, self.broken
+        try:
+            value, error = pickle.loads(self._heard(self._timeout))
+            return value, error
+        except TimeoutError as late:
+            self._end()
+            return None, late
+        except (EOFError, OSError):
+            return None, WorkerLost(f"the process died, exit code {self._end()}")
+        except Exception as unreadable:
+            return None, unreadable
+
+    def _heard(self, timeout: float | None) -> bytes:
+        """What the process says next.
+
+        Raises:
+            TimeoutError: Nothing in time.
+            EOFError: It has ended.
+            OSError: It has ended.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._line.poll(0):
+            if time.monotonic() >= until:
+                raise TimeoutError
+            wait([self._line, self.process.sentinel], min(TICK, max(0.0, until - time.monotonic())))
+            if not self.process.is_alive() and not self._line.poll(0):
+                raise EOFError
+        return self._line.recv_bytes()
+
+    def _ready(self) -> None:
+        """See to it that there is a process."""
+        if self.process is not None and self.process.is_alive():
+            return
+        self._end()
+        context = multiprocessing.get_context("spawn")
+        with self._lock:
+            if self._leaving or self.broken:
+                return
+            self._line, theirs = context.Pipe()
+            self.process = context.Process(target=_work, args=[theirs, _begin])
+            with unheard():
+                self.process.start()
+            theirs.close()
+
+    def _kill(self) -> None:
+        if (process := self.process) is not None and process.pid is not None:
+            process.kill()
+
+    def _end(self) -> int | None:
+        """End the process and all that it has started; its exit code."""
+        if self.process is None or self.process.pid is None:
+            return None
+        process, self.process = self.process, None
+        process.kill()
+        process.join()
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        self._line.close()
+        until = time.monotonic() + TICK
+        while process.exitcode is None and time.monotonic() < until:  # another thread is just taking it down
+            time.sleep(TICK / 100)
+        code: int | None = process.exitcode
+        return code
+
+
+def _work(line: Connection, begin: Callable[[], None]) -> None:
+    """What a process does: it evaluates what comes over its line, until that is closed."""
+    begin()
+    with suppress(EOFError, OSError):
+        while True:
+            content = line.recv_bytes()
+            try:
+                call = unpacked(content, pickle.loads)
+            except Exception as error:
+                call = partial(_raise, error)
+            line.send_bytes(BEGUN)
+            line.send_bytes(_answer(call))
+
+
+def _answer(call: Callable[[], Any]) -> bytes:
+    try:
+        answer: tuple[Any, BaseException | None] = call(), None
+    except BaseException as error:
+        error.add_note(traceback.format_exc())
+        answer = None, error
+    try:
+        return pickle.dumps(answer)
+    except Exception as error:
+        unsendable = answer[1] or error
+        return pickle.dumps((None, RuntimeError(f"{type(unsendable).__name__}: {unsendable}")))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _begin() -> None:
@@ -117,12 +262,6 @@ def _begin() -> None:
     if hasattr(os, "setsid"):
         os.setsid()
     settle()
-
-
-def _end_session(leader: int) -> None:
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(leader, signal.SIGKILL)
 
 
 @contextmanager

@@ -90,10 +90,11 @@ class Packed:
         return fn(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (self.content, self.loads)
+        return unpacked, (self.content, self.loads)
 
 
-def _unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]:
+def unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]:
+    """A call that was packed; one that says so where a module that it imports ends the process politely."""
     try:
         fn, args = loads(content)
     except SystemExit as error:
