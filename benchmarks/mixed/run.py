@@ -1,4 +1,4 @@
-"""Tunings with choices, conditions and booleans, beside Optuna, at equal capital.
+"""Tunings with choices, conditions and booleans, beside Optuna and SMAC3, at equal capital.
 
     python -m benchmarks.mixed.run [--problems NAME ...] [--methods NAME ...] [--seeds N] [--first SEED] [--capital 20]
         [--workers N] [--results FOLDER]
@@ -31,7 +31,7 @@ OURS: dict[str, Callable[[int], Strategy]] = {
     "EI": lambda seed: ExpectedImprovement(seed=seed),
     "Random": lambda seed: RandomSearch(seed=seed),
 }
-OTHERS = ("OptunaTPE", "OptunaHyperband")
+OTHERS = ("OptunaTPE", "OptunaHyperband", "SMACMultiFidelity")
 METHODS = (*OURS, *OTHERS)
 MINUTES = 20
 

@@ -124,15 +124,13 @@ def optuna_hyperband(ledger: Ledger, seed: int) -> None:
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:
     """SMAC3's ask and tell; where there are several fidelities they are Hyperband's budgets 1, 3, 9, ..."""
-    from ConfigSpace import ConfigurationSpace, Float, Integer
+    from ConfigSpace import ConfigurationSpace
     from smac import BlackBoxFacade, MultiFidelityFacade, Scenario
     from smac.runhistory.dataclasses import TrialValue
     from smac.runhistory.enumerations import StatusType
 
     space = ConfigurationSpace(seed=seed)
-    for p in ledger.space.parameters:
-        kind = Integer if p.integer else Float
-        space.add(kind(p.name, (p.lower, p.upper), log=p.log))
+    _configurations(ledger, space)
     most = 3**ledger.space.target
     budgets = {"min_budget": 1, "max_budget": most} if several else {}
     trials = math.ceil(ledger.capital / ledger.space.costs[0 if several else -1])
@@ -146,11 +144,35 @@ def _smac(ledger: Ledger, seed: int, several: bool) -> None:
         while True:
             info = smac.ask()
             fidelity = round(math.log(info.budget, 3)) if several else ledger.space.target
-            value = ledger.value(dict(info.config), fidelity)
+            value = ledger.value(_labelled(ledger, dict(info.config)), fidelity)
             cost = worst if value is None else -value  # it cannot fit an infinite one
             worst = max(worst, cost)
             status = StatusType.CRASHED if value is None else StatusType.SUCCESS
             smac.tell(info, TrialValue(cost=cost, status=status), save=False)
+
+
+def _configurations(ledger: Ledger, space: Any) -> None:
+    """Parameters and their conditions, choices by their place, as ConfigSpace has no ``None`` among them."""
+    from ConfigSpace import AndConjunction, Categorical, Float, InCondition, Integer
+
+    for p in ledger.space.parameters:
+        if p.choices:
+            space.add(Categorical(p.name, range(len(p.choices))))
+        else:
+            space.add((Integer if p.integer else Float)(p.name, (p.lower, p.upper), log=p.log))
+    places = {p.name: {choice: k for k, choice in enumerate(p.choices or ())} for p in ledger.space.parameters}
+    for p in ledger.space.parameters:
+        when = [
+            InCondition(space[p.name], space[other], [places[other].get(v, v) for v in values])
+            for other, values in p.when
+        ]
+        if when:
+            space.add(when[0] if len(when) == 1 else AndConjunction(*when))
+
+
+def _labelled(ledger: Ledger, found: dict[str, Any]) -> dict[str, Any]:
+    choices = {p.name: p.choices for p in ledger.space.parameters if p.choices}
+    return {name: choices[name][value] if name in choices else value for name, value in found.items()}
 
 
 def smac_multi_fidelity(ledger: Ledger, seed: int) -> None:
