@@ -34,6 +34,7 @@ def multi_fidelity_client(
     *,
     fidelities: Mapping[str, Sequence[Value]] | None = None,
     parameter_constraints: Sequence[str] = (),
+    continues: bool = False,
     name: str | None = None,
     storage_config: StorageConfig | None = None,
 ) -> Client:
@@ -52,6 +53,8 @@ def multi_fidelity_client(
             :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
         fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
+        continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
+            its checkpoint, and costs what is missing.
         name: Of the experiment, needed to store it in a database.
         storage_config: Where Ax keeps it; the tables are made if they are missing. Other databases than SQLite keep to
             the 4,096 characters that Ax gives ``generation_strategy.nodes``: a space with tables needs a wider column.
@@ -64,7 +67,7 @@ def multi_fidelity_client(
         given = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         named = named_fidelities(fidelities, [getattr(config, "name", "") for config in parameters], given)
         costs = named.costs_of(given)
-    node = StrategyNode(MFGPUCB() if strategy is None else strategy, costs)
+    node = StrategyNode(MFGPUCB() if strategy is None else strategy, costs, continues=continues)
     if not isinstance(objective, str):
         raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
     if storage_config is not None and name is None:

@@ -31,6 +31,8 @@ class Domain:
     Args:
         search_space: Of the Ax experiment.
         costs: ``M`` increasing positive costs.
+        continues: Whether a trial goes on from the one at the highest fidelity below at its design, and costs what is
+            missing.
 
     Raises:
         SettingError: There is no fidelity parameter or several, it is of another kind or has another
@@ -38,7 +40,7 @@ class Domain:
             that strategies do not know.
     """
 
-    def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None) -> None:
+    def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None, continues: bool = False) -> None:
         self.search_space = search_space
         parameters = list(search_space.parameters.values())
         self.fidelity = _fidelity(parameters, costs)
@@ -49,7 +51,7 @@ class Domain:
         bounds = tuple(_parameter(p, conditions) for p in self.searched)
         constraints = tuple(map(self._constraint, search_space.parameter_constraints))
         named = _values(self.fidelity)
-        self.space = Space(bounds, tuple(costs or ()), constraints=constraints, fidelities=named)
+        self.space = Space(bounds, tuple(costs or ()), constraints=constraints, fidelities=named, continues=continues)
 
     def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
         """The query of an arm, ``None`` where it lies outside the search space or breaks a constraint."""

@@ -12,6 +12,7 @@ from ax.core.experiment import Experiment
 from ax.core.optimization_config import OptimizationConfig
 
 from mfbo_torch.ax.domain import Domain
+from mfbo_torch.continuing import below
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
 
@@ -77,7 +78,7 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
             if query is None:
                 continue
             observed = values.get((index, arm.name))
-            record = _record(len(history), query, domain, trial, observed, sign)
+            record = _record(len(history), query, _cost(domain, query, history), trial, observed, sign)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
             history = History((*history, record))
@@ -86,10 +87,10 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
 
 
 def _record(
-    id: int, query: Query, domain: Domain, trial: BaseTrial, observed: tuple[float, float | None] | None, sign: float
+    id: int, query: Query, cost: float, trial: BaseTrial, observed: tuple[float, float | None] | None, sign: float
 ) -> Record:
     status = trial.status
-    record = Record(id, query, domain.space.costs[query.fidelity])
+    record = Record(id, query, cost)
     if status.is_stale or record.given:
         record = replace(record, cost=0.0)
     if status.is_completed and observed is not None:
@@ -99,6 +100,12 @@ def _record(
         name = "completed without a value" if status.is_completed else status.name.lower().replace("_", " ")
         return record.failed(": ".join(filter(None, (name, trial.status_reason))))
     return record
+
+
+def _cost(domain: Domain, query: Query, history: History) -> float:
+    """What a query costs; what is missing, where it goes on from an earlier trial."""
+    base = below(history, query.x, query.fidelity) if domain.space.continues else None
+    return domain.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
 
 
 def _metadata(trial: BaseTrial) -> dict[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from torch import Tensor
 from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.history import META, read
 from mfbo_torch.ax.settings import decode, encode
+from mfbo_torch.checks import one_of
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import plain
@@ -43,6 +44,8 @@ class StrategyNode(ExternalGenerationNode):
         strategy: Decides the trials. The space is the experiment's; one of its own, such as an
             :class:`~mfbo_torch.IndirectSpace`, must have the same parameters, costs and constraints, and is stored.
         costs: ``M`` increasing positive costs, one for each value of the fidelity parameter; or an array of them.
+        continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
+            its checkpoint, and costs what is missing.
         name: Of the node.
         suggested_experiment_status: As in Ax.
         transition_criteria: When to go on to another node, as in Ax.
@@ -59,6 +62,7 @@ class StrategyNode(ExternalGenerationNode):
         name: str = "mfbo_torch",
         suggested_experiment_status: ExperimentStatus | None = None,
         transition_criteria: Sequence[TransitionCriterion] | None = None,
+        continues: bool = False,
     ) -> None:
         started = time.monotonic()
         if not isinstance(strategy, Strategy):
@@ -73,7 +77,7 @@ class StrategyNode(ExternalGenerationNode):
             should_deduplicate=False,  # strategies keep away from what was asked themselves
             transition_criteria=transition_criteria,
         )
-        self.strategy, self.costs = strategy, costs
+        self.strategy, self.costs, self.continues = strategy, costs, one_of("continues", continues, (True, False))
         self._bound = strategy
         self._seen: tuple[Experiment, Data] | None = None
         self._adapter: RandomAdapter | None = None
@@ -107,7 +111,7 @@ class StrategyNode(ExternalGenerationNode):
         Raises:
             SettingError: The search space does not suit, or the strategy's own space differs in what Ax knows.
         """
-        domain = Domain(experiment.search_space, self.costs)
+        domain = Domain(experiment.search_space, self.costs, self.continues)
         if self._domain is None or self._domain.space != domain.space:
             self._bound = self.strategy.bind(domain.space)
             domain.check(self._bound.space)

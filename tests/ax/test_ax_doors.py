@@ -96,3 +96,22 @@ def test_nothing_is_attached_where_one_is_wrong(row, message):
     with pytest.raises(SettingError, match=message):
         attach_observations(client, [{"x": 0.1, "colour": "red", "loss": 1.0}, row])
     assert not client._experiment.trials
+
+
+def test_trainings_continue():
+    """What is asked again at more epochs costs what is missing, in the accounts and in decisions, stored or not."""
+    parameters = [RangeParameterConfig("x", (0.0, 1.0), "float")]
+    client = multi_fidelity_client(
+        parameters, objective="-loss", strategy=RandomSearch(), fidelities={"epochs": [3, 9, 27]}, continues=True
+    )
+    for epochs in (3, 9, 27):
+        index = client.attach_trial({"x": 0.5, "epochs": epochs})
+        client.complete_trial(index, {"loss": 1.0 / epochs})
+    client.attach_trial({"x": 0.25, "epochs": 27})
+    assert [r.cost for r in history_of(client)] == [3.0, 6.0, 18.0, 27.0]
+    again = Client._from_json_snapshot(client._to_json_snapshot())
+    assert [r.cost for r in history_of(again)] == [3.0, 6.0, 18.0, 27.0]
+    strategy, _ = node_of(again._generation_strategy).bound(again._experiment)
+    assert strategy.space.continues
+    with pytest.raises(SettingError, match="continues = 'yes'"):
+        multi_fidelity_client(parameters, [1, 2], "-loss", continues="yes")
