@@ -26,6 +26,7 @@ def encode_node(node: StrategyNode) -> dict[str, Any]:
         "__type": StrategyNode.__name__,
         "strategy": encode(node.strategy),
         "costs": list(node.costs),
+        "continues": node.continues,
         "name": node.name,
         "suggested_experiment_status": node.suggested_experiment_status,
         "transition_criteria": list(node.transition_criteria),
