@@ -56,6 +56,7 @@ TWO_FIDELITIES = PROBLEMS[:4]
 
 ENTRIES = {
     "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed)),
+    "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed)),
     "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from benchmarks.batch.simulate import simulate, varying
 from benchmarks.common import cut_after, parser
 from benchmarks.robust.peers import PEERS, Ledger, missing
 from benchmarks.robust.problems import DEVELOPMENT, MEDIANS, PROBLEMS, noisy
@@ -48,7 +49,11 @@ OURS: dict[str, Callable[[int], Strategy]] = {
     "Random": lambda seed: RandomSearch(seed=seed),
 }
 """``EI`` is LogEI at the target."""
-METHODS = (*OURS, *PEERS)
+IN_FLIGHT = {f"{name}, {count} workers": (name, count) for name in ("MFGPUCB", "EI") for count in (4, 16)}
+"""Simulated workers that are never waited for; how long an evaluation takes varies around its cost."""
+SPREAD = 0.3
+"""The deviation of the logarithm of that."""
+METHODS = (*OURS, *IN_FLIGHT, *PEERS)
 
 
 class Job(NamedTuple):
@@ -75,12 +80,16 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     capital = max(job.capitals) * top
     advise: Callable[[History], Record | Recommendation | None] = partial(History.best, fidelity=problem.space.target)
     with cut_after(MINUTES):
-        if job.method in OURS:
-            strategy = OURS[job.method](job.seed)
-            history = run(problem, strategy, capital, progress=False)
-            advise = strategy.bind(problem.space, capital).recommend
-        else:
+        if job.method in PEERS:
             history = Ledger(problem, capital).filled(PEERS[job.method], job.seed)
+        else:
+            name, workers = IN_FLIGHT.get(job.method, (job.method, 1))
+            strategy = OURS[name](job.seed)
+            if workers > 1:
+                history, _ = simulate(problem, strategy, capital, workers, varying(job.seed, SPREAD))
+            else:
+                history = run(problem, strategy, capital, progress=False)
+            advise = strategy.bind(problem.space, capital).recommend
     rows = []
     spent = capital_spent(history) / top
     for amount, within in zip(job.capitals, paid_for(spent, job.capitals).tolist(), strict=True):
