@@ -1,8 +1,10 @@
-"""What the page draws: the space, the records by column, slices of the model."""
+"""What the page is made of: every record, and slices of the model."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -10,8 +12,7 @@ from torch import Tensor
 
 from mfbo_torch.evaluation import describe
 from mfbo_torch.experiment import Experiment
-from mfbo_torch.history import Status
-from mfbo_torch.parameters import text
+from mfbo_torch.parameters import Parameter, text
 
 GRID = 81
 """Designs along each slice."""
@@ -21,54 +22,50 @@ NEAR, MOST_NEAR = 0.05, 200
 
 
 def content(run: Experiment) -> dict[str, Any]:
-    """Everything the page draws, as JSON values: the space, the records by column, the slices.
+    """Every record, as the columns of the table in JSON values.
 
-    Values are in the problem's own sign, and records exact but for times, which are in whole
-    microseconds.
+    Values are in the problem's own sign and exact but for times, which are in whole microseconds.
+
+    Returns:
+        ``{"columns": [{"title", "kind", "cells"}], "best": id}``; a column is of numbers (``"num"``) or texts
+        (``"string"``), a cell ``None`` where there is nothing.
     """
     problem, history = run.problem, run.history
     space = problem.space
-    best = history.best(space.target)
-    place = {m: i for i, part in enumerate(space.stretches) for m in part}
-    errors = [r.standard_error for r in history]
+    best, unit = history.best(space.target), " (s)" if space.measured else ""
+    columns: dict[str, list[Any]] = {"query": [r.id for r in history]}
+    columns["fidelity"] = [space.fidelity_name(r.query.fidelity) for r in history]
+    named = [space.named(r.query.x) for r in history]
+    kinds = {}
+    for i, p in enumerate(space.parameters):
+        name = p.name if p.name not in columns else f"{p.name} "
+        columns[name] = [_cell(p, each, r.query.x[i]) for r, each in zip(history, named, strict=True)]
+        kinds[name] = "string" if p.choices else "num"
+    columns["value"] = [problem.value_of(r) for r in history]
+    if any(r.standard_error is not None for r in history):
+        columns["standard error"] = [r.standard_error for r in history]
+    if space.limits:
+        columns["feasible"] = ["yes" if r.feasible else "no" for r in history]
+    columns[f"cost{unit}"] = [r.cost for r in history]
+    columns[f"capital spent{unit}"] = list(accumulate(r.cost for r in history))
+    columns["status"] = [str(r.status) for r in history]
+    columns["deciding (s)"] = [round(r.decision_seconds, 6) for r in history]
+    columns["evaluating (s)"] = [round(r.evaluation_seconds, 6) for r in history]
+    columns["reason"] = [r.reason or None for r in history]
+    kinds.update(dict.fromkeys(("fidelity", "feasible", "status", "reason"), "string"))
     return {
-        "maximize": problem.maximize,
-        "optimum": problem.optimum,
-        "measured": space.measured,
+        "columns": [
+            {"title": name.rstrip(), "kind": kinds.get(name, "num"), "cells": cells} for name, cells in columns.items()
+        ],
         "best": None if best is None else best.id,
-        "parameters": [
-            {
-                "name": p.name,
-                "lower": p.lower,
-                "upper": p.upper,
-                "log": p.log,
-                "integer": p.integer,
-                **({"labels": [text(label) for label in p.choices]} if p.choices else {}),
-            }
-            for p in space.parameters
-        ],
-        "fidelities": [
-            {"name": space.stretch_name(part), "cost": None if space.measured else space.costs[part[-1]]}
-            for part in space.stretches
-        ],
-        "records": {
-            "x": [
-                [round(r.query.x[i]) if p.integer else r.query.x[i] for r in history]
-                for i, p in enumerate(space.parameters)
-            ],
-            "fidelity": [place[r.query.fidelity] for r in history],
-            "value": [problem.value_of(r) for r in history],
-            "cost": [r.cost for r in history],
-            "status": [str(r.status) for r in history],
-            "deciding": [round(r.decision_seconds, 6) for r in history],
-            "evaluating": [round(r.evaluation_seconds, 6) for r in history],
-            "reason": {r.id: r.reason for r in history.select(Status.FAILED)},
-            **({"absent": _absent(run)} if any(p.when for p in space.parameters) else {}),
-            **({"error": errors} if any(error is not None for error in errors) else {}),
-            **({"feasible": [r.feasible for r in history]} if space.limits else {}),
-        },
-        "slices": slices(run),
     }
+
+
+def _cell(parameter: Parameter, named: Mapping[str, Any], x: float) -> Any:
+    """What the table has of a parameter: its label or number, nothing where it is not there."""
+    if parameter.name not in named:
+        return None
+    return text(named[parameter.name]) if parameter.choices else round(x) if parameter.integer else x
 
 
 def slices(run: Experiment) -> dict[str, Any]:
@@ -132,12 +129,6 @@ def _near(run: Experiment, x: Tensor) -> list[list[int]]:
         inside = order[distance <= NEAR][:MOST_NEAR]
         chosen.append([done[k].id for k in inside.tolist()])
     return chosen
-
-
-def _absent(run: Experiment) -> list[list[int]]:
-    """For each parameter the ids of the records where it is not there."""
-    named = [(r.id, run.problem.space.named(r.query.x)) for r in run.history]
-    return [[id for id, values in named if p.name not in values] for p in run.problem.space.parameters]
 
 
 def _rounded(values: Tensor) -> list[float | None]:

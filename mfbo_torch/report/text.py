@@ -12,7 +12,7 @@ from mfbo_torch.forecast import Forecast, duration
 from mfbo_torch.history import Query, Recommendation, Record, Status
 from mfbo_torch.parameters import Parameter, shown
 
-MOST_REASONS = 20
+MOST_REASONS, MOST_PARAMETERS = 20, 24
 
 
 def headline(summary: dict[str, Any]) -> str:
@@ -68,8 +68,11 @@ def _parameters(title: str, x: tuple[float, ...], run: Experiment) -> str:
         extent = html.escape(_extent(parameter))
         items.append(f"<div><dt>{name}</dt><dd>{value}</dd><dd class=extent>{extent}</dd></div>")
     digits = html.escape(json.dumps(named, ensure_ascii=False))
+    first, more = "".join(items[:MOST_PARAMETERS]), items[MOST_PARAMETERS:]
+    if more:
+        rest = f"<details><summary>{len(more):,} more</summary><dl class=design>{''.join(more)}</dl></details>"
     return (
-        f"<h2>{title}</h2><dl class=design>{''.join(items)}</dl>"
+        f"<h2>{title}</h2><dl class=design>{first}</dl>{rest if more else ''}"
         f"<details><summary>All digits</summary><pre>{digits}</pre></details>"
     )
 
