@@ -14,6 +14,7 @@ from mfbo_torch.checks import observation
 from mfbo_torch.history import History, Observed, Recommendation, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.options import RunOptions
+from mfbo_torch.outcomes import Observation, returned
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.runner import drive
 from mfbo_torch.space import Parameter, Space
@@ -90,7 +91,10 @@ class _Function(Problem):
         point, level = self.checked(x, fidelity)
         own = self.space.fidelity_value(level)
         found = self.convention.call(self.function, self.space.named(point), **own, fidelity=level)
-        value, error = observation("objective's value", found)
+        given = returned(found, "value")
+        if isinstance(given, Observation):
+            return given
+        value, error = observation("objective's value", given)
         return value if error is None else (value, error)
 
     @property
@@ -115,7 +119,7 @@ def minimize(
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
             name (:func:`~mfbo_torch.calling.convention`); with a single fidelity without that. It returns a number, or
-            a pair of it and its standard error.
+            a pair of it and its standard error; where the space has limits, ``{"value": ..., "latency": ...}``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.

@@ -98,3 +98,11 @@ def test_notebooks_show_tables_and_pictures():
 def test_the_program_of_a_user(capsys):
     user_program.main()
     assert "True" in capsys.readouterr().out
+
+
+def test_limits_on_what_a_function_measures():
+    space = Space([Parameter("x", 0.0, 1.0)], costs=[1.0], limits={"latency": "<= 0.5"})
+    result = maximize(lambda x: {"value": x, "latency": x}, space, 12, strategy=RandomSearch())
+    kept = [r.query.x[0] for r in result.history.done if r.query.x[0] <= 0.5]
+    assert 0 < len(kept) < 12
+    assert result.fun == result.parameters["x"] == max(kept)
