@@ -8,6 +8,7 @@ import signal
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -200,6 +201,19 @@ def test_decisions_go_on(tmp_path):
     assert all(r.cost in (6.0, 18.0) for r in further)
     paid = [max(training.paid for training in here.values()) for here in trainings(history).values()]
     assert history.spent == sum(paid)
+
+
+def test_a_program_goes_on_from_the_folder_of_its_design(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = "touch $1/log; while [ $(wc -l < $1/log) -lt $2 ]; do echo $0 >> $1/log; done; wc -l < $1/log"
+    command = ["sh", "-c", script, "{rate}", "{folder}", "{epochs}"]
+    made = UserProblem(command=command, parameters=RATE, fidelities=EPOCHS, continues=True)
+    with Journal("a.sqlite") as journal:
+        history = run(made, Ladder(designs=2), 54.0, journal=journal, progress=False)
+    assert [(r.value, r.cost) for r in history] == [(3.0, 3.0), (9.0, 6.0), (27.0, 18.0)] * 2
+    assert [len(path.read_text().split()) for path in Path("a.trials").glob("*/log")] == [27, 27]
+    with pytest.raises(SettingError, match="must take a trial, or the command"):
+        UserProblem(command=["echo", "{rate}{epochs}"], parameters=RATE, fidelities=EPOCHS, continues=True)
 
 
 def go_on(folder):

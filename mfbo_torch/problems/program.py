@@ -20,7 +20,7 @@ from mfbo_torch.errors import EvaluationError, SettingError, meant
 from mfbo_torch.history import Observed
 from mfbo_torch.problems import guard
 
-START, FIDELITY = "start", "fidelity"
+START, FIDELITY, FOLDER = "start", "fidelity", "folder"
 LAST_LINE = "last line"
 STDOUT, STDERR = "stdout.txt", "stderr.txt"
 TAIL, LONGEST = 2_000, 20_000_000
@@ -38,8 +38,9 @@ class Program:
     Args:
         command: The program and its arguments, without a shell. ``{NAME}`` in one of them, or in ``environment`` and
             ``files``, is the value of a parameter, of the fidelity by its own name or as ``{fidelity}``, or the folder
-            that the run was started from, ``{start}``; ``{NAME:.3f}`` formats it as Python does, ``{{`` is a brace.
-            A program that is given with a slash is looked for from that folder too.
+            that the run was started from, ``{start}``; ``{folder}`` is one that a design keeps for all its evaluations.
+            ``{NAME:.3f}`` formats as Python does, ``{{`` is a brace. A program that is given with a slash is looked for
+            from ``{start}`` too.
         result: Where the value is: ``"last line"`` of the standard output; ``{"json": FILE, "key": "loss.mean"}``, the
             whole file without a key; ``{"pattern": REGEX}``, the last match in the standard output, or with
             ``"file": FILE``, whose only group is a number. A line or a file holds a number, or ``[value, standard
@@ -110,6 +111,11 @@ class Program:
                 wanted = f"with a place for {' or '.join(f'{{{name}}}' for name in names.split('|'))}"
                 raise SettingError("command", self.command, f"{wanted}, here, in environment or in files")
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it is told the folder of its design, which survives evaluations."""
+        return any(FOLDER in _places(setting, text) for setting, text in self._templates())
+
     def _templates(self) -> Iterator[tuple[str, str]]:
         yield from (("command", part) for part in self.command)
         yield from ((f"environment.{name}", text) for name, text in self.environment.items())
@@ -125,19 +131,20 @@ class Program:
         except (ValueError, TypeError, LookupError) as error:
             raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
 
-    def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0) -> Observed:
+    def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
         """Run the program and read the value.
 
         Args:
             parameters: Values by name, those of the fidelity's own name included.
             fidelity: ``0`` the cheapest.
+            folder: What ``{folder}`` is.
 
         Raises:
             EvaluationError: The program failed, outlived the timeout, or left no value.
         """
-        values = {FIDELITY: fidelity, **parameters}
-        with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as folder:
-            return self._evaluated(values, Path(folder))
+        values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
+        with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
+            return self._evaluated(values, Path(own))
 
     def _evaluated(self, values: Mapping[str, Any], folder: Path) -> Observed:
         program, *arguments = (self._filled("command", part, values) for part in self.command)

@@ -15,7 +15,7 @@ from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.history import Observed
 from mfbo_torch.outcomes import VALUE, Observation, kinds_of, returned
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.problems.program import LAST_LINE, START, Program
+from mfbo_torch.problems.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.trial import Trial
 
@@ -112,24 +112,26 @@ class UserProblem(Problem):
         function = self._function()
         if isinstance(function, Program):
             self._check(function)
+            self.takes_trial = function.keeps
         else:
             own = None if named is None else named.name
             self._convention = convention(function, [*parameters], own, self.space.num_fidelities)
             self.takes_trial = self._convention.trial
         if continues and not self.takes_trial:
-            wanted = "false, or the objective must take a trial, whose folder keeps what it goes on from"
+            wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
             raise SettingError("continues", continues, wanted)
 
     def _check(self, program: Program) -> None:
         """See whether a program is told every parameter and the fidelity, and nothing else."""
         design = {p.name: p.label(p.lower) for p in self.space.parameters}
-        for name in (START, FIDELITY):
+        for name in (START, FIDELITY, FOLDER):
             if name in design:
                 raise SettingError("parameters", name, "another name, this one is taken where a program is run")
         own = self.space.fidelity_value(0)
         needed = [*design, *(["|".join([*own, FIDELITY])] if self.space.num_fidelities > 1 else [])]
-        program.check({**design, **own, FIDELITY: 0}, needed)
-        program.check({**design, **{p.name: "" for p in self.space.parameters if p.when}, **own, FIDELITY: 0}, needed)
+        told = {**design, **own, FIDELITY: 0, FOLDER: ""}
+        program.check(told, needed)
+        program.check({**told, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
 
     def _function(self) -> Callable[..., Observed]:
         if isinstance(self.objective, str):
@@ -155,11 +157,12 @@ class UserProblem(Problem):
         point, level = self.checked(x, fidelity)
         function, named = self._function(), self.space.named(point)
         own = self.space.fidelity_value(level)
+        if self.takes_trial and trial is None:
+            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
         if isinstance(function, Program):  # every place is filled, with nothing for what is not there
-            given = function({**{p.name: named.get(p.name, "") for p in self.space.parameters}, **own}, level)
+            filled = {**{p.name: named.get(p.name, "") for p in self.space.parameters}, **own}
+            given = function(filled, level, None if trial is None else trial.folder)
         else:
-            if self.takes_trial and trial is None:
-                raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
             given = self._convention.call(function, named, **own, fidelity=level, trial=trial)
         if given is None and self.space.continues and level < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(level)}: decisions need it"

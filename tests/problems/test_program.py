@@ -119,7 +119,7 @@ def test_a_failure_in_the_history():
         ({"command": ["sleep", 3, "{x}"]}, "command = 3: must be a text; numbers are written in quotes"),
         ({"command": ["nowhere", "{x}"]}, "command = 'nowhere': must be a program that is on the PATH"),
         ({"command": ["./nowhere", "{x}"]}, "command = './nowhere': must be a program that is there"),
-        ({"command": ["echo", "{y}"]}, r"command = '{y}': must be one of x, rate, fidelity, start$"),
+        ({"command": ["echo", "{y}"]}, r"command = '{y}': must be one of x, rate, fidelity, folder, start$"),
         ({"command": ["echo", "{rte}"]}, "command = '{rte}': must be one of .*; did you mean rate?"),
         ({"command": ["echo", "{x"]}, "command = '{x': must be a text with names in braces, and braces doubled"),
         ({"command": ["echo", "{}"]}, "a text with names in braces; {} is none"),
