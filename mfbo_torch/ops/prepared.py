@@ -13,8 +13,10 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
-BLOCK = 200
-"""Rows of a triangular block from which skipping its zeros pays for another call."""
+BLOCK, LARGE_BLOCK = 100, 256
+"""Rows of a triangular block from which skipping its zeros pays for another call, on a processor and elsewhere."""
+MOST_BLOCKS = 9
+"""So many at most for a thousand points, and one more for each thousand."""
 
 
 Array = NDArray[Any]
@@ -31,7 +33,7 @@ class Process(NamedTuple):
         columns: ``n x (d + 1)``, the points and a column of ones.
         blocks: ``w x e`` each.
         alpha: ``k``.
-        half: ``k x 1``, one half of ``alpha``.
+        half: ``k``, one half of ``alpha``.
         constant: Prior mean.
         prior: Prior variance.
         chain: ``d``.
@@ -111,7 +113,7 @@ class Prepared:
                 columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1).numpy(),
                 blocks=tuple(block[i].numpy() for block in blocks),
                 alpha=alphas[i].numpy(),
-                half=0.5 * alphas[i].unsqueeze(-1).numpy(),
+                half=0.5 * alphas[i].numpy(),
                 constant=constants[i],
                 prior=priors[i],
                 chain=vectors[2][i].numpy(),
@@ -142,7 +144,8 @@ def prepare(
 
     scale = outputscale.unsqueeze(-1) * mask
     left = inverse * scale.unsqueeze(-2)
-    count = min(max(n // BLOCK, 1), 4 + n // 1000)
+    block = BLOCK if inputs.device.type == "cpu" else LARGE_BLOCK
+    count = min(max(n // block, 1), MOST_BLOCKS + n // 1000)
     edges = [n * i // count for i in range(count + 1)]
     root = ROOTS[kernel]
     blocks = tuple(spread(left[..., s:e, :e], 2) for s, e in pairwise(edges))

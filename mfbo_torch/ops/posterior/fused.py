@@ -21,7 +21,7 @@ from mfbo_torch.ops.prepared import Array, Process
 
 MOST_BYTES = 2**20
 """Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
-SMALL = 2**17
+SMALL = 2**18
 """Up to so many multiplications a product is NumPy's: its BLAS would take threads of its own for larger ones."""
 
 
@@ -32,8 +32,8 @@ class Moments(NamedTuple):
         mean: ``b``.
         variance: ``b``, not raised to any floor.
         scaled: ``b x d`` points in the scale of the process.
-        fall: ``n x b``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
-        weights: :math:`L^{-\\top} L^{-1} k`, ``n x b``; ``None`` where no gradient follows.
+        fall: ``b x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
+        weights: :math:`(L^{-\\top} L^{-1} k)^\\top`, ``b x n``; ``None`` where no gradient follows.
     """
 
     mean: Array
@@ -48,14 +48,14 @@ def plain(X: Tensor) -> bool:
     return X.dtype == torch.double and X.device.type == "cpu"
 
 
-def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]:
-    """:func:`mfbo_torch.ops.kernels.with_fall` of ``n x d`` and ``b x d`` points, ``n x b``."""
+def _with_fall(kernel: str, scaled: Array, points: Array) -> tuple[Array, Array]:
+    """:func:`mfbo_torch.ops.kernels.with_fall` of ``b x d`` and ``n x d`` points, ``b x n``."""
     if kernel == "rbf":
-        value = cdist(points, scaled, "sqeuclidean")
+        value = cdist(scaled, points, "sqeuclidean")
         value *= -0.5
         np.exp(value, out=value)
         return value, value
-    distance = cdist(points, scaled)
+    distance = cdist(scaled, points)
     decay = np.exp(-distance)
     if kernel == "matern12":
         return decay, decay
@@ -70,10 +70,18 @@ def _with_fall(kernel: str, points: Array, scaled: Array) -> tuple[Array, Array]
 
 
 def _product(A: Array, B: Array) -> Array:
-    """``A @ B``."""
-    if A.size * B.shape[1] <= SMALL:
+    """``A @ B`` of ``b`` rows with a part of a factor. As ``B @ A``, with the few in the columns, it takes longer."""
+    if len(A) * B.size <= SMALL:
         return A @ B
     return torch.mm(torch.from_numpy(A), torch.from_numpy(B)).numpy()
+
+
+def _add_product(sums: Array, A: Array, B: Array) -> None:
+    """``sums += A @ B``."""
+    if len(A) * B.size <= SMALL:
+        sums += A @ B
+    else:
+        torch.from_numpy(sums).addmm_(torch.from_numpy(A), torch.from_numpy(B))
 
 
 def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
@@ -85,24 +93,22 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
         gradient: Whether :func:`gradient` follows.
     """
     scaled = (X - process.center) * process.scale
-    value, fall = _with_fall(process.kernel, process.points, scaled)
-    known = len(process.alpha)
+    value, fall = _with_fall(process.kernel, scaled, process.points)
     # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
-    mean = np.einsum("n,nb->b", process.alpha, value[:known])
+    mean = np.einsum("bn,n->b", value[:, : len(process.alpha)], process.alpha)
     mean += process.constant
     variance: Array = np.full(len(X), process.prior)
     weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
-        product = _product(block, value if reach == len(value) else value[:reach])
-        variance -= np.einsum("nb,nb->b", product, product)
+        product = _product(value[:, :reach], block.T)
+        variance -= np.einsum("bn,bn->b", product, product)
         if not gradient:
             continue
-        back = _product(block.T, product)
         if weights is None:
-            weights = back
+            weights = _product(product, block)
         else:
-            weights[:reach] += back
+            _add_product(weights[:, :reach], product, block)
     return Moments(mean, variance, scaled, fall, weights)
 
 
@@ -119,23 +125,24 @@ def gradient(process: Process, found: Moments, by_mean: Array | float, by_varian
     """
     if found.weights is None:
         raise ValueError("found: must be moments with gradient=True")
-    weights = found.weights * by_variance
-    weights[: len(process.alpha)] -= process.half * by_mean  # -2 is in ``chain``
+    weights = found.weights * by_variance[:, None]
+    # -2 is in ``chain``
+    weights[:, : len(process.alpha)] -= np.multiply.outer(by_mean, process.half)
     weights *= found.fall
     if process.kernel == "matern12":
         return _by_differences(process, found.scaled, weights)
-    sums = _product(weights.T, process.columns)
+    sums = _product(weights, process.columns)
     found_gradient: Array = (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
     return found_gradient
 
 
 def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
     """The gradient where the fall has a pole at zero, which leaves no digits to lose; zero at the pole."""
-    apart = cdist(process.points, scaled)
+    apart = cdist(scaled, process.points)
     weights = np.divide(weights, apart, out=np.zeros_like(weights), where=apart > 0)
     pairs = zip(process.points.T, scaled.T, strict=True)
-    columns = [np.einsum("nb,nb->b", weights, np.subtract.outer(of, at)) for of, at in pairs]
-    return np.stack(columns, -1) * process.chain
+    columns = [np.einsum("bn,bn->b", weights, np.subtract.outer(at, of)) for of, at in pairs]
+    return -np.stack(columns, -1) * process.chain
 
 
 @dataclass(frozen=True)
