@@ -16,7 +16,7 @@ from mfbo_torch.ops.kernels import FALLS, ROOTS
 BLOCK, LARGE_BLOCK = 100, 256
 """Rows of a triangular block from which skipping its zeros pays for another call, on a processor and elsewhere."""
 MOST_BLOCKS = 9
-"""So many at most for a thousand points, and one more for each thousand."""
+"""So many at most, and one more for each thousand points."""
 
 
 Array = NDArray[Any]
@@ -33,7 +33,7 @@ class Process(NamedTuple):
         columns: ``n x (d + 1)``, the points and a column of ones.
         blocks: ``w x e`` each.
         alpha: ``k``.
-        half: ``k``, one half of ``alpha``.
+        half: ``k x 1``, one half of ``alpha``.
         constant: Prior mean.
         prior: Prior variance.
         chain: ``d``.
@@ -113,7 +113,7 @@ class Prepared:
                 columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1).numpy(),
                 blocks=tuple(block[i].numpy() for block in blocks),
                 alpha=alphas[i].numpy(),
-                half=0.5 * alphas[i].numpy(),
+                half=0.5 * alphas[i].unsqueeze(-1).numpy(),
                 constant=constants[i],
                 prior=priors[i],
                 chain=vectors[2][i].numpy(),

@@ -22,7 +22,11 @@ from mfbo_torch.ops.prepared import Array, Process
 MOST_BYTES = 2**20
 """Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
 SMALL = 2**18
-"""Up to so many multiplications a product is NumPy's: its BLAS would take threads of its own for larger ones."""
+"""Multiplications at a time by NumPy: for more, OpenBLAS would take threads of its own."""
+LEAST = 24
+"""Rows that are worth a call."""
+FEW_POINTS, FEW_THREADS = 32, 2
+"""With more points, or more threads, torch's products are quicker than NumPy's on one thread."""
 
 
 class Moments(NamedTuple):
@@ -33,7 +37,7 @@ class Moments(NamedTuple):
         variance: ``b``, not raised to any floor.
         scaled: ``b x d`` points in the scale of the process.
         fall: ``b x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
-        weights: :math:`(L^{-\\top} L^{-1} k)^\\top`, ``b x n``; ``None`` where no gradient follows.
+        weights: :math:`L^{-\\top} L^{-1} k`, ``n x b``; ``None`` where no gradient follows.
     """
 
     mean: Array
@@ -69,19 +73,20 @@ def _with_fall(kernel: str, scaled: Array, points: Array) -> tuple[Array, Array]
     return distance, first
 
 
-def _product(A: Array, B: Array) -> Array:
-    """``A @ B`` of ``b`` rows with a part of a factor. As ``B @ A``, with the few in the columns, it takes longer."""
-    if len(A) * B.size <= SMALL:
-        return A @ B
-    return torch.mm(torch.from_numpy(A), torch.from_numpy(B)).numpy()
-
-
-def _add_product(sums: Array, A: Array, B: Array) -> None:
-    """``sums += A @ B``."""
-    if len(A) * B.size <= SMALL:
-        sums += A @ B
-    else:
-        torch.from_numpy(sums).addmm_(torch.from_numpy(A), torch.from_numpy(B))
+def _product(factor: Array, columns: Array) -> Array:
+    """``factor @ columns`` of ``w x e`` and ``e x b``."""
+    rows = SMALL // columns.size
+    if len(factor) <= rows:
+        return factor @ columns
+    points = columns.shape[1]
+    if points > FEW_POINTS or torch.get_num_threads() > FEW_THREADS:  # by rows of points it is quicker
+        return torch.mm(torch.from_numpy(columns).T, torch.from_numpy(factor).T).numpy().T
+    found = np.empty((len(factor), points))
+    rows = max(rows, LEAST)
+    for start in range(0, len(factor), rows):
+        some = slice(start, start + rows)
+        np.matmul(factor[some], columns, out=found[some])
+    return found
 
 
 def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
@@ -101,14 +106,15 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
-        product = _product(value[:, :reach], block.T)
-        variance -= np.einsum("bn,bn->b", product, product)
+        product = _product(block, value.T[:reach])
+        variance -= np.einsum("nb,nb->b", product, product)
         if not gradient:
             continue
+        back = _product(block.T, product)
         if weights is None:
-            weights = _product(product, block)
+            weights = back
         else:
-            _add_product(weights[:, :reach], product, block)
+            weights[:reach] += back
     return Moments(mean, variance, scaled, fall, weights)
 
 
@@ -125,24 +131,23 @@ def gradient(process: Process, found: Moments, by_mean: Array | float, by_varian
     """
     if found.weights is None:
         raise ValueError("found: must be moments with gradient=True")
-    weights = found.weights * by_variance[:, None]
-    # -2 is in ``chain``
-    weights[:, : len(process.alpha)] -= np.multiply.outer(by_mean, process.half)
-    weights *= found.fall
+    weights = found.weights * by_variance
+    weights[: len(process.alpha)] -= process.half * by_mean  # -2 is in ``chain``
+    weights *= found.fall.T
     if process.kernel == "matern12":
         return _by_differences(process, found.scaled, weights)
-    sums = _product(weights, process.columns)
+    sums = weights.T @ process.columns
     found_gradient: Array = (sums[:, :-1] - sums[:, -1:] * found.scaled) * process.chain
     return found_gradient
 
 
 def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
     """The gradient where the fall has a pole at zero, which leaves no digits to lose; zero at the pole."""
-    apart = cdist(scaled, process.points)
+    apart = cdist(process.points, scaled)
     weights = np.divide(weights, apart, out=np.zeros_like(weights), where=apart > 0)
     pairs = zip(process.points.T, scaled.T, strict=True)
-    columns = [np.einsum("bn,bn->b", weights, np.subtract.outer(at, of)) for of, at in pairs]
-    return -np.stack(columns, -1) * process.chain
+    columns = [np.einsum("nb,nb->b", weights, np.subtract.outer(of, at)) for of, at in pairs]
+    return np.stack(columns, -1) * process.chain
 
 
 @dataclass(frozen=True)
