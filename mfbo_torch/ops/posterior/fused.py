@@ -75,7 +75,7 @@ def _with_fall(kernel: str, scaled: Array, points: Array) -> tuple[Array, Array]
 
 def _product(factor: Array, columns: Array) -> Array:
     """``factor @ columns`` of ``w x e`` and ``e x b``."""
-    rows = SMALL // columns.size
+    rows = SMALL // max(columns.size, 1)
     if len(factor) <= rows:
         return factor @ columns
     points = columns.shape[1]
