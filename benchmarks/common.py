@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from threadpoolctl import threadpool_info
 
 import mfbo_torch
 
@@ -95,6 +96,7 @@ def about(device: str = "cpu") -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
+        "blas": _blas(),
         "machine": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"),
         "device": device,
         "cuda": torch.version.cuda if device == "cuda" else None,
@@ -109,6 +111,14 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     return platform.processor() or platform.machine()
+
+
+def _blas() -> str | None:
+    """NumPy's BLAS and the processor that its kernels are for."""
+    for library in threadpool_info():
+        if library["user_api"] == "blas" and "numpy" in library["filepath"]:
+            return " ".join(library[key] for key in ("internal_api", "version", "architecture") if library.get(key))
+    return None
 
 
 def _commit() -> str | None:

@@ -1,16 +1,18 @@
 """Ours beside BoTorch: checked, then timed in turn in one process.
 
-    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT] [--rounds 101] [--threads N]
+    python -m benchmarks.ops.run [--device cpu|cuda] [--only TEXT ...] [--rounds 101] [--threads N]
 
 The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
 ``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
 Ours and BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches.
-``--only`` is for the cases whose name has a text; ``--span`` makes a turn as many calls as fit into so many seconds.
+``--only`` is for the cases whose name has one of these texts; ``--span`` makes a turn as many calls as fit into so many
+seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from statistics import median
 from typing import Any
@@ -68,7 +70,8 @@ HEADER = (
 
 def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: dict[str, list[Case]] = SWEEPS) -> int:
     """Check, measure, print, write; 1 if a check failed."""
-    made = parser(__doc__, only="", rounds=101, span=0.0, threads=torch.get_num_threads())
+    made = parser(__doc__, rounds=101, span=0.0, threads=torch.get_num_threads())
+    made.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="parts of the names of cases")
     made.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     made.add_argument("--ceiling", type=int, help="size of the product that gives the ceiling")
     options = made.parse_args(arguments)
@@ -82,7 +85,7 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
     print(*(f"{key} {value}" for key, value in known.items()), HEADER, sep="\n", flush=True)
     rows = []
     for case in cases:
-        if options.only in case.name:
+        if any(text in case.name for text in options.only):
             if device in case.devices:
                 row = measure(case, device, limits[case.dtype], options.rounds, options.span)
             else:
@@ -103,9 +106,10 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
             f"time against {axis}:",
             *(f"{who} ~ {axis}^{growth[axis][who]['exponent']:.2f}" for who in ("ours", "peer")),
         )
-    write_json(options.results / f"{here['machine']}.json", report)
+    name = "-".join(filter(None, [here["machine"], os.environ.get("OPENBLAS_CORETYPE", "").lower()]))
+    write_json(options.results / f"{name}.json", report)
     if growth:
-        draw_growth(growth, sweeps, options.results / f"{here['machine']}.png", here)
+        draw_growth(growth, sweeps, options.results / f"{name}.png", here)
     return int(any(row.get("error", "unmeasured").startswith("differs") for row in rows))
 
 

@@ -53,6 +53,16 @@ def test_outputs_and_gradients_are_those_of_the_formula(case, kind, b):
         assert np.array_equal(value, again)  # a line search compares both
 
 
+@pytest.mark.parametrize(("points", "threads"), [(32, 64), (0, 64), (32, 0)])
+@pytest.mark.parametrize(("rows", "reach", "b"), [(1, 1, 1), (17, 90, 5), (90, 17, 5), (0, 0, 3), (4, 0, 3)])
+def test_products_in_every_way(monkeypatch, points, threads, rows, reach, b):
+    for name, value in {"SMALL": 200, "LEAST": 3, "FEW_POINTS": points, "FEW_THREADS": threads}.items():
+        monkeypatch.setattr(fused, name, value)
+    A, B = draw(rows, reach).numpy(), draw(b, reach, seed=1).numpy().T
+    assert fused._product(A, B) == pytest.approx(A @ B, rel=1e-12)
+    assert fused._product(A.T, A @ B) == pytest.approx(A.T @ (A @ B), rel=1e-12)
+
+
 def test_the_last_output_has_its_own_processes_alone():
     outputs = outputs_of(CACHES["two processes"]("rbf"))
     last, X = outputs.last, draw(4, 2, seed=3).numpy()

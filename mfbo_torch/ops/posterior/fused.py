@@ -1,8 +1,8 @@
 r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
 
 What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
-of torch costs more than what it computes, so only large products are torch's, with as many threads as torch has, and
-each block of the factor is read once for the value and its gradient.
+of torch costs more than what it computes, so products are NumPy's, in pieces for which its BLAS takes one thread, unless
+there are many points or many threads; each block of the factor is read once for the value and its gradient.
 """
 
 from __future__ import annotations
@@ -78,11 +78,12 @@ def _product(factor: Array, columns: Array) -> Array:
     rows = SMALL // max(columns.size, 1)
     if len(factor) <= rows:
         return factor @ columns
-    points = columns.shape[1]
-    if points > FEW_POINTS or torch.get_num_threads() > FEW_THREADS:  # by rows of points it is quicker
+    points, rows = columns.shape[1], max(rows, LEAST)
+    if points > FEW_POINTS:
+        return torch.mm(torch.from_numpy(factor), torch.from_numpy(columns)).numpy()
+    if torch.get_num_threads() > FEW_THREADS:  # few columns it multiplies quicker as rows
         return torch.mm(torch.from_numpy(columns).T, torch.from_numpy(factor).T).numpy().T
     found = np.empty((len(factor), points))
-    rows = max(rows, LEAST)
     for start in range(0, len(factor), rows):
         some = slice(start, start + rows)
         np.matmul(factor[some], columns, out=found[some])
