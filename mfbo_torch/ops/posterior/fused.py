@@ -1,8 +1,8 @@
 r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
 
 What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
-of torch costs more than what it computes, so products are NumPy's, in pieces for which its BLAS takes one thread, unless
-there are many points or many threads; each block of the factor is read once for the value and its gradient.
+of torch costs more than what it computes, so products are NumPy's, in pieces for which its BLAS takes one thread, but
+where there are many points or threads; each block of the factor is read once for the value and its gradient.
 """
 
 from __future__ import annotations
