@@ -79,6 +79,11 @@ class Cache:
             del tensors["noise"]
             return prepare(self.kernel, **tensors)
 
+    @cached_property
+    def layouts(self) -> dict[str, Any]:
+        """Other layouts that implementations keep of this factor, by their name."""
+        return {}
+
     def tensors(self) -> dict[str, Tensor]:
         """What it consists of, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}

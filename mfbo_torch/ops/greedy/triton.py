@@ -18,7 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
-from mfbo_torch.ops.posterior.triton import FP_FUSION, SCRATCH, Factor, Problem, correlation, on_device
+from mfbo_torch.ops.posterior.tiles import FP_FUSION
+from mfbo_torch.ops.posterior.triton import Factor, Problem, correlation, on_device
 
 BLOCK, ROWS, GATHER = 256, 8, 1024
 """Candidates of one program, rows of ``V`` at a time, numbers at a time in the last stage."""
@@ -93,7 +94,7 @@ def pick_kernel(
 
 
 @torch.no_grad()
-def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int = SCRATCH) -> Tensor:
+def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int | None = None) -> Tensor:
     r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
 
     Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins.
@@ -103,7 +104,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
         X: ``m x d`` candidates.
         width: Weight of the deviation.
         q: How many.
-        scratch: Bytes of scratch besides the ``(n + q - 1) x m`` matrix ``V``.
+        scratch: Bytes of scratch besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's.
 
     Returns:
         ``q`` indices.
@@ -112,7 +113,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
     points, _, _ = factor.flatten(X)
     cache = factor.cache
     _, m, d = points.shape
-    problem = Problem(cache, m, scratch)
+    problem = Problem(factor, m, scratch)
     n = problem.num_inputs
     V, mean, variance = problem.new(n + q - 1, m), problem.new(m), problem.new(m)
     scaled = problem.new(d, m)
@@ -126,7 +127,7 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
         for at in problem.chunks(keep=False):
             size = points[:, at].shape[-2]
             product = problem.product(points[:, at], V[:, at], (0, 1, m, size, n))
-            scaled[:, at], mean[at], variance[at] = product.scaled[0], product.mean[0], product.variance[0]
+            scaled[:, at], mean[at], variance[at] = product.scaled[0, :, :size], product.mean[0], product.variance[0]
         for pick in range(q):
             step_kernel[(blocks,)](
                 scaled, V, mean, variance, width, cache.outputscale, cache.noise, *picked, best, where,

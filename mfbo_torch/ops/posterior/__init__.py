@@ -17,7 +17,7 @@ from torch import Tensor
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
-from mfbo_torch.ops.posterior import chunked, reference
+from mfbo_torch.ops.posterior import chunked, graphs, reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
@@ -54,7 +54,9 @@ def mean_variance(
         allowed = f"the last axis must be d = {cache.inputs.shape[-1]}"
         raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {allowed}")
     chosen = _dispatch.choose(backend, X, products=True)
-    if chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
+    if backend == "auto" and graphs.takes(cache, X):
+        chosen = "graph"
+    elif chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
         chosen = "torch"
     if cache.differentiable and torch.is_grad_enabled():
         mean, variance = reference.mean_variance(cache, X)
@@ -65,15 +67,17 @@ def mean_variance(
     return _evaluate(cache, X, chosen, floor, keepdim)[:2]
 
 
-def _evaluate(
-    cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool
-) -> tuple[Tensor, Tensor, chunked.Kept | None]:
+def _evaluate(cache: Cache, X: Tensor, backend: str, floor: float, keepdim: bool) -> tuple[Tensor, Tensor, Any]:
+    """Mean, variance and what the gradient can use again."""
     if backend == "torch":
         return chunked.evaluate(cache, X, floor, keepdim)
-    mean, variance = _triton_forward(cache, X)
-    if floor > 0:
-        variance.clamp_min_(floor)
-    return (mean.unsqueeze(-1), variance.unsqueeze(-1), None) if keepdim else (mean, variance, None)
+    if backend == "graph":
+        mean, variance, kept = graphs.evaluate(cache, X, floor) or chunked.evaluate(cache, X, floor)
+    else:
+        mean, variance, kept = _triton_forward(cache, X)
+        if floor > 0:
+            variance = variance.clamp_min(floor)
+    return (mean.unsqueeze(-1), variance.unsqueeze(-1), kept) if keepdim else (mean, variance, kept)
 
 
 class _MeanVariance(torch.autograd.Function):
@@ -83,7 +87,7 @@ class _MeanVariance(torch.autograd.Function):
     def forward(ctx: Any, X: Tensor, cache: Cache, backend: str, floor: float, keepdim: bool) -> tuple[Tensor, Tensor]:
         mean, variance, ctx.kept = _evaluate(cache, X, backend, floor, keepdim)
         ctx.cache, ctx.backend, ctx.floor, ctx.keepdim = cache, backend, floor, keepdim
-        ctx.save_for_backward(*([X] if backend == "torch" else [X, variance]))
+        ctx.save_for_backward(*([X, variance] if backend == "triton" else [X]))
         return mean, variance
 
     @staticmethod
@@ -95,12 +99,15 @@ class _MeanVariance(torch.autograd.Function):
             return Once.apply("mean_variance", gradient, X, grad_mean, grad_variance), *rest
         if variance and ctx.floor > 0:
             grad_variance = grad_variance * (variance[0] > ctx.floor)
-        if ctx.keepdim and (ctx.kept is None or ctx.cache.batch_shape):  # else they are flattened anyway
+        flat = isinstance(ctx.kept, chunked.Kept) and not ctx.cache.batch_shape  # they are flattened anyway
+        if ctx.keepdim and not flat:
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
-        if ctx.backend == "torch":
-            gradient = chunked.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
+        if isinstance(ctx.kept, graphs.Token):
+            gradient = graphs.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)
+        elif ctx.backend == "triton":
+            gradient = _triton_backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)
         else:
-            gradient = _triton_backward(ctx.cache, X, grad_mean, grad_variance)
+            gradient = chunked.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept, ctx.floor)
         return gradient, None, None, None, None
 
 
@@ -117,13 +124,17 @@ def _joined(pieces: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return torch.cat(means, -1), torch.cat(variances, -1)
 
 
-def _triton_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
+def _triton_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Any]:
     triton = _dispatch.kernels("posterior")
-    return _dispatch.retrying(lambda part: triton.forward(cache, part), _joined, _need(cache, X), X)
+    if X.requires_grad and triton.keeps(cache, X):
+        return triton.forward_kept(cache, X)
+    return *_dispatch.retrying(lambda part: triton.forward(cache, part), _joined, _need(cache, X), X), None
 
 
-def _triton_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+def _triton_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Any) -> Tensor:
     triton = _dispatch.kernels("posterior")
+    if kept is not None:
+        return triton.backward(cache, X, grad_mean, grad_variance, kept=kept)
 
     def call(part: Tensor, means: Tensor, variances: Tensor) -> Tensor:
         return triton.backward(cache, part, means.squeeze(-1), variances.squeeze(-1))

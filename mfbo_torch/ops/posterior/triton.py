@@ -29,15 +29,19 @@ import triton.language as tl
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.posterior.tiles import FP_FUSION, PAD, TILES
 
 RECOMPUTE = 256
 """Up to so many cached points the covariances are recomputed, never stored."""
-FEW = 1024
-"""Up to so many points to predict they are recomputed too: launches cost more than arithmetic."""
-SCRATCH = 512 * 2**20
-"""Bytes of scratch that one chunk of points may take, unless one block of points needs more."""
-FP_FUSION = True
-"""Products and sums contract to fused operations, whatever the version's default."""
+FEW, VERY_FEW = 1024, 128
+"""Up to so many points to predict they are recomputed too, with at most ``FEW`` cached points and with more: launches
+cost more than arithmetic."""
+SCRATCH, MOST_SCRATCH = 2**29, 2**32
+"""Bytes of scratch that one chunk of points may take, on a small device and on a large one."""
+KEPT = 2**26
+"""Up to so many bytes of ``v`` are kept from the values for the gradient."""
+SIZES = ["num_points", "num_inputs", "num_weights"]
+"""What kernels are not compiled anew for. Strides are whole multiples of :data:`PAD`, or one."""
 
 
 # Kernels. A pointer to a process's scaled points comes with the stride from point to point and
@@ -106,7 +110,7 @@ def last_point(mask, num_inputs, RAGGED: tl.constexpr):
         return num_inputs
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def covariance_kernel(
     x, inputs, mask, alpha, outputscale,
     covariance, means,
@@ -124,7 +128,7 @@ def covariance_kernel(
     first = (tl.program_id(0) // blocks) * POINTS
     rows = first + tl.arange(0, POINTS)
     columns = block * ROWS + tl.arange(0, ROWS)
-    x += process * num_points * DIM
+    x += process * x_dim * DIM
     inputs += process * num_inputs * DIM
     mask += process * num_inputs
     alpha += process * num_weights
@@ -143,7 +147,7 @@ def covariance_kernel(
     tl.store(out + rows, mean, mask=rows < num_points)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=[*SIZES, "v_process", "v_points", "v_rows"])
 def product_kernel(
     x, inputs, mask, alpha, outputscale, constant, inverse,
     covariance, means, squares, mean, variance, V,
@@ -155,10 +159,10 @@ def product_kernel(
 ):  # fmt: skip
     """``ROWS`` rows of ``v`` at ``POINTS`` points, and the sum of their squares.
 
-    With ``STORED`` the covariances are read and ``inverse`` is padded to ``width x width``,
-    otherwise they are recomputed and the part of the mean that belongs to these columns comes
-    along. With ``WHOLE`` there is one block of rows, whose sums are the mean and the variance. With
-    ``KEEP``, ``v`` is written to ``V`` too.
+    ``inverse`` is padded to ``width x width``. With ``STORED`` the covariances are read, otherwise
+    they are recomputed and the part of the mean that belongs to these columns comes along. With
+    ``WHOLE`` there is one block of rows, whose sums are the mean and the variance. With ``KEEP``,
+    ``v`` is written to ``V`` too.
     """
     process = tl.program_id(1).to(tl.int64)
     blocks = tl.cdiv(num_inputs, ROWS)
@@ -166,7 +170,7 @@ def product_kernel(
     first = (tl.program_id(0) // blocks) * POINTS
     rows = first + tl.arange(0, POINTS)
     outputs = block * ROWS + tl.arange(0, ROWS)
-    x += process * num_points * DIM
+    x += process * x_dim * DIM
     inputs += process * num_inputs * DIM
     mask += process * num_inputs
     alpha += process * num_weights
@@ -189,15 +193,12 @@ def product_kernel(
             k += COLUMNS
             factor += COLUMNS
     else:
-        factor = inverse + process * num_inputs * num_inputs
+        factor = inverse + process * width * width
         for start in range(0, end, COLUMNS):
             columns = start + tl.arange(0, COLUMNS)
             inside = columns < num_inputs
-            part = tl.load(  # first, so that it arrives while the covariances are computed
-                factor + outputs.to(tl.int64)[None, :] * num_inputs + columns[:, None],
-                mask=(outputs < num_inputs)[None, :] & inside[:, None],
-                other=0.0,
-            )
+            # first, so that it arrives while the covariances are computed
+            part = tl.load(factor + outputs.to(tl.int64)[None, :] * width + columns[:, None])
             there = tl.load(mask + columns, mask=inside, other=0.0)
             # each column has its part in the mean where it meets the diagonal
             own = (columns >= block * ROWS) & (columns < num_weights)
@@ -225,7 +226,7 @@ def product_kernel(
         tl.store(at, v, mask=(rows < v_points)[:, None] & (outputs < v_rows)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_points", "mean_blocks", "blocks"])
 def finish_kernel(
     means, squares, constant, outputscale, mean, variance, num_points, mean_blocks, blocks, POINTS: tl.constexpr
 ):
@@ -264,7 +265,7 @@ def pull_back(
         tl.store(out + rows * DIM + k, total, mask=rows < num_rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=[*SIZES, "parts"])
 def gradient_kernel(
     x, inputs, mask, alpha, lengthscale, outputscale, inverse,
     V, squares, grad_mean, grad_variance, gradients,
@@ -286,7 +287,7 @@ def gradient_kernel(
     rows = first + tl.arange(0, POINTS)
     inside = rows < num_points
     columns = block * ROWS + tl.arange(0, ROWS)
-    x += process * num_points * DIM
+    x += process * x_dim * DIM
     inputs += process * num_inputs * DIM
     mask += process * num_inputs
     alpha += process * num_weights
@@ -296,13 +297,12 @@ def gradient_kernel(
     steps = tl.arange(0, COLUMNS)
     v = V + (process * padded_points + first) * width + block * ROWS
     v += tl.arange(0, POINTS)[:, None] * width + steps[None, :]
-    factor = inverse + process * num_inputs * num_inputs + steps[:, None] * num_inputs + columns[None, :]
-    factor += block.to(tl.int64) * ROWS * num_inputs
-    for start in range(block * ROWS, last_point(mask, num_inputs, RAGGED), COLUMNS):
-        inner = ((start + steps) < num_inputs)[:, None] & (columns < num_inputs)[None, :]
-        w = tl.dot(tl.load(v), tl.load(factor, mask=inner, other=0.0), w, input_precision="ieee", out_dtype=dtype)
+    factor = inverse + process * width * width + steps[:, None] * width + columns[None, :]
+    factor += block.to(tl.int64) * ROWS * width
+    for _ in range(block * ROWS, last_point(mask, num_inputs, RAGGED), COLUMNS):
+        w = tl.dot(tl.load(v), tl.load(factor), w, input_precision="ieee", out_dtype=dtype)
         v += COLUMNS
-        factor += COLUMNS * num_inputs
+        factor += COLUMNS * width
     explained = tl.zeros([POINTS], dtype)
     for part in range(parts):
         explained += tl.load(squares + (part * processes + process) * num_points + rows, mask=inside, other=0.0)
@@ -330,67 +330,44 @@ def gradient_kernel(
 # Launchers.
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Block sizes of one launch: points to predict, rows of the factor, columns at a time."""
-
-    points: int
-    rows: int
-    columns: int
-    num_warps: int
-    num_stages: int
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """How to compile. All registers may be used: left alone the assembler spills for occupancy."""
-        threads = 32 * self.num_warps
-        return {
-            "num_warps": self.num_warps,
-            "num_stages": self.num_stages,
-            "maxnreg": min(255, 2**16 // threads),
-            "enable_fp_fusion": FP_FUSION,
-        }
-
-
-TILES = {
-    # few points: as many programs as there are, each as short as possible
-    ("few", torch.float64): Tiles(16, 64, 32, 4, 2),
-    ("few", torch.float32): Tiles(16, 64, 32, 4, 2),
-    ("recomputed", torch.float64): Tiles(64, 128, 16, 8, 3),
-    ("recomputed", torch.float32): Tiles(64, 64, 16, 4, 3),
-    # in float64 the accumulator takes half the registers of a multiprocessor
-    ("stored", torch.float64): Tiles(128, 128, 16, 8, 3),
-    ("stored", torch.float32): Tiles(128, 128, 16, 8, 3),
-    ("covariance", torch.float64): Tiles(64, 64, 1, 8, 1),
-    ("covariance", torch.float32): Tiles(64, 64, 1, 8, 1),
-    # the covariances' slopes need registers beside the accumulator
-    ("gradient", torch.float64): Tiles(64, 128, 16, 8, 3),
-    ("gradient", torch.float32): Tiles(64, 64, 16, 4, 3),
-}
-"""By the way of the covariances or the launch, and the dtype; the same for every architecture."""
-
-
 def path(num_points: int, num_inputs: int) -> str:
     """Which way a problem goes: ``few``, ``recomputed`` or ``stored``."""
-    if num_points <= FEW:
+    if num_points <= (FEW if num_inputs <= FEW else VERY_FEW):
         return "few"
     return "recomputed" if num_inputs <= RECOMPUTE else "stored"
 
 
+def scratch_of(tensor: Tensor) -> int:
+    """Bytes of scratch that one chunk of points may take: a sixteenth of the device's memory."""
+    if not tensor.is_cuda:
+        return SCRATCH
+    return min(max(torch.cuda.get_device_properties(tensor.device).total_memory // 16, SCRATCH), MOST_SCRATCH)
+
+
 @dataclass(frozen=True)
 class Factor:
-    """A cache with one batch dimension ``B``, contiguous.
+    """A cache with one batch dimension ``B``, contiguous, kept with the cache that it is of.
 
     Args:
         cache: Its fields with one batch dimension.
         batch: The batch shape it had.
+        inverse: The inverse row by row, ``B x width x width``, with zeros up to a multiple of :data:`PAD`.
     """
 
     cache: Cache
     batch: torch.Size
+    inverse: Tensor
 
     @classmethod
     def of(cls, cache: Cache) -> "Factor":
+        """The layout of a cache."""
+        if "triton" not in cache.layouts:
+            cache.layouts["triton"] = cls._of(cache)
+        return cache.layouts["triton"]
+
+    @classmethod
+    @torch.inference_mode(False)
+    def _of(cls, cache: Cache) -> "Factor":
         batch = cache.inverse.shape[:-2]
         flat = {}
         for name, trailing in (
@@ -401,7 +378,9 @@ class Factor:
             value = getattr(cache, name).detach()
             shape = value.shape[value.dim() - trailing :]
             flat[name] = value.expand(batch + shape).reshape(batch.numel(), *shape).contiguous()
-        return cls(Cache(kernel=cache.kernel, **flat), batch)
+        more = -cache.num_points % PAD
+        inverse = torch.nn.functional.pad(flat["inverse"], (0, more, 0, more)).contiguous()
+        return cls(Cache(kernel=cache.kernel, **flat), batch, inverse)
 
     def flatten(self, X: Tensor) -> tuple[Tensor, torch.Size, list[int]]:
         """Points as ``B x M x d``, with what :meth:`restore` needs to undo it.
@@ -443,8 +422,8 @@ class Product(NamedTuple):
 class Problem:
     """One factor, and the block sizes and scratch for ``num_points`` points a process."""
 
-    def __init__(self, cache: Cache, num_points: int, scratch: int) -> None:
-        self.cache = cache
+    def __init__(self, factor: Factor, num_points: int, scratch: int | None) -> None:
+        self.cache, self.inverse = factor.cache, factor.inverse
         self.processes, self.num_inputs, self.dim = self.cache.inputs.shape
         self.dtype = self.cache.inverse.dtype
         self.path = path(self.processes * num_points, self.num_inputs)
@@ -452,13 +431,13 @@ class Problem:
         self.blocks = triton.cdiv(self.num_inputs, self.tiles.rows)
         self.gradient_tiles = self.tiles if self.path == "few" else TILES["gradient", self.dtype]
         self.parts = triton.cdiv(self.num_inputs, self.gradient_tiles.rows)
-        self.width = self.blocks * self.tiles.rows
-        self.inverse = self.cache.inverse
-        if self.path == "stored" and self.width > self.num_inputs:
-            extra = self.width - self.num_inputs
-            self.inverse = torch.nn.functional.pad(self.inverse, (0, extra, 0, extra))
+        self.width = self.inverse.shape[-1]
         self.num_points = num_points
-        self.scratch = scratch
+        self.scratch = scratch_of(self.inverse) if scratch is None else scratch
+
+    def padded(self, points: int) -> int:
+        """A number of points in whole blocks."""
+        return triton.cdiv(points, self.tiles.points) * self.tiles.points
 
     def chunks(self, keep: bool) -> Iterator[slice]:
         """Slices of the points whose scratch fits; ``keep`` counts ``v`` and the gradients too."""
@@ -485,8 +464,10 @@ class Problem:
         """
         cache, tiles, n = self.cache, self.tiles, self.num_inputs
         B, m, d = points.shape
-        scaled = self.new(B, d, m)  # coalesced along the points
-        torch.sub(points.mT, cache.center.unsqueeze(-1), out=scaled).div_(cache.lengthscale.unsqueeze(-1))
+        padded = self.padded(m)
+        scaled = self.new(B, d, padded)  # coalesced along the points
+        torch.sub(points.mT, cache.center.unsqueeze(-1), out=scaled[..., :m])
+        scaled[..., :m].div_(cache.lengthscale.unsqueeze(-1))
         mean, variance = self.new(B, m), self.new(B, m)
         if n == 0:
             mean.copy_(cache.constant.unsqueeze(-1).expand(B, m))
@@ -497,9 +478,8 @@ class Problem:
         squares = variance if whole else self.new(self.blocks, B, m)
         small = TILES["covariance", self.dtype]
         means = mean if whole else self.new(self.width // small.rows if stored else self.blocks, B, m)
-        padded = triton.cdiv(m, tiles.points) * tiles.points
         covariance = self.new(B, padded, self.width) if stored else scaled
-        sizes = (m, n, cache.alpha.shape[-1], padded, self.width, 1, m, d, 1)
+        sizes = (m, n, cache.alpha.shape[-1], padded, self.width, 1, padded, d, 1)
         same = {"DIM": d, "RAGGED": B > 1}
         if stored:
             covariance_kernel[(len(means) * (padded // small.points), B)](
@@ -520,54 +500,92 @@ class Problem:
             )  # fmt: skip
         return Product(scaled, squares, mean, variance)
 
-    def gradient(self, points: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
-        """Gradient ``B x m x d`` at ``B x m x d`` points."""
-        cache, n = self.cache, self.num_inputs
-        B, m, d = points.shape
-        padded = triton.cdiv(m, self.tiles.points) * self.tiles.points
-        tiles = self.gradient_tiles
+    def with_v(self, points: Tensor) -> "Kept":
+        """The product at ``B x m x d`` points, and ``v``."""
+        B, m, _ = points.shape
+        padded = self.padded(m)
         V = self.new(B, padded, self.width)
-        product = self.product(points, V, (padded * self.width, self.width, 1, padded, self.width))
+        return Kept(self, self.product(points, V, (padded * self.width, self.width, 1, padded, self.width)), V)
+
+    def gradient(self, kept: "Kept", grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+        """Gradient ``B x m x d`` at the points of a product."""
+        cache, n, product, V = self.cache, self.num_inputs, kept.product, kept.V
+        B, m = grad_mean.shape
+        d, padded, tiles = self.dim, V.shape[-2], self.gradient_tiles
         gradients = self.new(2 * self.parts, B, m, d)
         gradient_kernel[(self.parts * (padded // tiles.points), B)](
             product.scaled, cache.inputs, cache.mask, cache.alpha, cache.lengthscale, cache.outputscale,
-            cache.inverse, V, product.squares, grad_mean.contiguous(), grad_variance.contiguous(), gradients,
-            self.blocks, m, n, cache.alpha.shape[-1], padded, self.width, 1, m, d, 1,
+            self.inverse, V, product.squares, grad_mean.contiguous(), grad_variance.contiguous(), gradients,
+            self.blocks, m, n, cache.alpha.shape[-1], padded, self.width, 1, padded, d, 1,
             KERNEL=cache.kernel, DIM=d, RAGGED=B > 1,
             POINTS=tiles.points, ROWS=tiles.rows, COLUMNS=tiles.columns, **tiles.options,
         )  # fmt: skip
         return gradients.sum(0)
 
 
-@torch.no_grad()
-def forward(cache: Cache, X: Tensor, scratch: int = SCRATCH) -> tuple[Tensor, Tensor]:
+class Kept(NamedTuple):
+    """What the values leave for the gradient: their problem, their product and ``v``, ``B x padded x width``."""
+
+    problem: Problem
+    product: Product
+    V: Tensor
+
+
+def forward(cache: Cache, X: Tensor, scratch: int | None = None) -> tuple[Tensor, Tensor]:
     """Mean and variance: :func:`mfbo_torch.ops.posterior.reference.mean_variance`.
 
     Args:
         cache: Factors of ``...`` processes on a CUDA device, or anywhere under Triton's interpreter.
         X: ``... x m x d`` points, broadcast against the processes.
-        scratch: Bytes of scratch that a chunk of points may take.
+        scratch: Bytes of scratch that a chunk of points may take; by default :func:`scratch_of` the device.
 
     Returns:
         Two ``... x m`` tensors.
     """
-    factor = Factor.of(cache)
-    points, shape, order = factor.flatten(X)
-    B, m, _ = points.shape
-    problem = Problem(factor.cache, m, scratch)
-    mean, variance = problem.new(B, m), problem.new(B, m)
-    with on_device(points):
-        for at in problem.chunks(keep=False):
-            product = problem.product(points[:, at])
-            if product.mean.shape == mean.shape:
-                mean, variance = product.mean, product.variance
-            else:
-                mean[:, at], variance[:, at] = product.mean, product.variance
-    return _restore(mean, shape, order, (X.shape[-2],)), _restore(variance, shape, order, (X.shape[-2],))
+    return _forward(cache, X, scratch, False)[:2]
+
+
+def keeps(cache: Cache, X: Tensor) -> bool:
+    """Whether ``v`` at ``... x m x d`` points is little enough to be kept."""
+    rows = torch.broadcast_shapes(X.shape[:-2], cache.inverse.shape[:-2]).numel() * X.shape[-2]
+    return 0 < rows * cache.num_points * X.element_size() <= KEPT
+
+
+def forward_kept(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Kept]:
+    """As :func:`forward`, and what :func:`backward` can use again."""
+    return _forward(cache, X, None, True)
 
 
 @torch.no_grad()
-def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, scratch: int = SCRATCH) -> Tensor:
+def _forward(cache: Cache, X: Tensor, scratch: int | None, keep: bool) -> tuple[Tensor, Tensor, Any]:
+    factor = Factor.of(cache)
+    points, shape, order = factor.flatten(X)
+    B, m, _ = points.shape
+    problem, kept = Problem(factor, m, scratch), None
+    mean, variance = problem.new(B, m), problem.new(B, m)
+    with on_device(points):
+        if keep:
+            kept = problem.with_v(points)
+            mean, variance = kept.product.mean, kept.product.variance
+        else:
+            for at in problem.chunks(keep=False):
+                product = problem.product(points[:, at])
+                if product.mean.shape == mean.shape:
+                    mean, variance = product.mean, product.variance
+                else:
+                    mean[:, at], variance[:, at] = product.mean, product.variance
+    return *(_restore(part, shape, order, (X.shape[-2],)) for part in (mean, variance)), kept
+
+
+@torch.no_grad()
+def backward(
+    cache: Cache,
+    X: Tensor,
+    grad_mean: Tensor,
+    grad_variance: Tensor,
+    scratch: int | None = None,
+    kept: Kept | None = None,
+) -> Tensor:
     r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle`.
 
     :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x` with
@@ -578,7 +596,8 @@ def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, 
         X: ``... x m x d`` points, broadcast against the processes.
         grad_mean: ``... x m``.
         grad_variance: ``... x m``.
-        scratch: Bytes of scratch that a chunk of points may take.
+        scratch: Bytes of scratch that a chunk of points may take; by default :func:`scratch_of` the device.
+        kept: From :func:`forward_kept` at the same points; computed anew if omitted.
 
     Returns:
         A tensor of the shape of ``X``.
@@ -586,14 +605,17 @@ def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, 
     factor = Factor.of(cache)
     points, shape, order = factor.flatten(X)
     B, m, d = points.shape
-    problem = Problem(factor.cache, m, scratch)
+    problem = kept.problem if kept is not None else Problem(factor, m, scratch)
     given = [
         factor.flatten(g.expand(*shape, X.shape[-2]).unsqueeze(-1))[0].squeeze(-1) for g in (grad_mean, grad_variance)
     ]
     if problem.num_inputs == 0 or m == 0:
         return torch.zeros_like(X)
-    gradient = problem.new(B, m, d)
     with on_device(points):
-        for at in problem.chunks(keep=True):
-            gradient[:, at] = problem.gradient(points[:, at], given[0][:, at], given[1][:, at])
+        if kept is not None:
+            gradient = problem.gradient(kept, *given)
+        else:
+            gradient = problem.new(B, m, d)
+            for at in problem.chunks(keep=True):
+                gradient[:, at] = problem.gradient(problem.with_v(points[:, at]), *(g[:, at] for g in given))
     return _restore(gradient, shape, order, (X.shape[-2], d)).sum_to_size(X.shape)
