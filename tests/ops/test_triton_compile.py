@@ -109,6 +109,7 @@ def launches(kind: str, dtype: torch.dtype) -> tuple[Launch, ...]:
             for name in names:
                 patch.setattr(module, name, record(getattr(module, name), name, found))
         patch.setattr(posterior, "FEW", 40)
+        patch.setattr(posterior, "VERY_FEW", 40)
         patch.setattr(posterior, "RECOMPUTE", 160)
         for m, n in ((16, 144), (256, 144), (256, 256)):
             cache, X = factor(kind, n, dtype, 1), torch.rand(m, DIM, dtype=dtype)
@@ -121,6 +122,23 @@ def launches(kind: str, dtype: torch.dtype) -> tuple[Launch, ...]:
             posterior.forward(factor(kind, 48, dtype, 1), torch.rand(m, DIM, dtype=dtype))
         greedy.select(factor(kind, 48 * (kind == "rbf"), dtype, 1), torch.rand(256, DIM, dtype=dtype), 2.0, 2)
     return tuple(found)
+
+
+@pytest.mark.parametrize("path", ["few", "recomputed", "stored"])
+def test_one_compilation_for_all_sizes(path, monkeypatch):
+    """A growing history compiles nothing anew."""
+    monkeypatch.setattr(posterior, "FEW", 10**9 if path == "few" else 0)
+    monkeypatch.setattr(posterior, "VERY_FEW", posterior.FEW)
+    monkeypatch.setattr(posterior, "RECOMPUTE", 10**9 if path == "recomputed" else 0)
+    found: dict[Launch, None] = {}
+    for name in KERNELS[posterior]:
+        monkeypatch.setattr(posterior, name, record(getattr(posterior, name), name, found))
+    for n, m in ((130, 33), (144, 64), (277, 128), (400, 100)):
+        X = torch.rand(m, DIM, dtype=torch.double)
+        posterior.forward(factor("rbf", n, torch.double, 1), X)
+        posterior.backward(factor("rbf", n, torch.double, 1), X, X[:, 0].clone(), X[:, 0].clone())
+    kinds = {(launch.name, dict(launch.constants).get("KEEP"), dict(launch.constants).get("WHOLE")) for launch in found}
+    assert len(found) == len(kinds), [str(launch) for launch in found]
 
 
 def binaries() -> Path:

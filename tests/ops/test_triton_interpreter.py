@@ -134,7 +134,8 @@ def triton_file(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Iterator[Modul
 
 def force(monkeypatch: pytest.MonkeyPatch, triton_file: ModuleType, path: str) -> None:
     """Small problems go the way of large ones."""
-    monkeypatch.setattr(triton_file, "FEW", 10**9 if path == "few" else 0)
+    for name in ("FEW", "VERY_FEW"):
+        monkeypatch.setattr(triton_file, name, 10**9 if path == "few" else 0)
     monkeypatch.setattr(triton_file, "RECOMPUTE", 10**9 if path == "recomputed" else 0)
 
 
@@ -175,7 +176,12 @@ def assert_agrees(triton_file: ModuleType, cache: Cache, X: Tensor, targets: flo
     weights = [draw(*expected[0].shape, seed=seed) - 0.5 for seed in (5, 6)]
     (expected_gradient,) = torch.autograd.grad(expected, points, weights)
     mean, variance = triton_file.forward(cache, X)
-    gradient = triton_file.backward(cache, X, *(w.to(X.dtype) for w in weights))
+    weights = [w.to(X.dtype) for w in weights]
+    gradient = triton_file.backward(cache, X, *weights)
+    if X.shape[-2]:  # what the values leave for the gradient changes neither
+        *values, kept = triton_file.forward_kept(cache, X)
+        assert all(map(torch.equal, values, (mean, variance)))
+        assert torch.equal(triton_file.backward(cache, X, *weights, kept=kept), gradient)
     assert mean.dtype == variance.dtype == gradient.dtype == X.dtype
     assert mean.shape == variance.shape == expected[0].shape
     assert gradient.shape == X.shape
@@ -323,6 +329,25 @@ def test_chunks_are_the_whole(triton_file, monkeypatch, path):
         assert torch.equal(whole, part)
     whole, part = (triton_file.backward(cache, X, *weights, scratch=scratch) for scratch in (2**30, 1))
     assert torch.equal(whole, part)
+
+
+@interpreted
+def test_which_way(triton_file):
+    """Few points go the short way unless there are many to compare them with."""
+    ways = {(1024, 1024): "few", (1025, 256): "recomputed", (1025, 257): "stored"}
+    ways |= {(128, 4096): "few", (129, 4096): "stored", (1024, 1025): "stored"}
+    assert {sizes: triton_file.path(*sizes) for sizes in ways} == ways
+
+
+@interpreted
+def test_a_factor_is_laid_out_once(triton_file):
+    cache = factor(draw(2, 7, 2))
+    laid_out = triton_file.Factor.of(cache)
+    assert triton_file.Factor.of(cache) is laid_out
+    assert laid_out.inverse.shape == (2, 128, 128)
+    assert laid_out.inverse.is_contiguous()
+    assert torch.equal(laid_out.inverse[:, :7, :7], cache.inverse)
+    assert laid_out.inverse.count_nonzero() == cache.inverse.count_nonzero()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -574,7 +574,8 @@ def _forward(cache: Cache, X: Tensor, scratch: int | None, keep: bool) -> tuple[
                     mean, variance = product.mean, product.variance
                 else:
                     mean[:, at], variance[:, at] = product.mean, product.variance
-    return *(_restore(part, shape, order, (X.shape[-2],)) for part in (mean, variance)), kept
+    mean, variance = (_restore(part, shape, order, (X.shape[-2],)) for part in (mean, variance))
+    return mean, variance, kept
 
 
 @torch.no_grad()
