@@ -27,6 +27,7 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.bandit.figure2``       regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``
 ``benchmarks.bandit.speed``         time a play, three ways; ``bandit-speed.json``, ``bandit-speed.png``
 ``benchmarks.ops.run``              the operations checked against BoTorch and timed; ``MACHINE.json``, ``MACHINE.png``
+``benchmarks.gpu``                  everything on a CUDA device; ``DEVICE.json``, ``DEVICE.md``
 ``benchmarks.greedy.run``           selecting batches from a finite set; ``greedy.json``, ``greedy.png``
 ``benchmarks.decision_time``        MFGPUCB's decisions beside MF-GIBBON's; ``decision_time.json``
 ``benchmarks.ax_overhead``          what Ax adds to a decision; ``ax_overhead.json``

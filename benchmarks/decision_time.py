@@ -6,8 +6,10 @@ Both get the same history of Hartmann-3D (three fidelities) and decide the query
 one process on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them,
 as between two refits; ``amortised`` is the mean over the next ten observations, refits as they fall due.
 
-For each of ``--sizes`` observations it says what the time of a cold decision of MFGPUCB consists of, and of the one
-after another observation: the fit, the factors, the screening of starting points, the optimiser, and the rest.
+For each of ``--sizes`` observations it says what the time of a cold decision of MFGPUCB consists of, and what that of
+the three decisions after it, on average: fits, factors, screening of starting points, optimiser, and the rest.
+
+All are seconds of processor time, those of an idle machine on any other.
 """
 
 from __future__ import annotations
@@ -23,33 +25,42 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.common import parser, quiet, write_json
-from benchmarks.timing import seconds
-from mfbo_torch import MultiFidelityUpperConfidenceBound, PerFidelityGP
+from mfbo_torch import PerFidelityGP
 from mfbo_torch.history import History, Query
+from mfbo_torch.models import exact, level
+from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.level import Level
 from mfbo_torch.problems import Hartmann3
-from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy, model_based
+from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy, model_based, surrogate
 from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.model_based import ModelBased
 
-AHEAD = 10
+AHEAD, NEXT = 10, 3
 PARTS = {
-    "fit": (PerFidelityGP, "fit"),
-    "factor": (Level, "factor"),
-    "screening": (MultiFidelityUpperConfidenceBound, "forward"),
-    "optimiser": (model_based, "optimize_acqf"),
+    "fit": ((PerFidelityGP, "fit"), (surrogate, "_fitted")),
+    "factor": ((Level, "factor"), (level, "grow"), (exact, "factorize"), (CoKrigingGP, "__init__")),
+    "screening": ((ModelBased, "maximize_from"), (ModelBased, "maximize")),
+    "optimiser": ((model_based, "optimize_acqf"),),
 }
-"""What the parts of a decision call; a part within another one is not counted as that, but what is screened by the
-optimiser is the optimiser's."""
+"""What the parts of a decision call; a part within another one is not counted as that, but whatever the optimiser calls
+is the optimiser's."""
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Seconds of processor time of a call."""
+    started = time.process_time()
+    call()
+    return time.process_time() - started
 
 
 @contextmanager
 def timed() -> Iterator[dict[str, float]]:
     """Seconds spent in each of :data:`PARTS`."""
-    spent, stack = dict.fromkeys(PARTS, 0.0), [time.perf_counter()]
+    spent, stack = dict.fromkeys(PARTS, 0.0), [time.process_time()]
     open_parts: list[str] = []
 
     def switch(part: str | None) -> None:
-        now = time.perf_counter()
+        now = time.process_time()
         if open_parts:
             spent[open_parts[-1]] += now - stack[0]
         stack[0] = now
@@ -69,7 +80,8 @@ def timed() -> Iterator[dict[str, float]]:
 
         return wrapper
 
-    patches = [patch.object(owner, name, watched(part, getattr(owner, name))) for part, (owner, name) in PARTS.items()]
+    calls = [(part, owner, name) for part, found in PARTS.items() for owner, name in found]
+    patches = [patch.object(owner, name, watched(part, getattr(owner, name))) for part, owner, name in calls]
     for one in patches:
         one.start()
     try:
@@ -80,14 +92,17 @@ def timed() -> Iterator[dict[str, float]]:
 
 
 def parts(observations: int) -> dict[str, dict[str, float]]:
-    """Seconds of each part, and of the whole, of a cold decision and of the next one."""
-    first, following = history(observations, 1)
-    strategy, found = MFGPUCB(space=Hartmann3().space), {}
-    for kind, known in (("cold", first), ("next", following)):
+    """Seconds of each part, and of the whole, of a cold decision and on average of the next ones."""
+    (known,), problem, found = history(observations, 0), Hartmann3(), []
+    strategy = MFGPUCB(space=problem.space)
+    for _ in range(1 + NEXT):
+        asked: list[Query] = []
         with timed() as spent:
-            whole = seconds(lambda known=known: strategy.ask(known))
-        found[kind] = spent | {"rest": whole - sum(spent.values()), "whole": whole}
-    return found
+            whole = seconds(lambda known=known, asked=asked: asked.extend(strategy.ask(known)))
+        found.append(spent | {"rest": whole - sum(spent.values()), "whole": whole})
+        known = observed(known, asked[0], problem)
+    cold, *others = found
+    return {"cold": cold, "next": {part: sum(row[part] for row in others) / NEXT for part in cold}}
 
 
 def history(observations: int, ahead: int) -> list[History]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks import timing
+from benchmarks.gpu import __main__ as gpu
 from benchmarks.ops import run
 from benchmarks.ops.cases import CASES, SWEEPS, TINY, Case
 from benchmarks.ops.operations import OPERATIONS, Pair, build
@@ -70,3 +71,12 @@ def test_peak_memory_is_that_of_the_call():
         return torch.ones(2**20, dtype=torch.double).exp().sum()
 
     assert 2 * 2**23 <= timing.peak_bytes(call, "cpu") < 2.1 * 2**23
+
+
+def test_a_device_is_needed(capsys, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu.main([]) == 2
+    assert "--dry" in capsys.readouterr().out
+    assert gpu.main(["--dry"]) == 2
+    assert "TRITON_INTERPRET=1" in capsys.readouterr().out

@@ -99,7 +99,7 @@ LARGE = [
     Case("posterior", 1024, 10**7, devices=("cuda",), peer=False),
     Case("posterior gradient", 1024, 10**6, devices=("cuda",)),
     Case("posterior", 1024, 10**6, processes=4, devices=("cuda",), peer=False),
-    Case("greedy", 1024, 10**6, q=64, devices=("cuda",), peer=False),
+    *(Case("greedy", 1024, 10**6, q=q, devices=("cuda",), peer=False) for q in (1, 64)),
 ]
 CASES = SMALL + SMALL_CUDA + WHOLE + LARGE
 TINY = [

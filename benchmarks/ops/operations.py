@@ -102,13 +102,13 @@ def _alone(case: Case, ours: Callable[[], tuple[Tensor, Tensor]], cache: Cache, 
     return Pair(ours, None, error, limit_of(case))
 
 
-def _processes(case: Case, device: str, X: Tensor) -> Pair:
+def several(case: Case, device: str) -> Cache:
     """Several GPs with ``n``, ``n / 2``, ``n / 4`` ... points."""
     sizes = [max(case.n >> i, 1) for i in range(case.processes)]
     inputs = draw(case, device, case.processes, case.n)
     mask = torch.stack([(torch.arange(case.n) < size).to(inputs) for size in sizes])
     one = inputs.new_ones(case.processes)
-    cache = factorize(
+    return factorize(
         "rbf",
         inputs,
         values(inputs).squeeze(-1),
@@ -118,7 +118,10 @@ def _processes(case: Case, device: str, X: Tensor) -> Pair:
         0 * one,
         mask,
     )
-    points = X.reshape(1, -1, case.d)
+
+
+def _processes(case: Case, device: str, X: Tensor) -> Pair:
+    cache, points = several(case, device), X.reshape(1, -1, case.d)
 
     def ours() -> tuple[Tensor, Tensor]:
         return mean_variance(cache, points)

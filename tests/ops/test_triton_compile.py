@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from triton.compiler import ASTSource
 
 from mfbo_torch.ops.greedy import triton as greedy
 from mfbo_torch.ops.posterior import triton as posterior
+from mfbo_torch.ops.posterior.tiles import fit_together
 
 NAMES = {torch.float64: "fp64", torch.float32: "fp32", torch.int32: "i32", torch.int64: "i64"}
 KERNELS = {
@@ -230,11 +231,8 @@ def test_every_kernel_is_launched(dtype):
 
 def test_block_sizes_fit_together():
     """Scratch is padded to the blocks of the product; all that use it have blocks that divide them."""
-    tiles = posterior.TILES
-    for dtype in TOLERANCES:
-        for way in ("recomputed", "stored"):
-            assert tiles[way, dtype].rows % tiles["gradient", dtype].rows == 0
-            assert tiles[way, dtype].points % tiles["gradient", dtype].points == 0
-        assert tiles["stored", dtype].points % tiles["covariance", dtype].points == 0
-        assert tiles["stored", dtype].rows % tiles["covariance", dtype].rows == 0
-    assert all(tile.rows % tile.columns == 0 for tile in tiles.values())
+    assert {kind for _, kind in posterior.TILES} == set(TOLERANCES)
+    assert fit_together(posterior.TILES)
+    for way, rows in {"gradient": 256, "covariance": 256, "few": 256, "stored": 24}.items():
+        key = way, torch.float64
+        assert not fit_together({**posterior.TILES, key: replace(posterior.TILES[key], rows=rows)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import math
 import os
 import subprocess
@@ -348,6 +349,20 @@ def test_a_factor_is_laid_out_once(triton_file):
     assert laid_out.inverse.is_contiguous()
     assert torch.equal(laid_out.inverse[:, :7, :7], cache.inverse)
     assert laid_out.inverse.count_nonzero() == cache.inverse.count_nonzero()
+
+
+@interpreted
+def test_the_benchmark_of_a_device_runs(triton_file, tmp_path, capsys):
+    """Every section, its results and its page, at sizes of no account."""
+    from benchmarks.gpu.__main__ import main
+    from benchmarks.gpu.sections import SECTIONS
+
+    assert main(["--dry", "--results", str(tmp_path)]) == 0, capsys.readouterr().out
+    report = json.loads((tmp_path / "dry.json").read_text())
+    assert list(report["sections"]) == list(SECTIONS)
+    assert all(row["right"] for name in ("forward", "backward") for row in report["sections"][name] if "right" in row)
+    page = (tmp_path / "dry.md").read_text()
+    assert all(f"## {name}" in page for name in SECTIONS)
 
 
 @pytest.mark.parametrize("path", PATHS)
