@@ -26,6 +26,7 @@ from mfbo_torch.models.normal import joint_posterior
 from mfbo_torch.ops._dispatch import route
 from mfbo_torch.ops.cache import Cache, extend, truncate
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
+from mfbo_torch.ops.posterior.graphs import takes
 
 CACHED = "q = 1 posteriors come from the cache"
 
@@ -175,7 +176,8 @@ class CachedGP(Factored):
         if self._pending is not None:
             return f"{CACHED}, and all others with points pending"
         backend, why = route("auto", state.cache.inputs, products=True)
-        through = f"{CACHED} by {backend} ({why})"
+        few = ", few of them as a CUDA graph" if takes(state.cache, state.cache.inputs[:1]) else ""
+        through = f"{CACHED} by {backend} ({why}){few}"
         return f"{through}; q > 1, posterior transforms and observation noise go through {self._name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
