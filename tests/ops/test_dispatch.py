@@ -85,6 +85,14 @@ class Small:
         if X.shape[-2] > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
+    keeping = False
+
+    def keeps(self, cache, X):
+        return self.keeping
+
+    def forward_kept(self, cache, X):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
     def forward(self, cache, X):
         self._fits(X)
         return chunked.evaluate(cache, X)[:2]
@@ -115,6 +123,13 @@ def test_once_more_in_pieces(small, shape):
         assert torch.allclose(a, b, rtol=0, atol=1e-12)
     assert max(small.sizes[1:]) <= max(5, X.shape[-2])
     assert len(small.sizes) == (2 if X.shape[-2] <= 5 else 2 * (1 + -(-X.shape[-2] // -(-X.shape[-2] // 8))))
+
+
+def test_nothing_is_kept_where_it_does_not_fit(small):
+    small.keeping = True
+    cache, X = factor(draw(6, 2)), draw(4, 2).requires_grad_()
+    (gradient,) = torch.autograd.grad(mean_variance(cache, X)[1].sum(), X)
+    assert torch.allclose(gradient, *torch.autograd.grad(reference.mean_variance(cache, X)[1].sum(), X))
 
 
 def test_says_what_it_needed(small):

@@ -8,6 +8,7 @@ References:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -127,14 +128,16 @@ def _joined(pieces: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 def _triton_forward(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Any]:
     triton = _dispatch.kernels("posterior")
     if X.requires_grad and triton.keeps(cache, X):
-        return triton.forward_kept(cache, X)
+        with suppress(torch.OutOfMemoryError):
+            return triton.forward_kept(cache, X)
     return *_dispatch.retrying(lambda part: triton.forward(cache, part), _joined, _need(cache, X), X), None
 
 
 def _triton_backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Any) -> Tensor:
     triton = _dispatch.kernels("posterior")
     if kept is not None:
-        return triton.backward(cache, X, grad_mean, grad_variance, kept=kept)
+        with suppress(torch.OutOfMemoryError):
+            return triton.backward(cache, X, grad_mean, grad_variance, kept=kept)
 
     def call(part: Tensor, means: Tensor, variances: Tensor) -> Tensor:
         return triton.backward(cache, part, means.squeeze(-1), variances.squeeze(-1))

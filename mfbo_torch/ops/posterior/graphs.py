@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
-from botorch.exceptions.warnings import BotorchWarning
+from botorch.exceptions import BotorchWarning
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
