@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from benchmarks.indirect import report
+from benchmarks.indirect import ablation, report
 from benchmarks.indirect.run import COLUMNS, MAKERS, Job, explored, jobs, problem_of
 from benchmarks.runs import read
 from mfbo_torch.problems import IndirectBranin
@@ -50,3 +50,15 @@ def test_the_report(tmp_path):
     assert "| MES | 3 | **0.1100 ± 0.0058**" in text
     assert "| CMES | 3 | 0.2100 ± 0.0058" in text
     assert report.picture(found).axes
+
+
+def test_parts_exchanged(tmp_path, monkeypatch):
+    monkeypatch.setattr(ablation, "QUERIES", (1, 3))
+    monkeypatch.setattr(ablation, "SETTLED", 2)
+    arguments = ["--seeds", "2", "--variants", "CMES, maximum of g", "MES", "--results", str(tmp_path)]
+    assert ablation.main(arguments) == 0
+    rows = read(tmp_path / ablation.FILE)
+    assert len(rows) == 8
+    assert all(float(row["simple"]) <= float(row["current"]) for row in rows)
+    page = (tmp_path / ablation.PAGE).read_text()
+    assert page.count("| CMES, maximum of g | 2 |") == page.count("| MES | 2 |") == 2
