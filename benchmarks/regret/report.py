@@ -22,7 +22,7 @@ from mfbo_torch import problems
 
 Key = tuple[str, str, int]
 Regrets = dict[Key, list[float]]
-COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (paper)": "#0072b2"}
+COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (no hedge)": "#e69f00", "MFGPUCB (paper)": "#0072b2"}
 
 
 def collect(path: Path) -> tuple[Regrets, dict[str, list[float]], set[Key]]:
