@@ -1,72 +1,95 @@
 """Runs in which everything goes wrong, checked to the last query.
 
-    python -m benchmarks.faults [--kind processes|dask] [--repeats N] [--evaluations 200]
+    python -m benchmarks.faults [--kind processes|dask] [--repeats N] [--evaluations 60]
 
-Of the evaluations one in ten kills its worker, one in ten raises, one in twenty outlives its timeout; the driver
-is killed with SIGKILL five times and started again. Afterwards every query must have ended exactly once, as its
-point says it must, and the capital must add up. Adds the runs that are missing to ``faults.csv`` (see
-:mod:`benchmarks.runs`).
+Of the evaluations one in ten kills its worker, one in ten raises, one in twenty outlives its timeout, one in twenty
+leaves with exit code 0, one in twenty imports a module that ends its program and one in fifty lets nothing else run in
+its process; the driver is killed with SIGKILL three times and interrupted twice while its workers start, and started
+again. Afterwards every query must have ended exactly once, as its point says it must, the capital must add up, and
+every decision must be the same again. Adds the runs that are missing to ``faults.csv`` (see :mod:`benchmarks.runs`).
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from argparse import SUPPRESS
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.common import parser
 from benchmarks.runs import measure
-from benchmarks.troubled import CENTS, Troubled, expected
+from benchmarks.troubled import CENTS, OUTCOMES, Troubled, expected
 from mfbo_torch import executors
-from mfbo_torch.history import Record, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.runner import run
+from mfbo_torch.strategies import RandomSearch
 
-COLUMNS = ("kind", "seed", "evaluations", "values", "raised", "timeouts", "lost_workers", "driver_kills", "seconds")
-WORKERS, TIMEOUT, KILLS = 4, 2.0, 5
-
-
-def found(record: Record) -> str:
-    """What came of it."""
-    if record.status == Status.DONE:
-        return "value"
-    return {"WorkerLost": "lost", "TimeoutError": "timeout", "RuntimeError": "raised"}[record.reason.partition(":")[0]]
+COLUMNS = (
+    *("kind", "seed", "evaluations"),
+    *("lost_workers", "raised", "timeouts", "exits_with_0", "import_exits", "locks_held", "values"),
+    *("driver_kills", "start_interrupts", "seconds"),
+)
+WORKERS, TIMEOUT, KILLS, INTERRUPTS = 4, 2.0, 3, 2
+PATIENCE = 120.0
+"""Seconds in which an interrupted driver has to end."""
 
 
 def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
     """A driver: go on until the capital is spent."""
-    from mfbo_torch.strategies import RandomSearch  # its workers load this module too
-
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
         how = {"executor": workers, "max_pending": None, "journal": journal, "progress": False}
         run(Troubled(), RandomSearch(seed=seed), evaluations * CENTS / 100, **how)
 
 
-def torment(kind: str, path: Path, evaluations: int, seed: int) -> int:
-    """Start drivers and kill them until one comes to the end; how many were killed."""
-    moments = random.Random(seed)
-    command = [sys.executable, "-m", "benchmarks.faults", "--kind", kind, "--drive", str(path)]
-    command += ["--evaluations", str(evaluations), "--seed", str(seed)]
-    for kills in range(KILLS + 1):
-        driver = subprocess.Popen(command, start_new_session=True)
-        end = math.inf if kills == KILLS else (kills + moments.uniform(0.2, 0.9)) * evaluations / (KILLS + 1)
+def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, int]:
+    """Start drivers, kill and interrupt them until one comes to the end; how many were killed and interrupted."""
+    moments, kills, interrupts = random.Random(seed), 0, 0
+    call = f"drive({kind!r}, Path({str(path)!r}), {evaluations}, {seed})"
+    command = [sys.executable, "-c", f"from pathlib import Path; from benchmarks.faults import drive; {call}"]
+    ends = [i / (KILLS + 1) * evaluations + moments.uniform(0.0, evaluations / (KILLS + 1)) for i in range(KILLS)]
+    for end in [*([None] * INTERRUPTS), *ends, math.inf]:
+        driver = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL if end is None else None)
+        if end is None:
+            interrupts += _interrupted(driver, moments.uniform(0.0, 2.0))
+            continue
         while driver.poll() is None:
             time.sleep(0.2)
             if _asked(path) >= end:
                 driver.kill()
                 driver.wait()
+                kills += 1
                 break
         else:
             if driver.returncode:
                 raise RuntimeError(f"{kind}, seed {seed}: a driver ended with {driver.returncode}")
-            return kills
-    return KILLS
+            break
+    return kills, interrupts
+
+
+def _interrupted(driver: subprocess.Popen[bytes], seconds: float) -> int:
+    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker."""
+    while driver.poll() is None and not _children(driver.pid):
+        time.sleep(0.02)
+    with suppress(subprocess.TimeoutExpired):
+        driver.wait(seconds)
+        return 0
+    os.killpg(driver.pid, signal.SIGINT)
+    driver.wait(PATIENCE)
+    return 1
+
+
+def _children(process: int) -> str:
+    found = ""
+    with suppress(OSError):  # a thread that has ended meanwhile
+        found = "".join(path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children"))
+    return found
 
 
 def _asked(path: Path) -> int:
@@ -76,22 +99,30 @@ def _asked(path: Path) -> int:
         return len(journal.history())
 
 
-def check(path: Path, evaluations: int) -> dict[str, int]:
-    """How often each thing happened.
+def check(path: Path, evaluations: int, seed: int) -> list[int]:
+    """How often each of :data:`~benchmarks.troubled.OUTCOMES` happened.
 
     Raises:
-        RuntimeError: A query did not end exactly once and as it must, or the capital does not add up.
+        RuntimeError: A query did not end exactly once and as it must, the capital does not add up, or a decision is
+            another one when it is made again.
     """
     with Journal(path, read_only=True) as journal:
-        history = journal.history()
+        history, replay = journal.history(), list(journal.replay())
         ends = journal._connection.execute("SELECT id, count(*) FROM event WHERE kind = 'ended' GROUP BY id").fetchall()
-    wrong = [(r.id, expected(r.query.x[0]), r.reason) for r in history if expected(r.query.x[0]) != found(r)]
+    outcomes = [expected(record.query.x[0]) for record in history]
+    wrong = [
+        (record.id, what, record.reason)
+        for record, what in zip(history, outcomes, strict=True)
+        if record.reason.partition(":")[0] != OUTCOMES[what][1]
+    ]
     if wrong or sorted(ends) != [(i, 1) for i in range(evaluations)] or len(history) != evaluations:
         raise RuntimeError(f"{len(history)} queries, {len(ends)} ends, not as they must: {wrong}")
     if round(100 * history.spent) != CENTS * evaluations:
         raise RuntimeError(f"{history.spent} was spent, not {CENTS * evaluations / 100}")
-    outcomes = [found(record) for record in history]
-    return {kind: outcomes.count(kind) for kind in ("value", "raised", "timeout", "lost")}
+    strategy = RandomSearch(seed=seed).bind(Troubled().space, evaluations * CENTS / 100)
+    if other := [query.x for past, query in replay if strategy.ask(past)[0] != query]:
+        raise RuntimeError(f"not decided again: {other}")
+    return [outcomes.count(what) for what in OUTCOMES]
 
 
 def execute(job: tuple[str, int, int]) -> list[tuple[object, ...]]:
@@ -99,22 +130,18 @@ def execute(job: tuple[str, int, int]) -> list[tuple[object, ...]]:
     kind, seed, evaluations = job
     with tempfile.TemporaryDirectory() as folder:
         path, started = Path(folder) / "history.sqlite", time.perf_counter()
-        kills = torment(kind, path, evaluations, seed)
-        counts = check(path, evaluations)
-    row = (*job, *counts.values(), kills, round(time.perf_counter() - started))
+        done_to_it = torment(kind, path, evaluations, seed)
+        counts = check(path, evaluations, seed)
+    row = (*job, *counts, *done_to_it, round(time.perf_counter() - started))
     print(*(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True)), flush=True)
     return [row]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Torment and check, again and again; the exit status."""
-    options = parser(__doc__, repeats=1, evaluations=200, seed=0)
+    options = parser(__doc__, repeats=1, evaluations=60, seed=0)
     options.add_argument("--kind", choices=executors.KINDS, default="processes")
-    options.add_argument("--drive", type=Path, help=SUPPRESS)
     given = options.parse_args(arguments)
-    if given.drive:
-        drive(given.kind, given.drive, given.evaluations, given.seed)
-        return 0
     wanted = [(given.kind, given.seed + i, given.evaluations) for i in range(given.repeats)]
     return measure(wanted, execute, given.results / "faults.csv", COLUMNS)
 

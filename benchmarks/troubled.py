@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -29,10 +30,28 @@ class Troubled(Problem):
                 raise RuntimeError("as it must")
             case "timeout":
                 time.sleep(600)
+            case "exit 0":
+                os._exit(0)
+            case "import exit":
+                import benchmarks.quitting  # noqa: F401
+            case "lock held":
+                ctypes.PyDLL(None).sleep(600)  # no other thread of the process gets a turn
         return x[0]
+
+
+OUTCOMES = {
+    "lost": (0.1, "WorkerLost"),
+    "raised": (0.2, "RuntimeError"),
+    "timeout": (0.25, "TimeoutError"),
+    "exit 0": (0.3, "WorkerLost"),
+    "import exit": (0.35, "SystemExit"),
+    "lock held": (0.37, "TimeoutError"),
+    "value": (1.0, ""),
+}
+"""Up to which part of a point something becomes of it, and how the reason of its failure begins."""
 
 
 def expected(x: float) -> str:
     """What must come of a point."""
     part = 1000 * x % 1
-    return "lost" if part < 0.1 else "raised" if part < 0.2 else "timeout" if part < 0.25 else "value"
+    return next(what for what, (below, _) in OUTCOMES.items() if part < below)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 import time
 import traceback
@@ -51,7 +52,7 @@ def evaluate(
     problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
 ) -> Outcome:
     """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
-    started = time.perf_counter()
+    started, this = time.perf_counter(), os.getpid()
     value, reason, error_of_value, outcomes = None, "", None, None
     try:
         found = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
@@ -59,9 +60,11 @@ def evaluate(
         value, error_of_value = checks.observation("value", found)
         outcomes = getattr(found, "outcomes", None)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and _meets_the_user():
+        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
             raise
         reason = checks.reason(_told(error))
+    if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
+        os._exit(0)
     stopped = None if trial is None else trial.stopped
     return Outcome(value, reason, time.perf_counter() - started, error_of_value, bool(reason), stopped, outcomes)
 

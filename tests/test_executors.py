@@ -4,6 +4,7 @@ import asyncio
 import builtins
 import ctypes
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -306,6 +307,7 @@ class Cluster:
 
     def __init__(self, **threads):
         self.threads, self.status, self.sent = threads, "running", {}
+        self.silent, self.beats = False, 0
 
     def get_executor(self, **settings):
         return self
@@ -315,9 +317,18 @@ class Cluster:
             raise OSError("gone")
         return dict(self.threads)
 
+    def scheduler_info(self):
+        """As of former versions, which take no number of workers."""
+        self.beats += 0 if self.silent else 1
+        return {"workers": {address: {"last_seen": self.beats} for address in self.threads}}
+
+    def restart_workers(self, addresses, **settings):
+        for address in addresses:
+            self.threads.pop(address)
+
     def submit(self, within, timeout, packed, *, workers, allow_other_workers):
         future = Future()
-        _, args = packed.loads(packed.content)
+        _, args = pickle.loads(packed)
         self.sent[args] = workers[0], future
         assert not allow_other_workers
         return future
@@ -409,7 +420,7 @@ def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     workers = DaskWorkers(cluster, timeout=1.0)
     hanging = workers.submit(double, 1)
     cluster.until(lambda: len(cluster.sent) == 1)
-    cluster.sent[1,][1].set_exception(TimeoutError())
+    cluster.sent[1,][1].set_exception(dask_workers.Late())
     with pytest.raises(TimeoutError, match="no value within 1 seconds"):
         hanging.result(20)
     assert workers.capacity == 0
@@ -419,6 +430,24 @@ def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     assert len(cluster.sent) == 1
     cluster.threads["a"] = 1
     cluster.until(lambda: len(cluster.sent) == 2)
+    workers.shutdown(cancel_futures=True)
+
+
+def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monkeypatch):
+    """One that is still importing is heard of."""
+    monkeypatch.setattr(dask_workers, "SILENCE", 0.3)
+    monkeypatch.setattr(dask_workers, "BEGINNING", 600.0)
+    cluster = Cluster(a=1, b=1)
+    workers = DaskWorkers(cluster, timeout=0.1)
+    late = workers.submit(double, 1)
+    time.sleep(1.0)
+    assert not late.done()
+    assert workers.capacity == 2
+    cluster.silent = True
+    with pytest.raises(TimeoutError, match=r"no value within 0\.1 seconds"):
+        late.result(20)
+    cluster.until(lambda: len(cluster.threads) == 1)
+    assert workers.capacity == 1
     workers.shutdown(cancel_futures=True)
 
 

@@ -13,16 +13,28 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.executors.workers import LOOK_AROUND, Packed, WorkerLost, Workers, leave, settle, unheard
+from mfbo_torch.executors.workers import BEGINNING, LOOK_AROUND, WorkerLost, Workers, leave, settle, unheard, unpacked
 
 SILENCE = 10.0
-"""Seconds beyond the timeout after which a worker that says nothing is given up."""
+"""Seconds without a heartbeat after which a worker is given up whose evaluation is late."""
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+class Late(TimeoutError):
+    """An evaluation that goes on at a worker, in vain."""
+
+
+class _Placed(NamedTuple):
+    """An evaluation at a worker: its address, Dask's future, and when it was sent."""
+
+    address: str
+    sent: Future[Any]
+    since: float
 
 
 class DaskWorkers(Workers):
@@ -40,7 +52,8 @@ class DaskWorkers(Workers):
         self._inner = client.get_executor(pure=False, retries=0)
         self._lock, self._wake, self._over = threading.Lock(), threading.Event(), False
         self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
-        self._placed: dict[Future[Any], tuple[str, Future[Any], float]] = {}
+        self._placed: dict[Future[Any], _Placed] = {}
+        self._heard: dict[str, tuple[float, float]] = {}
         self._given_up: set[str] = set()
         self._threads = client.nthreads()
         threading.Thread(target=self._watch, name="mfbo-dask", daemon=True).start()
@@ -70,17 +83,50 @@ class DaskWorkers(Workers):
                     self._break()
                 continue
             self._given_up &= set(self._threads)
-            late = math.inf if self.timeout is None else self.timeout + SILENCE
-            for future, (address, sent, began) in [*self._placed.items()]:
-                if address not in self._threads:
+            for future, placed in [*self._placed.items()]:
+                if placed.address not in self._threads:
                     self._end(future, WorkerLost("the worker died"))
-                    sent.cancel()
-                elif time.monotonic() - began > late:  # it cannot even say so: the evaluation lets nothing else run
-                    self._given_up.add(address)
-                    self._end(future, TimeoutError())
-                    sent.cancel()
-                    threading.Thread(target=self._restart, args=[address], daemon=True).start()
+                    placed.sent.cancel()
+            for future, placed in self._stuck():
+                self._given_up.add(placed.address)
+                self._end(future, TimeoutError())
+                placed.sent.cancel()
+                threading.Thread(target=self._restart, args=[placed.address], daemon=True).start()
             self._place(load)
+
+    def _stuck(self) -> list[tuple[Future[Any], _Placed]]:
+        """Evaluations that are late at workers which cannot even say so, as they let nothing else run there.
+
+        One may be late because its worker is still importing what it needs, which takes long on a busy machine: that
+        worker is heard of.
+        """
+        now, timeout = time.monotonic(), math.inf if self.timeout is None else self.timeout
+        late = [(future, placed) for future, placed in self._placed.items() if now - placed.since > timeout]
+        self._heard = {a: heard for a, heard in self._heard.items() if a in {placed.address for _, placed in late}}
+        if not late:
+            return []
+        beats = self._beats()
+        for _, placed in late:
+            beat = beats.get(placed.address, 0.0)
+            if placed.address not in self._heard or self._heard[placed.address][0] != beat:
+                self._heard[placed.address] = beat, now
+        longest = timeout + BEGINNING + SILENCE
+        return [
+            (future, placed)
+            for future, placed in late
+            if now - self._heard[placed.address][1] > SILENCE or now - placed.since > longest
+        ]
+
+    def _beats(self) -> dict[str, float]:
+        """When each worker was last heard of, by a clock of the scheduler's own."""
+        try:
+            try:
+                found = self._client.scheduler_info(n_workers=-1)
+            except TypeError:  # former versions, which know of all
+                found = self._client.scheduler_info()
+            return {address: worker["last_seen"] for address, worker in found["workers"].items()}
+        except Exception:  # of whatever kind; the scheduler is gone, or will be asked again
+            return {}
 
     def _restart(self, address: str) -> None:
         """Have its nanny start a worker anew, if it has one."""
@@ -97,11 +143,14 @@ class DaskWorkers(Workers):
             if future.set_running_or_notify_cancel():
                 address = free.pop()
                 with self._lock:
-                    packed = Packed.of(pickle, fn, args)
-                    sent = self._inner.submit(
-                        _within, self.timeout, packed, workers=[address], allow_other_workers=False
-                    )
-                    self._placed[future] = address, sent, time.monotonic()
+                    try:
+                        content = pickle.dumps((fn, args))
+                    except Exception as error:
+                        future.set_exception(error)
+                        continue
+                    here = {"workers": [address], "allow_other_workers": False}
+                    sent = self._inner.submit(_within, self.timeout, content, **here)
+                    self._placed[future] = _Placed(address, sent, time.monotonic())
                 sent.add_done_callback(partial(self._landed, future, address))
 
     def _break(self) -> None:
@@ -120,7 +169,7 @@ class DaskWorkers(Workers):
             error = WorkerLost("the worker died") if self._client.status == "running" else CancelledError()
         else:
             error = sent.exception()
-        if isinstance(error, TimeoutError) and self.timeout is not None:
+        if isinstance(error, Late):
             self._given_up.add(address)
         self._end(future, error, sent.result() if error is None else None)
         self._wake.set()
@@ -153,27 +202,35 @@ class DaskWorkers(Workers):
         self._inner.shutdown(wait and not cancel_futures)
 
 
-def _within(timeout: float | None, fn: Callable[..., Any], *args: Any) -> Any:
-    """``fn(*args)`` in a Dask worker, which is given up if it takes too long."""
+def _within(timeout: float | None, content: bytes) -> Any:
+    """A pickled call in a Dask worker, which is given up if it takes too long; what it imports first is not counted."""
+    from distributed import get_worker
+    from distributed.protocol import pickle
+
     if timeout is None:
-        return fn(*args)
+        return unpacked(content, pickle.loads)()
     result: Future[Any] = Future()
+    begun = threading.Event()
 
     def work() -> None:
         try:
-            result.set_result(fn(*args))
+            call = unpacked(content, pickle.loads)
+            begun.set()
+            result.set_result(call())
         except BaseException as error:
             result.set_exception(error)
+        begun.set()
 
     threading.Thread(target=work, daemon=True).start()
-    try:
-        return result.result(timeout)
-    except TimeoutError:
-        from distributed import get_worker
-
-        worker = get_worker()
-        worker.loop.add_callback(_retire, worker)
-        raise
+    if not begun.wait(BEGINNING):
+        late = Late(f"not begun within {BEGINNING:g} seconds")
+    elif wait_for([result], timeout).done:
+        return result.result()
+    else:
+        late = Late()
+    worker = get_worker()
+    worker.loop.add_callback(_retire, worker)
+    raise late
 
 
 async def _retire(worker: Any) -> None:

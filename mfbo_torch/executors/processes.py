@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection, wait
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from mfbo_torch.executors.workers import WorkerLost, Workers, settle, unheard, unpacked
+from mfbo_torch.executors.workers import BEGINNING, WorkerLost, Workers, settle, unheard, unpacked
 
-USELESS = 10
+USELESS = 5
 """So many processes that end one after another before they have begun an evaluation break the pool."""
 TICK = 0.5
 """Seconds between two looks at whether a process is alive whose end of the line another one may hold open."""
@@ -87,7 +87,7 @@ class Processes(Workers):
         for _ in self._seats:
             self._calls.put(None)
         for seat in self._seats:
-            if seat.ident is not None:
+            if seat.ident is not None and seat is not threading.current_thread():
                 seat.join()
 
 
@@ -115,7 +115,7 @@ class _Seat(threading.Thread):
 
     def run(self) -> None:
         while True:
-            with suppress(OSError):  # tried again once there is something to do
+            with suppress(Exception):  # tried again, and told, once there is something to do
                 self._ready()
             if (call := self._calls.get()) is None:
                 break
@@ -146,19 +146,25 @@ class _Seat(threading.Thread):
 
     def _evaluated(self, call: _Call) -> tuple[Any, BaseException | None]:
         """The value or the error; a process that ends before it has begun is replaced, as nothing is lost with it."""
+        why = ""
         for _ in range(USELESS):
             if self._leaving or call.cancelled():
                 return None, CancelledError()
             if self.broken:
                 break
-            with suppress(EOFError, OSError):
-                self._ready()
-                self._line.send_bytes(call.content)
-                if self._heard(None) == BEGUN:
+            try:
+                if self._begun(call.content):
                     break
+            except TimeoutError as late:
+                self._end()
+                return None, late
+            except (EOFError, OSError):
+                why = ""
+            except Exception as refused:  # what multiprocessing says where no process can be started
+                why = f": {type(refused).__name__}: {refused}"
             self._end()
         else:
-            self.broken = BrokenProcessPool("workers end before they have begun anything")
+            self.broken = BrokenProcessPool(f"workers end before they have begun anything{why}")
         if self.broken:
             return None, self.broken
         try:
@@ -169,8 +175,37 @@ class _Seat(threading.Thread):
             return None, late
         except (EOFError, OSError):
             return None, WorkerLost(f"the process died, exit code {self._end()}")
-        except Exception as unreadable:
+        except BaseException as unreadable:  # whatever unpickling it comes to, this thread goes on
             return None, unreadable
+
+    def _begun(self, content: bytes) -> bool:
+        """Whether a process has begun what it was sent.
+
+        Raises:
+            TimeoutError: It takes too long to import what it needs.
+            EOFError: It has ended.
+            OSError: It has ended.
+        """
+        self._ready()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._kill()
+
+        watch = None if self._timeout is None else threading.Timer(BEGINNING, end)
+        try:
+            if watch is not None:
+                watch.start()
+            self._line.send_bytes(content)
+            return self._heard(None) == BEGUN
+        except (EOFError, OSError):
+            if late.is_set():
+                raise TimeoutError(f"not begun within {BEGINNING:g} seconds") from None
+            raise
+        finally:
+            if watch is not None:
+                watch.cancel()
 
     def _heard(self, timeout: float | None) -> bytes:
         """What the process says next.
@@ -190,14 +225,18 @@ class _Seat(threading.Thread):
         return self._line.recv_bytes()
 
     def _ready(self) -> None:
-        """See to it that there is a process."""
+        """See to it that there is a process.
+
+        Raises:
+            EOFError: There is to be none any more.
+        """
         if self.process is not None and self.process.is_alive():
             return
         self._end()
         context = multiprocessing.get_context("spawn")
         with self._lock:
             if self._leaving or self.broken:
-                return
+                raise EOFError
             self._line, theirs = context.Pipe()
             self.process = context.Process(target=_work, args=[theirs, _begin])
             with unheard():
@@ -205,19 +244,22 @@ class _Seat(threading.Thread):
             theirs.close()
 
     def _kill(self) -> None:
-        if (process := self.process) is not None and process.pid is not None:
-            process.kill()
-
-    def _end(self) -> int | None:
-        """End the process and all that it has started; its exit code."""
-        if self.process is None or self.process.pid is None:
-            return None
-        process, self.process = self.process, None
+        """End the process and all that it has started."""
+        if (process := self.process) is None or process.pid is None:
+            return
         process.kill()
-        process.join()
         if hasattr(os, "killpg"):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+    def _end(self) -> int | None:
+        """End the process and all that it has started; its exit code."""
+        process = self.process
+        if process is None or process.pid is None:
+            return None
+        self._kill()
+        self.process = None
+        process.join()
         self._line.close()
         until = time.monotonic() + TICK
         while process.exitcode is None and time.monotonic() < until:  # another thread is just taking it down
@@ -229,15 +271,21 @@ class _Seat(threading.Thread):
 def _work(line: Connection, begin: Callable[[], None]) -> None:
     """What a process does: it evaluates what comes over its line, until that is closed."""
     begin()
+    this = os.getpid()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=line.close)  # or it would be open as long as what an evaluation has forked
     with suppress(EOFError, OSError):
         while True:
             content = line.recv_bytes()
             try:
                 call = unpacked(content, pickle.loads)
-            except Exception as error:
+            except BaseException as error:
                 call = partial(_raise, error)
             line.send_bytes(BEGUN)
-            line.send_bytes(_answer(call))
+            answer = _answer(call)
+            if os.getpid() != this:  # a copy that the evaluation has made and that has come back from it
+                os._exit(0)
+            line.send_bytes(answer)
 
 
 def _answer(call: Callable[[], Any]) -> bytes:
@@ -253,7 +301,7 @@ def _answer(call: Callable[[], Any]) -> bytes:
         return pickle.dumps((None, RuntimeError(f"{type(unsendable).__name__}: {unsendable}")))
 
 
-def _raise(error: Exception) -> None:
+def _raise(error: BaseException) -> None:
     raise error
 
 

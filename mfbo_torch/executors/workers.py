@@ -20,6 +20,8 @@ from mfbo_torch import streams
 
 LOOK_AROUND = 1.0
 """Seconds after which workers that have joined or left are noticed."""
+BEGINNING = 120.0
+"""Seconds that a worker may take to import what an evaluation needs, where evaluations have a timeout."""
 
 
 class WorkerLost(RuntimeError):
@@ -60,41 +62,14 @@ class Workers(Executor):
             return
         try:
             outer.set_result(inner.result())
-        except TimeoutError:
-            outer.set_exception(TimeoutError(f"no value within {self.timeout:g} seconds"))
+        except TimeoutError as late:
+            outer.set_exception(late if late.args else TimeoutError(f"no value within {self.timeout:g} seconds"))
         except BaseException as error:
             outer.set_exception(self._translated(error))
 
 
-class Packed:
-    """A call that a worker unpacks itself, so that modules which it imports for that cannot end it.
-
-    Args:
-        content: The pickled function and its arguments.
-        loads: What unpacks it.
-    """
-
-    def __init__(self, content: bytes, loads: Callable[[bytes], Any]) -> None:
-        self.content, self.loads = content, loads
-
-    @classmethod
-    def of(cls, pickling: Any, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
-        """A call packed with ``pickle`` or another module like it; as it is, where that cannot be done."""
-        try:
-            return cls(pickling.dumps((fn, args)), pickling.loads)
-        except Exception:
-            return partial(fn, *args)
-
-    def __call__(self) -> Any:
-        fn, args = self.loads(self.content)
-        return fn(*args)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return unpacked, (self.content, self.loads)
-
-
 def unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]:
-    """A call that was packed; one that says so where a module that it imports ends the process politely."""
+    """A call that was pickled; one that says so where a module that it imports ends the process politely."""
     try:
         fn, args = loads(content)
     except SystemExit as error:
