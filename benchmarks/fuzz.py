@@ -1,10 +1,10 @@
 """Configs, journals, tables and Ax files damaged at random, each read as anyone would.
 
-    python -m benchmarks.fuzz [--each 500] [--seed 0]
+    python -m benchmarks.fuzz [--each 400] [--seed 0]
 
 Every file is read by the command that reads its kind (``run``, ``show``, ``export``; Ax's client). None may end in
 anything but an exit code or, from Ax, an exception; none may import the module that the damage names, take more
-than ten seconds, or bring the process above 1 GiB. The exit status is 1 if one did.
+than ten seconds, or bring the process above 1 GiB. Writes ``fuzz.json``; the exit status is 1 if one did.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.common import parser
+from benchmarks.common import parser, write_json
 from mfbo_torch import cli
 
 SECONDS, GIBIBYTES = 10, 1.0
@@ -197,7 +197,7 @@ class Files:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Damage and read; the exit status."""
-    given = parser(__doc__, each=500, seed=0).parse_args(arguments)
+    given = parser(__doc__, each=400, seed=0).parse_args(arguments)
     numbers, fates, wrong, slowest = random.Random(given.seed), Counter[tuple[str, str]](), 0, 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -224,6 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{kind}: {count} {fate}")
     done, most = sum(fates.values()), f"{memory:.2f} GiB at most"
     print(f"{done} as they must, {wrong} not; the slowest took {slowest:.1f} s; {most}")
+    report = {"each": given.each, "seed": given.seed, "files": done + wrong, "wrong": wrong}
+    report |= {"slowest_seconds": round(slowest, 2), "most_gibibytes": round(memory, 3)}
+    write_json(given.results / "fuzz.json", report | {"fates": {f"{k}: {f}": n for (k, f), n in sorted(fates.items())}})
     return int(wrong > 0 or memory > GIBIBYTES)
 
 

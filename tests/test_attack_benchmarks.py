@@ -1,26 +1,31 @@
 """What attacks the files of runs, at a size that takes no time."""
 
+import json
+
 import pytest
 
 from benchmarks import bit_flips, fuzz
 from mfbo_torch import journal
 
 
-def test_bits_of_a_journal_that_changed_are_found_or_harmless(capsys):
-    assert bit_flips.main(["--rows", "12", "--every", "211"]) == 0
+def test_bits_of_a_journal_that_changed_are_found_or_harmless(tmp_path, capsys):
+    """In memory and on disk alike."""
+    more = ["--rows", "12", "--every", "67", "--check", "3", "--results", str(tmp_path)]
+    assert bit_flips.main(more) == 0
     assert "'detected'" in capsys.readouterr().out
+    assert json.loads((tmp_path / "bit_flips.json").read_text())["wrong"] == []
 
 
-def test_a_change_that_is_not_found_is_reported(monkeypatch, capsys):
+def test_a_change_that_is_not_found_is_reported(tmp_path, monkeypatch, capsys):
     """Without the checksums of rows the attack succeeds, and says where."""
     monkeypatch.setattr(journal, "wrong", lambda rows: iter(()))
-    assert bit_flips.main(["--rows", "12", "--every", "211"]) == 1
+    assert bit_flips.main(["--rows", "12", "--every", "211", "--check", "1", "--results", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "missed: bit " in out
     assert "'missed': " in out
 
 
-def test_damaged_files_of_every_kind_are_read_without_harm(capsys):
+def test_damaged_files_of_every_kind_are_read_without_harm(tmp_path, capsys):
     pytest.importorskip("resource")
-    assert fuzz.main(["--each", "12", "--seed", "3"]) == 0
+    assert fuzz.main(["--each", "12", "--seed", "3", "--results", str(tmp_path)]) == 0
     assert "0 not; the slowest" in capsys.readouterr().out
