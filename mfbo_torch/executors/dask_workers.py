@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mfbo_torch.errors import SettingError
 from mfbo_torch.executors.workers import BEGINNING, LOOK_AROUND, WorkerLost, Workers, leave, settle, unheard, unpacked
 
-SILENCE = 10.0
+SILENCE = 30.0
 """Seconds without a heartbeat after which a worker is given up whose evaluation is late."""
 
 if TYPE_CHECKING:
@@ -269,6 +269,7 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
     quiet = {
         "distributed.scheduler.allowed-failures": 0,
         "distributed.worker.daemon": False,
+        "distributed.worker.preload": ["mfbo_torch.evaluation", __name__],  # before it joins and is sent anything
         "distributed.deploy.lost-worker-timeout": "1 day",  # on a busy machine they take long to start anew
     }
     with dask.config.set(quiet if scheduler is None else {}):

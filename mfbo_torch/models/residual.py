@@ -20,6 +20,8 @@ NOISES = (1e-6, 1e-3, 3e-2, 3e-1)
 """Variances of the noise where they are not known, in the same unit."""
 KEPT = 1e-3
 """Hypotheses with less than this share of the largest weight are dropped."""
+WEIGHED = 256
+"""Hypotheses are weighed by so many observations at most, evenly spaced in their order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,8 @@ def averaged(
 
     The prior of ``c`` is :math:`N(0, 1)` and of ``ρ`` :math:`N(1, 1)`, of the output scale
     :math:`\log N(\log 0.1, 1.5^2)`, of the multiple of the lengthscales :math:`\log N(0, 1)`; noise above that of the
-    lowest fidelity loses :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence.
+    lowest fidelity loses :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence, that of :data:`WEIGHED`
+    observations where there are more; what the hypotheses with a weight say is of all.
 
     Args:
         kernel: That of the lowest fidelity, fitted.
@@ -88,10 +91,13 @@ def averaged(
     variances = noise.unsqueeze(-1) + (torch.zeros_like(Y) if known_noise is None else known_noise.clamp_min(1e-8))
     prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, 1.0])
     data = X, Y, basis(below), prior
+    some = torch.linspace(0, len(Y) - 1, min(len(Y), WEIGHED), device=Y.device).round().long()
+    weighed = X[some], Y[some], data[2][some], prior
+    beside = None if further is None else further[some][:, some]
     evidence = torch.empty_like(outputscale)
     for value in LENGTHSCALES:  # correlations are the same for all that share one
-        own = multiple == value
-        evidence[own] = evidences(kind, *data, lengthscales[own][0], outputscale[own], variances[own], further)
+        own, noisy = multiple == value, variances[:, some]
+        evidence[own] = evidences(kind, *weighed, lengthscales[own][0], outputscale[own], noisy[own], beside)
     beforehand = -0.5 * ((outputscale.log() - math.log(0.1)) / 1.5).square() - 0.5 * multiple.log().square()
     if known_noise is None:
         beforehand = beforehand - 0.5 * ((noise.log() - usual.log()).clamp_min(0.0) / 3.0).square()
