@@ -78,17 +78,17 @@ class Slow:
 @pytest.mark.parametrize("fn", [fork_and_return, fork_and_raise])
 def test_a_copy_that_an_evaluation_makes_of_its_process_says_nothing(fn):
     with start("processes", 1) as workers:
-        assert [workers.submit(fn, i).result(120) for i in range(5)] == [0, 2, 4, 6, 8]
-        assert [workers.submit(double, i).result(120) for i in range(5)] == [0, 2, 4, 6, 8]
+        assert [workers.submit(fn, i).result(600) for i in range(5)] == [0, 2, 4, 6, 8]
+        assert [workers.submit(double, i).result(600) for i in range(5)] == [0, 2, 4, 6, 8]
 
 
 @needs_fork
 def test_a_copy_that_outlives_its_process_does_not_hold_the_line():
     with start("processes", 1) as workers:
-        assert workers.submit(double, 1).result(120) == 2
+        assert workers.submit(double, 1).result(600) == 2
         with pytest.raises(WorkerLost, match="exit code 3"):
-            workers.submit(leave_a_copy_and_die, 1).result(30)
-        assert workers.submit(double, 1).result(120) == 2
+            workers.submit(leave_a_copy_and_die, 1).result(600)
+        assert workers.submit(double, 1).result(600) == 2
 
 
 class Forking(Hill):
@@ -111,29 +111,29 @@ def test_a_copy_of_the_program_writes_no_journal(tmp_path):
 def test_what_closes_everything_is_a_failure():
     with start("processes", 1) as workers:
         with pytest.raises(WorkerLost):
-            workers.submit(close_everything, 1).result(60)
-        assert workers.submit(double, 1).result(120) == 2
+            workers.submit(close_everything, 1).result(600)
+        assert workers.submit(double, 1).result(600) == 2
 
 
 def test_much_goes_both_ways():
     with start("processes", 1, timeout=60.0) as workers:
-        assert len(workers.submit(give_much, 50_000_000).result(120)) == 50_000_000
-        assert workers.submit(take_much, bytes(50_000_000)).result(120) == 50_000_000
+        assert len(workers.submit(give_much, 50_000_000).result(600)) == 50_000_000
+        assert workers.submit(take_much, bytes(50_000_000)).result(600) == 50_000_000
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_what_cannot_be_unpickled_is_a_failure_on_both_sides(error):
     with start("processes", 1) as workers:
-        assert isinstance(workers.submit(double, Ending(error)).exception(120), (error, WorkerLost))
+        assert isinstance(workers.submit(double, Ending(error)).exception(600), (error, WorkerLost))
         with pytest.raises(error):
-            workers.submit(Ending, error).result(120)
-        assert workers.submit(double, 1).result(120) == 2
+            workers.submit(Ending, error).result(600)
+        assert workers.submit(double, 1).result(600) == 2
 
 
 def test_what_is_never_imported_to_the_end_is_a_failure_in_bounded_time(monkeypatch):
     monkeypatch.setattr(processes, "BEGINNING", 10.0)
     with start("processes", 1, timeout=0.5) as workers, pytest.raises(TimeoutError, match="not begun within 10 s"):
-        workers.submit(max, Slow(), bytes(5_000_000)).result(60)
+        workers.submit(max, Slow(), bytes(5_000_000)).result(600)
 
 
 def test_a_program_without_a_main_guard_ends(tmp_path):
@@ -143,7 +143,7 @@ def test_a_program_without_a_main_guard_ends(tmp_path):
         "from mfbo_torch.executors import start\n"
         "with start('processes', 1) as workers:\n    print(workers.submit(abs, -1).result())\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
     assert "end before they have begun anything" in done.stderr
     assert "__main__" in done.stderr

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import multiprocessing
 import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
@@ -20,6 +21,9 @@ from mfbo_torch.executors.workers import BEGINNING, LOOK_AROUND, WorkerLost, Wor
 
 SILENCE = 30.0
 """Seconds without a heartbeat after which a worker is given up whose evaluation is late."""
+
+GRACE = 20.0
+"""Seconds that a cluster of this machine has to end by itself."""
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -272,26 +276,36 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
         "distributed.worker.preload": ["mfbo_torch.evaluation", __name__],  # before it joins and is sent anything
         "distributed.deploy.lost-worker-timeout": "1 day",  # on a busy machine they take long to start anew
     }
+    before, client, cluster = multiprocessing.active_children(), None, None
     with dask.config.set(quiet if scheduler is None else {}):
-        if scheduler is None:
-            with unheard():
-                cluster = LocalCluster(
-                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
-                )
-        else:
-            cluster = None
         try:
-            client = Client(cluster or scheduler, timeout=10, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = " ".join(str(error).split())
-            raise SettingError("scheduler", scheduler, f"the address of a running Dask scheduler: {reason}") from error
-        try:
+            if scheduler is None:
+                with unheard():  # Ctrl-C comes at its end
+                    cluster = LocalCluster(
+                        n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+                    )
+            try:
+                client = Client(cluster or scheduler, timeout=10, set_as_default=False)
+            except (OSError, ValueError, TimeoutError) as error:
+                reason = " ".join(str(error).split())
+                wanted = f"the address of a running Dask scheduler: {reason}"
+                raise SettingError("scheduler", scheduler, wanted) from error
             if cluster is not None:
                 client.register_plugin(Settled(), name="mfbo-settled")
             pool = DaskWorkers(client, timeout)
             yield pool
             pool.shutdown(cancel_futures=True)
         finally:
-            client.close()
+            if client is not None:
+                client.close()
             if cluster is not None:
-                cluster.close()
+                _end(cluster, before)
+
+
+def _end(cluster: Any, before: Collection[Any]) -> None:
+    """End a cluster of this machine, and what processes of it are left: this one would wait for them at its end."""
+    with suppress(Exception):  # of whatever kind; its workers are ended anyway
+        cluster.close(timeout=GRACE)
+    for process in multiprocessing.active_children():
+        if process not in before and process.name.startswith("Dask Worker"):
+            process.kill()
