@@ -37,8 +37,8 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.workers``              how busy workers are kept, what an executor costs; ``workers.json``
 ``benchmarks.soak``                 10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.faults``               workers and drivers killed, every query accounted for; ``faults.csv``
-``benchmarks.bit_flips``            every bit of a journal changed: noticed or harmless? prints
-``benchmarks.fuzz``                 damaged files of every kind, read as anyone would; prints
+``benchmarks.bit_flips``            every bit of a journal changed: noticed or harmless? ``bit_flips.json``
+``benchmarks.fuzz``                 damaged files of every kind, read as anyone would; ``fuzz.json``
 ``benchmarks.figures``              how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
 ==================================  ================================================================================
 

@@ -71,15 +71,15 @@ class OverAverages(ModelBased):
         return [*([0] * self.level), count]
 
     def modelled(self, history: History) -> list[Record]:
-        return history.done
+        return self.subset(self.space, history.done)
 
     def conditional(self) -> Conditional:
         """What queries average over."""
         return self.latent.conditional(self.space)
 
     def belief(self, history: History) -> Belief:
-        """The model of everything observed."""
-        return self.latent(self.space, history.done)
+        """The model of what is observed."""
+        return self.latent(self.space, self.modelled(history))
 
     def inputs(self) -> Tensor:
         """``n x d`` inputs as the model sees them."""
@@ -90,7 +90,7 @@ class OverAverages(ModelBased):
         return self.latent.queries(self.space, history.pending)
 
     def recommend(self, history: History) -> Record | Recommendation | None:
-        return self.latent.best(self.space, history.done)
+        return self.latent.best(self.space, self.modelled(history))
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from strategy_table import SPACE, toy
+from strategy_table import SPACE, toy, windowed
 
 from mfbo_torch.history import History, Query, Record, Status
-from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, subset
+from mfbo_torch.strategies import CMES, MFGPUCB, ExpectedImprovement, subset
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.subset import Subset, chosen
 
@@ -82,3 +82,13 @@ def test_decisions_and_advice_are_made_with_what_is_kept(small, make):
     assert query.meta["stage"] == "model"
     mean, _ = strategy.predict(history, torch.tensor([history.best(1).query.x], dtype=torch.double))
     assert abs(mean[0, 1].item() - history.best(1).value) < 0.1
+
+
+def test_models_over_averages_are_bounded_too(small):
+    space = windowed(SPACE)
+    history = History(observed(90, lambda i: 1))
+    strategy, again = (CMES(initial=2).bind(space, 4000.0) for _ in range(2))
+    assert len(strategy.modelled(history)) <= 40
+    assert len(strategy.belief(history).model.train_targets.reshape(-1)) <= 40
+    assert strategy.ask(history)[0] == again.ask(history)[0]
+    assert strategy.recommend(history) == again.recommend(history)
