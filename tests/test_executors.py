@@ -137,7 +137,7 @@ def test_nothing_hangs(kind, monkeypatch):
     """Exit code 0, an import that ends the process, an evaluation that lets nothing else run: all end with a reason."""
     if kind == "dask":
         pytest.importorskip("distributed")
-        monkeypatch.setattr(dask_workers, "SILENCE", 1.0)
+        monkeypatch.setattr(dask_workers, "SILENCE", 10.0)
     with start(kind, 2, timeout=2.0) as workers:
         assert workers.submit(double, 1).result(600) == 2
         for _, fn, args, error, said in TROUBLES:
