@@ -6,8 +6,8 @@ The same command on any machine; what a machine cannot run is said to be unmeasu
 ``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
 Ours and BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches.
-``--only`` is for the cases whose name has one of these texts; ``--span`` makes a turn as many calls as fit into so many
-seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
+``--only`` is for the cases whose name has one of these texts, without the growth; ``--span`` makes a turn as many calls
+as fit into so many seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
             print(line(row), flush=True)
     report["rows"] = rows
     report["growth"] = growth = {}
-    for axis, sweep in sweeps.items():
+    for axis, sweep in sweeps.items() if options.only == [""] else ():
         found = [measure(case, device, limits[case.dtype], max(options.rounds // 3, 2), options.span) for case in sweep]
         sizes = [getattr(case, axis) for case in sweep]
         growth[axis] = {"fixed": {"m": "n", "n": "m"}[axis], "sizes": sizes}
