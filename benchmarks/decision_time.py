@@ -157,12 +157,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     for kind, row in summary.items():
         print(f"{kind:10s}", "  ".join(f"{label} {value:.3f}" for label, value in row.items()))
-    table = {size: parts(size) for size in given.sizes}
-    for size, kinds in table.items():
-        for kind, row in kinds.items():
-            print(f"{size:5d} {kind:5s}", "  ".join(f"{part} {value:.4f}" for part, value in row.items()), flush=True)
+    table: dict[int, dict[str, dict[str, float]]] = {}
     report = {"observations": given.observations, "repeats": given.repeats, "seconds": summary, "parts": table}
-    write_json(given.results / "decision_time.json", report)
+    for size in given.sizes:
+        table[size] = parts(size)
+        for kind, row in table[size].items():
+            print(f"{size:5d} {kind:5s}", "  ".join(f"{part} {value:.4f}" for part, value in row.items()), flush=True)
+        write_json(given.results / "decision_time.json", report)
 
 
 if __name__ == "__main__":
