@@ -56,7 +56,8 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
     Arguments, result and starting points are those of ``botorch.optim.optimize_acqf``. For ``q = 1``, a finite box and
     an acquisition function with a fused form (:func:`mfbo_torch.acquisition.fused.fused`) all restarts are one batch of
     L-BFGS-B on arrays; a restart whose line search finds nothing better ends where it is. Everything else (``q > 1``,
-    constraints, fixed features, other generators or options, a GPU, single precision) is BoTorch's own call.
+    fixed features, other generators or options, a GPU, single precision) is BoTorch's own call; so are linear
+    constraints, as L-BFGS-B keeps to a box only.
     """
     given = {name: value for name, value in SIGNATURE.bind(*args, **kwargs).arguments.items() if _counts(name, value)}
     form = _fused_form(given)
