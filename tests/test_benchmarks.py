@@ -241,16 +241,16 @@ def test_smoke(name, tmp_path, monkeypatch, capsys):
 
 ELSEWHERE = {
     *("bit_flips", "fuzz", "constrained.run", "continuous.run", "continuous.dragonfly_child"),
-    *("mixed.run", "mixed.decision", "robust.calibration"),
+    *("mixed.run", "mixed.decision", "robust.calibration", "gpu"),
 }
-"""What the tests of its own subject try: attacks, constraints, intervals, choices, robustness."""
+"""What the tests of its own subject try: attacks, constraints, intervals, choices, robustness, kernels."""
 
 
 def test_every_benchmark_is_there():
     """In the table above, and on the page that lists them."""
     folder = Path(benchmarks.__file__).parent
     files = [path.relative_to(folder) for path in folder.rglob("*.py") if "def main(" in path.read_text()]
-    modules = {".".join(file.with_suffix("").parts) for file in files}
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__main__") for file in files}
     assert modules == ELSEWHERE | {command.split()[0] for smoke in SMOKE.values() for command in smoke.commands}
     assert all(f"benchmarks.{module}" in (benchmarks.__doc__ or "") for module in modules)
 
