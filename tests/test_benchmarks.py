@@ -241,9 +241,9 @@ def test_smoke(name, tmp_path, monkeypatch, capsys):
 
 ELSEWHERE = {
     *("bit_flips", "fuzz", "constrained.run", "continuous.run", "continuous.dragonfly_child"),
-    *("mixed.run", "mixed.decision", "robust.calibration", "gpu"),
+    *("mixed.run", "mixed.decision", "robust.calibration", "gpu", "indirect.ablation"),
 }
-"""What the tests of its own subject try: attacks, constraints, intervals, choices, robustness, kernels."""
+"""What the tests of its own subject try: attacks, constraints, intervals, choices, robustness, averages, kernels."""
 
 
 def test_every_benchmark_is_there():
