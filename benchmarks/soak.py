@@ -1,9 +1,10 @@
 """A long run: 10,000 observations, what deciding costs as they come, and what memory and disk are used.
 
-    python -m benchmarks.soak [--parts run decisions] [--observations 10000] [--most 10000]
+    python -m benchmarks.soak [--parts run dask decisions] [--observations 10000] [--most 10000] [--workers 8]
 
 First a whole run of Hartmann-3D with random search, journal included: resident memory, bytes of the journal and
-seconds an evaluation, taken after every tenth part. Then MFGPUCB on histories of growing size, nine of ten
+seconds an evaluation, taken after every tenth part; ``dask`` is the same on workers of a Dask cluster on this machine,
+one run without a break, looked at as it grows. Then MFGPUCB on histories of growing size, nine of ten
 observations at the cheapest fidelity: seconds of a decision between two fits, of the extension of the factor by an
 observation that is part of it, and of a decision that fits, median of three each (of one from 8,000 on), and the
 fitted exponents. One thread.
@@ -18,12 +19,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.decision_time import observed
 from benchmarks.timing import exponent, seconds
+from mfbo_torch import executors
 from mfbo_torch.history import History, Query
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import Hartmann3
@@ -61,6 +64,45 @@ def long_run(observations: int) -> list[dict[str, float]]:
     return rows
 
 
+class Watched(RandomSearch):
+    """Looks at what is used whenever a tenth part more has been observed.
+
+    Args:
+        every: How many observations that is.
+        **settings: Those of random search.
+    """
+
+    def __init__(self, every: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.every, self.started = every, time.perf_counter()
+        self.rows: list[dict[str, float]] = []
+
+    def look(self, done: int) -> None:
+        """Note what is used by now."""
+        taken = time.perf_counter() - self.started
+        self.rows.append({"observations": done, "resident_mb": round(resident(), 1), "seconds": round(taken, 1)})
+        print(self.rows[-1], flush=True)
+
+    def decide(self, history: History) -> Query:
+        if len(history) % self.every == 0 and history:
+            self.look(len(history))
+        return super().decide(history)
+
+
+def on_dask(observations: int, workers: int) -> list[dict[str, float]]:
+    """One run on Dask workers, looked at after every tenth part has been asked and at the end."""
+    problem, strategy = Hartmann3(), Watched(max(observations // 10, 1))
+    capital = observations * problem.space.costs[-1]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        executors.start("dask", workers) as pool,
+        Journal(Path(folder) / "history.sqlite") as journal,
+    ):
+        done = run(problem, strategy, capital, journal=journal, executor=pool, max_pending=None, progress=False)
+        strategy.look(len(done))
+    return strategy.rows
+
+
 def history(size: int) -> History:
     """A history of ``size`` nested Sobol designs, 90 / 8 / 2 % of them at the three fidelities."""
     problem, grown = Hartmann3(), History()
@@ -92,14 +134,18 @@ def decisions(size: int, past: History) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write; a part that is not measured stays as it was."""
-    given = parser(__doc__, parts=("run", "decisions"), observations=10_000, most=10_000).parse_args(arguments)
+    given = parser(__doc__, parts=("run", "dask", "decisions"), observations=10_000, most=10_000, workers=8).parse_args(
+        arguments
+    )
     quiet()
     torch.manual_seed(0)
     path = given.results / "soak.json"
-    report = json.loads(path.read_text()) if path.exists() and len(given.parts) == 1 else {}
+    report = json.loads(path.read_text()) if path.exists() and len(given.parts) < 3 else {}
     report["about"] = report.get("about", {}) | {part: about() for part in given.parts}
     if "run" in given.parts:
         report["run"] = long_run(given.observations)
+    if "dask" in given.parts:
+        report["dask"] = on_dask(given.observations, given.workers)
     if "decisions" in given.parts:
         sizes = [size for size in SIZES if size <= given.most]
         whole = history(sizes[-1])

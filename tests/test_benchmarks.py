@@ -175,7 +175,10 @@ SMOKE = {
         {"AHEAD": 1, "MFGIBBON": RandomSearch},  # the peer takes seconds a decision
     ),
     "soak": Smoke(
-        ("soak --observations 20 --most 24", "soak --parts run --observations 20"),
+        (
+            "soak --parts run decisions --observations 20 --most 24",
+            "soak --parts dask --observations 20 --workers 1",
+        ),
         "soak.json",
         {"SIZES": (12, 24), "LARGE": 1, "REPEATS": 1},
     ),
