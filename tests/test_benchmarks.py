@@ -20,13 +20,14 @@ from benchmarks.common import RESULTS, about
 from benchmarks.indirect import pictures
 from benchmarks.indirect import report as indirect
 from benchmarks.ops.cases import TINY, Case
+from benchmarks.ops.run import named
 from benchmarks.regret import report as regret
 from benchmarks.regret import run as regret_run
 from benchmarks.runs import measure
 from mfbo_torch.strategies import GPUCB, RandomSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-MACHINE = about()["machine"]
+MACHINE = named(about()["machine"])
 SAID = {"mfbo-torch", "torch", "botorch", "gpytorch", "python", "platform", "processor", "threads", "commit", "date"}
 
 

@@ -8,12 +8,12 @@ import threading
 import time
 
 import pytest
+from toy import Hill, Walk
 
 from mfbo_torch.evaluation import evaluate
 from mfbo_torch.executors import WorkerLost, processes, start
 from mfbo_torch.journal import Journal
 from mfbo_torch.runner import run
-from tests.toy import Hill, Walk
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that copies processes")
 

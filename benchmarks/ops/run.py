@@ -68,6 +68,11 @@ HEADER = (
 )
 
 
+def named(machine: str) -> str:
+    """A machine, and the kernels of OpenBLAS where they are not its own."""
+    return "-".join(filter(None, [machine, os.environ.get("OPENBLAS_CORETYPE", "").lower()]))
+
+
 def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: dict[str, list[Case]] = SWEEPS) -> int:
     """Check, measure, print, write; 1 if a check failed."""
     made = parser(__doc__, rounds=101, span=0.0, threads=torch.get_num_threads())
@@ -106,7 +111,7 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
             f"time against {axis}:",
             *(f"{who} ~ {axis}^{growth[axis][who]['exponent']:.2f}" for who in ("ours", "peer")),
         )
-    name = "-".join(filter(None, [here["machine"], os.environ.get("OPENBLAS_CORETYPE", "").lower()]))
+    name = named(here["machine"])
     write_json(options.results / f"{name}.json", report)
     if growth:
         draw_growth(growth, sweeps, options.results / f"{name}.png", here)

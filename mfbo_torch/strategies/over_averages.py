@@ -71,6 +71,10 @@ class OverAverages(ModelBased):
         return [*([0] * self.level), count]
 
     def modelled(self, history: History) -> list[Record]:
+        return self.recorded(history)
+
+    def recorded(self, history: History) -> list[Record]:
+        """The averages that the model of ``f`` is made of."""
         return self.subset(self.space, history.done)
 
     def conditional(self) -> Conditional:
@@ -79,7 +83,7 @@ class OverAverages(ModelBased):
 
     def belief(self, history: History) -> Belief:
         """The model of what is observed."""
-        return self.latent(self.space, self.modelled(history))
+        return self.latent(self.space, self.recorded(history))
 
     def inputs(self) -> Tensor:
         """``n x d`` inputs as the model sees them."""
@@ -90,7 +94,7 @@ class OverAverages(ModelBased):
         return self.latent.queries(self.space, history.pending)
 
     def recommend(self, history: History) -> Record | Recommendation | None:
-        return self.latent.best(self.space, self.modelled(history))
+        return self.latent.best(self.space, self.recorded(history))
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
