@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from functools import wraps
 from statistics import median
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
 from benchmarks.common import parser, quiet, write_json
+from benchmarks.timing import replaced
 from mfbo_torch import PerFidelityGP
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import exact, level
@@ -80,15 +80,8 @@ def timed() -> Iterator[dict[str, float]]:
 
         return wrapper
 
-    calls = [(part, owner, name) for part, found in PARTS.items() for owner, name in found]
-    patches = [patch.object(owner, name, watched(part, getattr(owner, name))) for part, owner, name in calls]
-    for one in patches:
-        one.start()
-    try:
+    with replaced(PARTS, watched):
         yield spent
-    finally:
-        for one in patches:
-            one.stop()
 
 
 def parts(observations: int) -> dict[str, dict[str, float]]:

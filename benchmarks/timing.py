@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from statistics import median, quantiles
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -14,6 +16,23 @@ from torch.profiler import ProfilerActivity, profile
 
 FLUSH_BYTES = 2**28
 """More than any L2 cache."""
+
+
+@contextmanager
+def replaced(
+    parts: Mapping[str, Sequence[tuple[Any, str]]], watched: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """While this lasts, each of some calls is replaced by what ``watched`` makes of it.
+
+    Args:
+        parts: By name, where the calls of a part are: modules or classes, and the name there.
+        watched: From a part's name and a call to the one that is made in its place.
+    """
+    with ExitStack() as stack:
+        for part, places in parts.items():
+            for owner, name in places:
+                stack.enter_context(patch.object(owner, name, watched(part, getattr(owner, name))))
+        yield
 
 
 def seconds(call: Callable[[], Any], repeats: int = 1, device: str = "cpu", flush: torch.Tensor | None = None) -> float:

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from functools import wraps
 from statistics import median
 from typing import Any
-from unittest.mock import patch
 
 from benchmarks.common import parser, quiet, write_json
+from benchmarks.timing import replaced
 from mfbo_torch import PerFidelityGP, strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
@@ -83,15 +83,8 @@ def parted() -> Iterator[dict[str, float]]:
 
         return wrapper
 
-    owners = [(part, owner, name) for part, places in PARTS.items() for owner, name in places]
-    patches = [patch.object(owner, name, watched(part, getattr(owner, name))) for part, owner, name in owners]
-    for one in patches:
-        one.start()
-    try:
+    with replaced(PARTS, watched):
         yield spent
-    finally:
-        for one in patches:
-            one.stop()
 
 
 def measure(strategy: Any, grown: Sequence[History]) -> dict[str, float]:
