@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from toy import Hill, Plain, Walk
 
+from mfbo_torch.beginning import ALIKE
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.journal import Journal
@@ -341,10 +342,38 @@ def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
         if path.exists() and path.stat().st_size:
             with Journal(path) as journal:
                 part = timeless(journal.history())
-                assert len(part.pending) <= 1
+                assert len(part.pending) <= (1 if part.done else ALIKE)
                 known = len(part) - len(part.pending)
                 assert part.records[:known] == whole.records[:known]
     assert kills >= 2
     with Journal(path) as journal:
         assert timeless(quiet(Hill(trouble="raise"), Walk(), 240.0, journal=journal)) == whole
         assert timeless(journal.history()) == whole
+
+
+def test_killed_before_any_write_it_continues_as_if_it_never_was(tmp_path):
+    """The first two queries raise and are held back, so that up to three are pending at a time."""
+
+    class Killed(BaseException):
+        pass
+
+    whole = timeless(quiet(Hill(trouble="raise"), Walk(), 60.0))
+    pending = []
+    for writes in range(30):
+
+        class Mortal(Journal):
+            left = writes
+
+            def _append(self, made):
+                if not self.left:
+                    raise Killed
+                self.left -= 1
+                super()._append(made)
+
+        with pytest.raises(Killed), Mortal(tmp_path / f"{writes}.sqlite") as journal:
+            quiet(Hill(trouble="raise"), Walk(), 60.0, journal=journal)
+        with Journal(tmp_path / f"{writes}.sqlite") as journal:
+            pending.append(len(journal.history().pending))
+            assert timeless(quiet(Hill(trouble="raise"), Walk(), 60.0, journal=journal)) == whole
+    assert max(pending) == ALIKE
+    assert set(pending[10:]) <= {0, 1}
