@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from mfbo_torch.checks import number
+from mfbo_torch.checks import number, whole
 from mfbo_torch.errors import SettingError, meant
 from mfbo_torch.interval import MANY, nearest, numbers, power_costs
 
@@ -15,6 +16,8 @@ RESERVED = ("parameters", "fidelity", "trial")
 """What an objective calls other things."""
 
 Value = int | float | str
+Told = int | str | Mapping[str, Value]
+"""How a user tells a fidelity, see :func:`level_of`."""
 
 
 class Fidelities(NamedTuple):
@@ -89,6 +92,34 @@ class Fidelities(NamedTuple):
             return close
         texts = [str(known) for known in self.values]
         raise SettingError(self.name, value, f"one of {', '.join(texts)}{meant(value, texts)}")
+
+
+def level_of(given: Any, named: Fidelities | None, target: int) -> int:
+    """The fidelity that a user means: its number, or its value under its name, ``{"epochs": 9}``.
+
+    A bare number is never a value, also where it is none of the numbers: ``1`` of ``epochs: [1, 2, 4]`` is 2 epochs. A
+    bare text is one, as no number is a text.
+
+    Args:
+        given: What the user says.
+        named: What the fidelities are called, if anything.
+        target: The last number, ``M - 1``.
+
+    Raises:
+        SettingError: There is no such fidelity.
+    """
+    if named is not None and isinstance(given, Mapping) and [*given] == [named.name]:
+        return named.level(given[named.name])
+    if named is not None and isinstance(given, str):
+        return named.level(given)
+    wanted = f"a whole number from 0 to {target}"
+    if named is not None:
+        close = meant(next(iter(given)), [named.name]) if isinstance(given, Mapping) and given else ""
+        example = named.values[target]
+        with suppress(SettingError):
+            example = named.values[named.level(given)]
+        wanted += f", the cheapest first, or a value by its name, { ({named.name: example}) }{close}"
+    return whole("fidelity", given, 0, target, wanted=wanted)
 
 
 def _same(text: str, known: Value) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mfbo_torch.checks import number, observation, whole
 from mfbo_torch.checks import reason as checked_reason
 from mfbo_torch.errors import SettingError
+from mfbo_torch.fidelities import Told, level_of
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.journal import Journal, plain
 from mfbo_torch.outcomes import VALUE, judged, outcomes_of, returned
@@ -216,13 +217,14 @@ class Optimizer:
             return record
 
     def add(
-        self, parameters: Mapping[str, Any], fidelity: int, value: Observed, standard_error: float | None = None
+        self, parameters: Mapping[str, Any], fidelity: Told, value: Observed, standard_error: float | None = None
     ) -> Record:
         """Take in a value that nobody asked for, measured elsewhere; it costs nothing.
 
         Args:
             parameters: ``{name: value}`` of its design.
-            fidelity: Where it was measured, ``0`` the cheapest.
+            fidelity: Where it was measured: its number, ``0`` the cheapest, or its value by its name, ``{"epochs": 9}``
+                (:func:`~mfbo_torch.fidelities.level_of`).
             value: The observation, to be maximised; with outcomes where the space has limits, as :meth:`tell` takes it.
             standard_error: The standard deviation of its noise, where that is known.
 
@@ -243,12 +245,12 @@ class Optimizer:
             self._keep(History([*self._history, record]), lambda journal: journal.given([record]))
             return record
 
-    def enqueue(self, parameters: Mapping[str, Any], fidelity: int | None = None) -> Record:
+    def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:
         """Have a design asked next. Its query is pending, and paid for, from now on; :meth:`ask` gives it out.
 
         Args:
             parameters: ``{name: value}``.
-            fidelity: Where; if not given, where the strategy would ask it.
+            fidelity: Where, as :meth:`add` takes it; if not given, where the strategy would ask it.
 
         Returns:
             Its record.
@@ -268,8 +270,8 @@ class Optimizer:
             self._enqueued.append(record.id)
             return record
 
-    def _level(self, fidelity: int) -> int:
-        return whole("fidelity", fidelity, 0, self.space.target)
+    def _level(self, fidelity: Told) -> int:
+        return level_of(fidelity, self.space.fidelities, self.space.target)
 
     def give(self, records: list[Record]) -> None:
         """Begin with observations that were made before.

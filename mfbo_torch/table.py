@@ -218,7 +218,8 @@ def _record(id: int, row: Mapping[str, str], problem: Problem, place: str) -> Re
     known = _level(told, space.fidelities, place) if space.fidelities and told else space.target
     fidelity = number("fidelity", row["fidelity"]) if row.get("fidelity") else known
     if fidelity not in range(space.num_fidelities):
-        raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"0 to {space.target} ({place})")
+        other = f", or its value in a column {column(space.fidelities.name)}" if space.fidelities else ""
+        raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"0 to {space.target}{other} ({place})")
     if told and fidelity != known:
         raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"{known}, as {told} says ({place})")
     value = problem.signed(number("value", row["value"]))

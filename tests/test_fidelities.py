@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy
 import pytest
 from toy import Walk
 
@@ -12,6 +13,7 @@ from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.journal import Journal
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.runner import run
+from mfbo_torch.strategies import RandomSearch
 
 RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
 EPOCHS = {"epochs": [3, 9, 27]}
@@ -108,10 +110,50 @@ def test_tables_tell_the_value_and_take_it(tmp_path):
     for text, message in (
         ("rate,epochs,value\n0.5,8,1\n", r"epochs = 8': must be one of 3, 9, 27.* \(.*, line 2\)"),
         ("rate,epochs,fidelity,value\n0.5,9,2,1\n", r"fidelity = 2': must be 1, as 9 says"),
+        ("rate,fidelity,value\n0.5,9,1\n", r"fidelity = 9': must be 0 to 2, or its value in a column epochs"),
     ):
         path.write_text(text)
         with pytest.raises(SettingError, match=message):
             table.read(path, problem)
+
+
+@pytest.mark.parametrize("told", [1, {"epochs": 2}, {"epochs": 2.0}, {"epochs": "2"}, "2", numpy.int64(1)])
+def test_points_are_told_by_the_number_of_a_fidelity_or_its_value(told):
+    """A bare number is the number of a fidelity, also where it is a value of one."""
+    space = Space((Parameter("rate", 0.0, 1.0),), fidelities={"epochs": [1, 2, 4]})
+    optimizer = Optimizer(RandomSearch(space=space))
+    assert optimizer.add({"rate": 0.5}, told, 1.0).query.fidelity == 1
+    assert optimizer.enqueue({"rate": 0.25}, told).query.fidelity == 1
+    assert optimizer.enqueue({"rate": 0.75}).query.fidelity == 2
+
+
+@pytest.mark.parametrize(
+    ("fidelities", "told", "message"),
+    [
+        (EPOCHS, 9, "fidelity = 9: must be a whole number from 0 to 2, .*or a value by its name, {'epochs': 9}"),
+        (EPOCHS, 4, "or a value by its name, {'epochs': 27}"),
+        (EPOCHS, {"epochs": 10}, "epochs = 10: must be one of 3, 9, 27"),
+        (EPOCHS, {"epoch": 9}, "fidelity = {'epoch': 9}: must be .*did you mean epochs"),
+        (EPOCHS, {}, "fidelity = {}: must be a whole number from 0 to 2, the cheapest first, or a value"),
+        (EPOCHS, "nine", "epochs = 'nine': must be one of 3, 9, 27"),
+        ({"share": {"lower": 0.1, "upper": 1.0}}, 0.37, "or a value by its name, {'share': 0.3"),
+        (None, {"epochs": 9}, "fidelity = {'epochs': 9}: must be a whole number from 0 to 1$"),
+        (None, "1", "fidelity = '1': must be a whole number from 0 to 1$"),
+    ],
+)
+def test_points_at_no_fidelity(fidelities, told, message):
+    space = Space((Parameter("rate", 0.0, 1.0),), [] if fidelities else [1.0, 4.0], fidelities=fidelities)
+    optimizer = Optimizer(RandomSearch(space=space))
+    for call in (lambda: optimizer.add({"rate": 0.5}, told, 1.0), lambda: optimizer.enqueue({"rate": 0.5}, told)):
+        with pytest.raises(SettingError, match=message):
+            call()
+    assert not len(optimizer.history)
+
+
+def test_a_continuous_fidelity_is_told_by_its_value():
+    space = Space((Parameter("rate", 0.0, 1.0),), fidelities={"share": {"lower": 0.0, "upper": 1.0}}, costs=[1.0, 2.0])
+    record = Optimizer(RandomSearch(space=space)).add({"rate": 0.5}, {"share": 0.3701}, 1.0)
+    assert space.fidelity_value(record.query.fidelity) == {"share": 0.37}
 
 
 CONFIG = """
