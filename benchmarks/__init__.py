@@ -9,6 +9,8 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ==================================  ================================================================================
 ``benchmarks.regret.run``           simple regret of every strategy at equal capital; ``regret.csv``
 ``benchmarks.regret.report``        ``regret.md``, ``regret.png``
+``benchmarks.real.run``             the papers' real problems: best value, seconds, unseen pictures; ``real.csv``
+``benchmarks.real.report``          ``real.md``, ``real.png``
 ``benchmarks.robust.run``           problems that nothing was tuned on, and methods of other packages; ``robust.csv``
 ``benchmarks.robust.report``        ``robust.md``, ``robust.png``, ``robust-profile.png``
 ``benchmarks.robust.calibration``   are true values within the bands? ``calibration.csv``, ``calibration.md``

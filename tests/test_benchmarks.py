@@ -24,6 +24,7 @@ from benchmarks.ops.run import named
 from benchmarks.regret import report as regret
 from benchmarks.regret import run as regret_run
 from benchmarks.runs import measure
+from mfbo_torch.problems import SVM
 from mfbo_torch.strategies import GPUCB, RandomSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -129,6 +130,11 @@ SMOKE = {
     "regret": Smoke(
         ("regret.run --strategies Random --problems Currin --seeds 2 --largest 20 --workers 1", "regret.report"),
         "regret.csv regret.about.json regret.md regret.png",
+    ),
+    "real": Smoke(
+        ("real.run --strategies DiRect GP-UCB --problems digits --seeds 2", "real.report"),
+        "real.csv real.about.json real.md real.png",
+        {"PROBLEMS": {"digits": lambda: SVM(sizes=(100, 150))}, "CAPITALS": (2, 3)},
     ),
     "robust": Smoke(
         ("robust.run --problems forrester park --methods Random --seeds 2", "robust.report --held-out"),

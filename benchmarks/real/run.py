@@ -19,7 +19,7 @@ from benchmarks.runs import measure
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Record
 from mfbo_torch.metrics import best_values, capital_spent, paid_for
-from mfbo_torch.problems import SALSA, SVM, Problem, Supernova
+from mfbo_torch.problems import SALSA, SVM, Problem, Supernova, ViolaJones
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
@@ -39,6 +39,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "SVM": lambda: SVM(data="magic"),
     "SALSA": lambda: SALSA(sizes=SALSA_SIZES),
     "Supernova": Supernova,
+    "ViolaJones": ViolaJones,
 }
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {
     "MFGPUCB": lambda seed: strategies.MFGPUCB(seed=seed),
@@ -52,6 +53,8 @@ STRATEGIES: dict[str, Callable[[int], Strategy]] = {
 }
 ONE_SEED = ("DiRect",)
 """What draws nothing."""
+OWN = "OpenCV"
+"""The thresholds that the face detector comes with, a run of one query."""
 
 
 class Job(NamedTuple):
@@ -65,7 +68,8 @@ class Job(NamedTuple):
 
 def jobs(labels: Sequence[str], names: Sequence[str], seeds: int) -> list[Job]:
     """Every run, the first seed of all before the next."""
-    return [
+    own = [Job("ViolaJones", OWN, 0, (1,))] if "ViolaJones" in names else []
+    return own + [
         Job(name, label, seed, CAPITALS)
         for seed in range(seeds)
         for name in names
@@ -77,6 +81,10 @@ def jobs(labels: Sequence[str], names: Sequence[str], seeds: int) -> list[Job]:
 def execute(job: Job) -> list[tuple[object, ...]]:
     """Run a job; one row for each capital."""
     problem = PROBLEMS[job.problem]()
+    if job.strategy == OWN:
+        x = problem.thresholds
+        value = problem.evaluate(x, problem.space.target)
+        return [(*job[:3], *job.capitals, value, problem.held_out(x), 1.0, 1, 1, 0.0, 0.0)]
     target, top = problem.space.target, problem.space.costs[-1]
     with cut_after(MINUTES):
         history = run(problem, STRATEGIES[job.strategy](job.seed), max(job.capitals) * top, progress=False)

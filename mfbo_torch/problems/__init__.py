@@ -34,6 +34,7 @@ from mfbo_torch.problems.synthetic import (
     SyntheticProblem,
 )
 from mfbo_torch.problems.user import UserProblem
+from mfbo_torch.problems.viola_jones import ViolaJones
 
 __all__ = [
     "SALSA",
@@ -67,5 +68,6 @@ __all__ = [
     "SyntheticBandit",
     "SyntheticProblem",
     "UserProblem",
+    "ViolaJones",
     "swiss_roll",
 ]

@@ -23,6 +23,12 @@ def toy(parameters, fidelity):
     return parameters["width"] * (1 + parameters["rate"]) + fidelity
 
 
+def faces(**settings):
+    pytest.importorskip("cv2")
+    pytest.importorskip("skimage")
+    return problems.ViolaJones(**settings)
+
+
 TOY = {"rate": {"lower": 1e-3, "upper": 1.0, "log": True}, "width": {"lower": 1, "upper": 8, "integer": True}}
 ALL_PROBLEMS = {
     "Currin": problems.Currin,
@@ -44,6 +50,7 @@ ALL_PROBLEMS = {
     "SVM on magic": lambda: problems.SVM(data="magic", sizes=(100, 200), measured=True),
     "SALSA": lambda: problems.SALSA(sizes=(40, 60, 80)),
     "Supernova": problems.Supernova,
+    "ViolaJones": lambda: faces(sizes=(20, 40), held_out=10),
     "MultiFidelityBandit": lambda: problems.MultiFidelityBandit([[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]),
     "SyntheticBandit": lambda: problems.SyntheticBandit(3),
     "ClassifierBandit": problems.ClassifierBandit,
