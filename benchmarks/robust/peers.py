@@ -52,7 +52,11 @@ class Ledger:
         number = len(self._records)
         outcome = evaluate(self.problem, point, fidelity, number)
         asked = Record(number, Query(point, fidelity), cost, decision_seconds=seconds)
-        ended = asked.failed(outcome.reason) if outcome.value is None else asked.done(outcome.value)
+        ended = (
+            asked.failed(outcome.reason)
+            if outcome.value is None or math.isnan(outcome.value)
+            else asked.done(outcome.value)
+        )
         self._records.append(ended)
         self._spent += cost
         self._since = time.perf_counter()

@@ -25,6 +25,7 @@ All are maximised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -48,7 +49,7 @@ class Formula(Problem):
         bounds: Of every parameter.
         costs: One a fidelity, the target last.
         noise: The standard deviation of what is observed, one a fidelity; none by default.
-        fails: Which designs raise, at every fidelity; none by default.
+        fails: Which designs have no value, at every fidelity; none by default.
     """
 
     def __init__(
@@ -65,15 +66,11 @@ class Formula(Problem):
         self.optimum = self.evaluate(best, self.space.target)
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The function without its noise.
-
-        Raises:
-            RuntimeError: The design is one of those that fail.
-        """
+        """The function without its noise, NaN at a design that fails."""
         point, level = self.checked(x, fidelity)
         design = np.array([point])
         if self.fails is not None and self.fails(design)[0]:
-            raise RuntimeError("this design cannot be evaluated")
+            return math.nan
         return float(self.function(design, level)[0])
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
@@ -134,13 +131,8 @@ def noisy(problem: Problem) -> bool:
 def random_median(problem: Problem, designs: int = 1000) -> float:
     """The median value at the target of so many designs spread evenly (Sobol, seed 0), those that fail left out."""
     units = torch.quasirandom.SobolEngine(problem.space.dim, scramble=True, seed=0).draw(designs, dtype=torch.double)
-    values = []
-    for x in problem.space.from_unit(units).tolist():
-        try:
-            values.append(problem.reward(x, problem.space.target))
-        except RuntimeError:
-            continue
-    return float(np.median(values))
+    values = [problem.reward(x, problem.space.target) for x in problem.space.from_unit(units).tolist()]
+    return float(np.nanmedian(values))
 
 
 MEDIANS = {

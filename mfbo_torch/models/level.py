@@ -36,6 +36,16 @@ from mfbo_torch.ops.kernels import describe
 NOISE_FLOOR = 1e-8
 
 
+def little_noise() -> GaussianLikelihood:
+    """A noise variance of standardised values that is next to none until the data say otherwise.
+
+    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be asked
+    again where it is best, and be known to no more digits than that.
+    """
+    constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
+    return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
+
+
 class LinkedMean(Mean):
     r"""The mean ``c + ρ z``, where ``z``, the last column, is the mean of the fidelity below."""
 
@@ -108,9 +118,7 @@ class Level(torch.nn.Module):
                 kernel = ScaleKernel(kernel, outputscale_prior=prior, outputscale_constraint=above)
         self.covar_module = kernel
         self.mean_module = LinkedMean(linked)
-        prior = LogNormalPrior(-10.0, 3.0)
-        constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
-        self.likelihood = GaussianLikelihood(noise_prior=prior, noise_constraint=constraint)
+        self.likelihood = little_noise()
         self.infer_noise = infer_noise
 
     @property

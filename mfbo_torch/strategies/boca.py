@@ -12,11 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.models import SingleTaskGP
-from botorch.models.model import Model
-from gpytorch.constraints import GreaterThan
-from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from mfbo_torch.acquisition.at_fidelity import AtFidelity
@@ -26,10 +21,9 @@ from mfbo_torch.checks import number
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query, noise_variances
 from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.shared import ard_kernel
 from mfbo_torch.strategies.design import allowed, multi_fidelity_counts, sobol
 from mfbo_torch.strategies.model_based import MultiFidelityModelBased
-from mfbo_torch.strategies.process import Groups, Process
+from mfbo_torch.strategies.process import Process
 from mfbo_torch.strategies.surrogate import Memo
 
 WINDOW, LEAST, MOST, STEP = 20, 0.25, 0.5, 1.1
@@ -39,16 +33,6 @@ STARTS = 3
 """The search for a design begins at so many of those observed that have the largest means."""
 FIRST = 4
 """The initial design has so many fidelities, evenly between the lowest and the target."""
-
-
-def product_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
-    """A GP of designs and the fidelity, their squared exponential kernels multiplied, for standardized targets."""
-    likelihood = None
-    if Yvar is None:
-        above = GreaterThan(1e-8, transform=None, initial_value=1e-4)
-        likelihood = GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=above)
-    kernel = None if groups is None else ard_kernel(X.shape[-1], groups)
-    return SingleTaskGP(X, Y, Yvar, likelihood=likelihood, covar_module=kernel, outcome_transform=None)
 
 
 class BOCA(MultiFidelityModelBased):
@@ -80,7 +64,7 @@ class BOCA(MultiFidelityModelBased):
         """The model, for the columns of the space and the fidelity."""
         own = self.space.groups
         groups = None if own is None else (*own, max(own) + 1)
-        return self._process(groups, lambda: Process(self.surrogate, build=product_gp, groups=groups))
+        return self._process(groups, lambda: Process(self.surrogate, groups=groups))
 
     @property
     def values(self) -> Tensor:

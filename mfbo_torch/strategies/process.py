@@ -15,20 +15,21 @@ from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.level import NOISE_FLOOR
-from mfbo_torch.models.per_fidelity import FIT_POINTS, PerFidelityGP
+from mfbo_torch.models.level import NOISE_FLOOR, little_noise
+from mfbo_torch.models.per_fidelity import PerFidelityGP
 from mfbo_torch.models.shared import ard_kernel
 from mfbo_torch.prior import Prior
 from mfbo_torch.scale import shift_scale
-from mfbo_torch.strategies.surrogate import Build, Memo, Surrogate, fitting, predicted, quiet, standardized
+from mfbo_torch.strategies.surrogate import Build, Memo, Surrogate, predicted, quiet, standardized
 
 Groups = tuple[int, ...] | None
 
 
 def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
-    """BoTorch's default model on the unit cube, for targets that are standardized already."""
+    """BoTorch's default model on the unit cube, for targets that are standardized already, with little noise."""
     kernel = None if groups is None else ard_kernel(X.shape[-1], groups)
-    return SingleTaskGP(X, Y, Yvar, covar_module=kernel, outcome_transform=None)
+    likelihood = little_noise() if Yvar is None else None
+    return SingleTaskGP(X, Y, Yvar, likelihood=likelihood, covar_module=kernel, outcome_transform=None)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,6 @@ class Process:
         if prior is not None and groups is not None and len(prior.lengthscales) == max(groups) + 1:
             self.prior = replace(prior, lengthscale=[prior.lengthscales[i] for i in groups])
         self._model: Memo[CachedGP] = Memo()
-        self._noise: Memo[float] = Memo()
 
     def model(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> CachedGP:
         """The model of ``n x d`` designs with ``n x 1`` values, and the variances of their noise where known; the last
@@ -134,25 +134,13 @@ class Process:
         return predicted(self.model(X, Y, Yvar), self.surrogate.to(at), *self.units(Y), observed)
 
     def noise(self, X: Tensor, Y: Tensor, Yvar: Tensor | None) -> float:
-        """The standard deviation of the noise in the values: known, on the average, or inferred.
-
-        BoTorch's prior takes some noise for granted, so it is inferred by a :class:`~mfbo_torch.PerFidelityGP`, which
-        finds none in a few values of a smooth function; from :data:`~mfbo_torch.models.per_fidelity.FIT_POINTS` of
-        them at most.
-        """
+        """The standard deviation of the noise in the values: known, on the average, or inferred."""
         if Yvar is not None:
             return math.sqrt(Yvar.mean().item())
         if self.prior is not None:
             return math.sqrt(self.prior.noise)
-
-        def infer() -> float:
-            some = torch.linspace(0, len(X) - 1, min(len(X), FIT_POINTS)).round().long()
-            with fitting():
-                points = torch.cat([X, torch.zeros_like(X[:, :1])], dim=-1)[some]
-                model = PerFidelityGP(points, Y[some], 1, groups=self.groups)
-                return model.fit(optimizer_kwargs={"options": {"maxiter": 100}}).noise.sqrt().item()
-
-        return self._noise((X.tolist(), Y.tolist()), infer)
+        likelihood: GaussianLikelihood = self.model(X, Y).likelihood
+        return self.units(Y)[1] * math.sqrt(likelihood.noise.item())
 
     def units(self, Y: Tensor) -> tuple[float, float]:
         """What the model's zero and one are in the units of the values."""

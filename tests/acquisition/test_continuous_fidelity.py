@@ -15,7 +15,7 @@ from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceB
 from mfbo_torch.errors import SettingError
 from mfbo_torch.models import CachedGP
 from mfbo_torch.optim import optimize_acqf
-from mfbo_torch.strategies.boca import product_gp
+from mfbo_torch.strategies.process import single_task_gp
 
 LENGTHSCALE = (0.4, 0.7, 0.8)
 VALUES = torch.linspace(0, 1, 21, dtype=torch.double)
@@ -32,7 +32,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    gp = product_gp(*data)
+    gp = single_task_gp(*data)
     gp.covar_module.lengthscale = torch.tensor(LENGTHSCALE)
     gp.likelihood.noise = 1e-3
     return CachedGP(gp.eval())
