@@ -73,7 +73,8 @@ class MultiFidelityAcquisition(Acquisition):
         **kwargs: As in Ax.
 
     Raises:
-        SettingError: No costs, or another number than there are fidelities, or see :func:`num_fidelities`.
+        SettingError: No costs, or another number than there are fidelities, outcome constraints, or see
+            :func:`num_fidelities`.
     """
 
     X_pending: Tensor | None
@@ -84,6 +85,9 @@ class MultiFidelityAcquisition(Acquisition):
         fidelities = num_fidelities(kwargs["search_space_digest"])
         if not isinstance(costs, Sequence) or len(costs) != fidelities:
             raise SettingError("acquisition_options.costs", costs, f"{fidelities} numbers, one a fidelity")
+        if kwargs["torch_opt_config"].outcome_constraints is not None:
+            wanted = "none here: a node that keeps to them is mfbo_torch.ax.StrategyNode(MFGPUCB(), costs)"
+            raise SettingError("outcome_constraints", "some", wanted)
         self.costs: Sequence[float] = costs
         super().__init__(options=options, **kwargs)
 
@@ -189,6 +193,7 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
         "acquisition_options": {"costs": list(checked_costs(costs))},
         "botorch_acqf_class": MultiFidelityUpperConfidenceBound,
         "transforms": MBM_X_trans,
+        "fit_tracking_metrics": False,
     }
     spec = GeneratorSpec(generator_enum=Generators.BOTORCH_MODULAR, generator_kwargs=settings)
     return GenerationNode(name=name, generator_specs=[spec], should_deduplicate=True)

@@ -13,7 +13,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
 from mfbo_torch.ax.best import node_of
-from mfbo_torch.ax.history import goal, read
+from mfbo_torch.ax.goal import goal
+from mfbo_torch.ax.history import read
 from mfbo_torch.errors import SettingError
 from mfbo_torch.metrics import best_values, capital_spent
 
@@ -23,8 +24,8 @@ class ValueAgainstCost(Analysis):
 
     ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its number, fidelity,
     cost, the cost spent when it was asked, its status, value (in the objective's own sign) and the best value at
-    the target until then. Where arms are averages these are averages, and the best one is not what
-    :func:`~mfbo_torch.ax.best_point` gives.
+    the target until then, of those that keep the limits. Where arms are averages these are averages, and the best one
+    is not what :func:`~mfbo_torch.ax.best_point` gives.
     """
 
     def validate_applicable_state(

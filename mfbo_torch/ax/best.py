@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from ax.api.client import Client
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from mfbo_torch.ax.history import goal, read
+from mfbo_torch.ax.goal import goal
+from mfbo_torch.ax.history import read
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record, Status, noise_variances, values
@@ -30,6 +33,8 @@ class BestPoint(NamedTuple):
         spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
         noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty where there
             is none, or the strategy has no model of it.
+        outcomes: What was observed there of the metrics that have limits.
+        feasible: The probability that they keep these; ``None`` where there are none, or no model of them.
         best_index: The trial with the best observation: the same one but for noise, where it may have been lucky.
     """
 
@@ -41,6 +46,8 @@ class BestPoint(NamedTuple):
     spent: tuple[float, ...]
     noise: tuple[float | None, ...] = ()
     best_index: int = -1
+    outcomes: Mapping[str, float] = MappingProxyType({})
+    feasible: float | None = None
 
 
 class BestInput(NamedTuple):
@@ -78,22 +85,25 @@ def best_point(client: Client) -> BestPoint | BestInput:
     spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
     advised = strategy.recommend(history)
     noise: tuple[float | None, ...] = ()
+    feasible = None
     top = best = history.best(domain.space.target)
     if isinstance(advised, Recommendation):
         if advised.best is None:
             return BestInput(advised.x, sign * advised.mean, advised.deviation, spent)
-        x, noise = advised.x, advised.noise
+        x, noise, feasible = advised.x, advised.noise, advised.feasible
         best = next(r for r in history.select(Status.DONE, domain.space.target) if r.query.x == x)
     elif advised is not None and advised.query.fidelity == domain.space.target and advised.value is not None:
         best = advised
     if best is None or best.value is None or top is None:
         space = domain.space
         target = space.fidelity_name(space.target) if space.fidelities else f"{domain.fidelity.name} = {space.target}"
-        raise SettingError("client", "no completed trial at the target", f"one with a value at {target}")
+        kept = f" that keeps {' and '.join(map(str, space.limits))}" if space.limits else ""
+        raise SettingError("client", f"no completed trial{kept} at the target", f"one with a value at {target}")
     mean, deviation = _modelled(strategy, history, best)
     index, arm_name = sources[best.id]
     parameters = dict(experiment.arms_by_name[arm_name].parameters)
-    return BestPoint(parameters, index, sign * best.value, sign * mean, deviation, spent, noise, sources[top.id][0])
+    found = (parameters, index, sign * best.value, sign * mean, deviation, spent, noise, sources[top.id][0])
+    return BestPoint(*found, {name: outcome.value for name, outcome in best.outcomes.items()}, feasible)
 
 
 def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:

@@ -8,7 +8,6 @@ import numpy as np
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.api.utils.instantiation.from_config import parameter_from_config
-from ax.api.utils.instantiation.from_string import optimization_config_from_string
 from ax.core.experiment import Experiment
 from ax.core.parameter import ChoiceParameter, FixedParameter, Parameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
@@ -16,7 +15,7 @@ from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
-from mfbo_torch.ax.history import goal
+from mfbo_torch.ax.goal import configured
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.errors import SettingError
 from mfbo_torch.fidelities import Fidelities, Value
@@ -34,6 +33,7 @@ def multi_fidelity_client(
     *,
     fidelities: Mapping[str, Sequence[Value]] | None = None,
     parameter_constraints: Sequence[str] = (),
+    outcome_constraints: Sequence[str] = (),
     continues: bool = False,
     name: str | None = None,
     storage_config: StorageConfig | None = None,
@@ -53,6 +53,8 @@ def multi_fidelity_client(
             :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
         fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
+        outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which are told with the objective's at
+            every fidelity; the best one keeps them at the target.
         continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
             its checkpoint, and costs what is missing.
         name: Of the experiment, needed to store it in a database.
@@ -68,19 +70,17 @@ def multi_fidelity_client(
         named = named_fidelities(fidelities, [getattr(config, "name", "") for config in parameters], given)
         costs = named.costs_of(given)
     node = StrategyNode(MFGPUCB() if strategy is None else strategy, costs, continues=continues)
-    if not isinstance(objective, str):
-        raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
+    config = configured(objective, outcome_constraints)
     if storage_config is not None and name is None:
         raise SettingError("name", name, "given, to store the experiment in a database")
     search_space = _search_space(parameters, node.costs, parameter_constraints, named)
-    experiment = Experiment(search_space=search_space, name=name)
+    experiment = Experiment(search_space=search_space, name=name, optimization_config=config)
     node.bound(experiment)
-    goal(optimization_config_from_string(objective_str=objective))
     client = Client(storage_config=storage_config)
     if storage_config is not None:
         _make_tables()
     client.set_experiment(experiment)
-    client.configure_optimization(objective=objective)
+    client.configure_optimization(objective, [*outcome_constraints])
     client.set_generation_strategy(GenerationStrategy(nodes=[node], name=type(node.strategy).__name__))
     return client
 

@@ -13,6 +13,7 @@ from ax.core.search_space import SearchSpace
 from mfbo_torch.errors import SettingError
 from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.history import Query
+from mfbo_torch.outcomes import Limit
 from mfbo_torch.space import Parameter, Space
 
 PARTS = ("lower", "upper", "log", "integer", "choices", "when")
@@ -33,6 +34,7 @@ class Domain:
         costs: ``M`` increasing positive costs.
         continues: Whether a trial goes on from the one at the highest fidelity below at its design, and costs what is
             missing.
+        limits: Bounds on metrics beside the objective's.
 
     Raises:
         SettingError: There is no fidelity parameter or several, it is of another kind or has another
@@ -40,7 +42,13 @@ class Domain:
             that strategies do not know.
     """
 
-    def __init__(self, search_space: SearchSpace, costs: Sequence[float] | None, continues: bool = False) -> None:
+    def __init__(
+        self,
+        search_space: SearchSpace,
+        costs: Sequence[float] | None,
+        continues: bool = False,
+        limits: Sequence[Limit] = (),
+    ) -> None:
         self.search_space = search_space
         parameters = list(search_space.parameters.values())
         self.fidelity = _fidelity(parameters, costs)
@@ -50,8 +58,14 @@ class Domain:
         conditions = _conditions(self.searched)
         bounds = tuple(_parameter(p, conditions) for p in self.searched)
         constraints = tuple(map(self._constraint, search_space.parameter_constraints))
-        named = _values(self.fidelity)
-        self.space = Space(bounds, tuple(costs or ()), constraints=constraints, fidelities=named, continues=continues)
+        self.space = Space(
+            bounds,
+            tuple(costs or ()),
+            constraints=constraints,
+            fidelities=_values(self.fidelity),
+            continues=continues,
+            limits=tuple(limits),
+        )
 
     def query(self, parameters: Mapping[str, Any], meta: Mapping[str, Any]) -> Query | None:
         """The query of an arm, ``None`` where it lies outside the search space or breaks a constraint."""
@@ -83,7 +97,8 @@ class Domain:
         """Check that a strategy's own space is this one in all that Ax knows; it may know more.
 
         Raises:
-            SettingError: Other parameters (names, bounds, log, integer), costs or constraints, or measured costs.
+            SettingError: Other parameters (names, bounds, log, integer), costs, constraints or limits, or measured
+                costs.
         """
         given = _known(own)
         for name, wanted in _known(self.space).items():
@@ -113,7 +128,7 @@ def _known(space: Space) -> dict[str, Any]:
     known: dict[str, Any] = {"parameters": [p.name for p in space.parameters]}
     for p in space.parameters:
         known |= {f"{p.name}.{part}": getattr(p, part) for part in PARTS}
-    known |= {"fidelities": space.fidelities, "continues": space.continues}
+    known |= {"fidelities": space.fidelities, "continues": space.continues, "limits": space.limits}
     return {**known, "costs": space.costs, "measured": space.measured, "constraints": space.constraints}
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
-from ax.core.optimization_config import OptimizationConfig
 
 from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.goal import Goal, goal
 from mfbo_torch.continuing import below
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Record
+from mfbo_torch.outcomes import Limit, Outcome
 
+Seen = tuple[float, float | None]
+"""A value and its standard error, where that is known."""
 META = "mfbo_torch"
 """Under this key a query's metadata are in the candidate metadata of its arm, which Ax stores in JSON and SQL."""
-
-
-class Goal(NamedTuple):
-    """The metric to optimise, and the sign that makes larger better."""
-
-    metric: str
-    sign: float
 
 
 class AxHistory(NamedTuple):
@@ -34,28 +30,13 @@ class AxHistory(NamedTuple):
     sources: list[tuple[int, str]]
 
 
-def goal(config: OptimizationConfig | None) -> Goal:
-    """What an experiment with this configuration optimises.
-
-    Raises:
-        SettingError: Nothing, several metrics, or one under outcome constraints.
-    """
-    if config is None:
-        raise SettingError("objective", None, "configured: client.configure_optimization(objective=...)")
-    if len(config.objective.metric_names) != 1:
-        raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
-    if config.all_constraints:
-        raise SettingError("outcome_constraints", list(map(str, config.all_constraints)), "none")
-    return Goal(config.objective.metric_names[0], -1.0 if config.objective.minimize else 1.0)
-
-
 def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> AxHistory:
     """Everything an experiment asked so far, in the order of its trials, values to be maximised.
 
-    Completed trials with a value of the objective are done; those without one, failed, abandoned and
-    early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale trial never ran and
-    costs nothing, nor does one of :func:`~mfbo_torch.ax.attach_observations`; all others are pending. Arms outside the
-    search space are left out.
+    Completed trials with a value of the objective and of every metric that has a limit are done; those without one,
+    failed, abandoned and early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale
+    trial never ran and costs nothing, nor does one of :func:`~mfbo_torch.ax.attach_observations`; all others are
+    pending. Arms outside the search space are left out.
 
     Ax's ``sem``, where it is known, is the standard error of a value. Both are what Ax's storage keeps of them, ten
     decimals, so that an experiment reads the same before and after it is stored.
@@ -66,10 +47,10 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
         data: Observations; the experiment's own if not given.
 
     Raises:
-        SettingError: The objective is not one metric.
+        SettingError: The objective is not one metric, or see :func:`~mfbo_torch.ax.goal.limit`.
     """
-    metric, sign = goal(experiment.optimization_config)
-    values = _observed(experiment.lookup_data() if data is None else data, metric)
+    wanted, given = goal(experiment.optimization_config), experiment.lookup_data() if data is None else data
+    values = {name: _observed(given, name) for name in (wanted.metric, *(limit.name for limit in wanted.limits))}
     history, sources = History(), []
     for index, trial in sorted(experiment.trials.items()):
         meta = _metadata(trial)
@@ -77,8 +58,8 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
             query = domain.query(arm.parameters, meta.get(arm.signature, {}))
             if query is None:
                 continue
-            observed = values.get((index, arm.name))
-            record = _record(len(history), query, _cost(domain, query, history), trial, observed, sign)
+            observed = {name: seen[index, arm.name] for name, seen in values.items() if (index, arm.name) in seen}
+            record = _record(Record(len(history), query, _cost(domain, query, history)), trial, observed, wanted)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
             history = History((*history, record))
@@ -86,20 +67,27 @@ def read(experiment: Experiment, domain: Domain, data: Data | None = None) -> Ax
     return AxHistory(history, sources)
 
 
-def _record(
-    id: int, query: Query, cost: float, trial: BaseTrial, observed: tuple[float, float | None] | None, sign: float
-) -> Record:
+def _record(record: Record, trial: BaseTrial, observed: dict[str, Seen], goal: Goal) -> Record:
+    """A pending record as its trial stands."""
     status = trial.status
-    record = Record(id, query, cost)
     if status.is_stale or record.given:
         record = replace(record, cost=0.0)
-    if status.is_completed and observed is not None:
-        value, error = observed
-        return record.done(sign * value, error)
+    missing = [name for name in (goal.metric, *(limit.name for limit in goal.limits)) if name not in observed]
+    if status.is_completed and not missing:
+        value, error = observed[goal.metric]
+        outcomes = {limit.name: _outcome(limit, observed[limit.name]) for limit in goal.limits}
+        if unknown := [name for name, outcome in outcomes.items() if not math.isfinite(outcome.value)]:
+            return record.failed(f"{unknown[0]} is not finite: {outcomes[unknown[0]].value}")
+        return record.done(goal.sign * value, error, outcomes=outcomes)
     if status.is_terminal:
-        name = "completed without a value" if status.is_completed else status.name.lower().replace("_", " ")
+        of = "" if missing[:1] in ([], [goal.metric]) else f" of {missing[0]}"
+        name = f"completed without a value{of}" if status.is_completed else status.name.lower().replace("_", " ")
         return record.failed(": ".join(filter(None, (name, trial.status_reason))))
     return record
+
+
+def _outcome(limit: Limit, seen: Seen) -> Outcome:
+    return Outcome(*seen, limit.met(seen[0]))
 
 
 def _cost(domain: Domain, query: Query, history: History) -> float:
@@ -117,7 +105,7 @@ def _metadata(trial: BaseTrial) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _observed(data: Data, metric: str) -> dict[tuple[int, str], tuple[float, float | None]]:
+def _observed(data: Data, metric: str) -> dict[tuple[int, str], Seen]:
     """The last value of a metric of each arm of each trial and its standard error, by trial and name of the arm."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric]

@@ -21,6 +21,7 @@ from ax.storage.json_store.decoder import object_from_json
 from torch import Tensor
 
 from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META, read
 from mfbo_torch.ax.settings import decode, encode
 from mfbo_torch.checks import one_of
@@ -109,9 +110,11 @@ class StrategyNode(ExternalGenerationNode):
         """The strategy, bound to the space of an experiment, and what the space means in Ax.
 
         Raises:
-            SettingError: The search space does not suit, or the strategy's own space differs in what Ax knows.
+            SettingError: The search space does not suit, the objective is not one metric, a limit on another one
+                cannot be, or the strategy does not heed limits or has a space of its own that differs in what Ax knows.
         """
-        domain = Domain(experiment.search_space, self.costs, self.continues)
+        limits = goal(experiment.optimization_config).limits
+        domain = Domain(experiment.search_space, self.costs, self.continues, limits)
         if self._domain is None or self._domain.space != domain.space:
             self._bound = self.strategy.bind(domain.space)
             domain.check(self._bound.space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ax.api.client import Client
@@ -11,12 +11,14 @@ from ax.core.arm import Arm
 
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.domain import Domain
-from mfbo_torch.ax.history import META, goal
+from mfbo_torch.ax.goal import goal
+from mfbo_torch.ax.history import META
 from mfbo_torch.checks import observation
 from mfbo_torch.errors import SettingError, meant
 from mfbo_torch.history import GIVEN
 
-Row = tuple[dict[str, Any], float | tuple[float, float]]
+Seen = float | tuple[float, float]
+Row = tuple[dict[str, Any], dict[str, Seen]]
 
 
 def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]]) -> list[int]:
@@ -25,7 +27,7 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
     Args:
         client: Of :func:`~mfbo_torch.ax.multi_fidelity_client`, or another one with a strategy node.
         observations: Each ``{parameter: value, ..., metric: value}``, the metric a number or a pair of it and its
-            standard error; without a fidelity, at the target.
+            standard error, and so every metric that has a limit; without a fidelity, at the target.
 
     Returns:
         The indices of the trials.
@@ -35,35 +37,39 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
     """
     experiment = client._experiment
     _, domain = node_of(client._generation_strategy).bound(experiment)
-    metric = goal(experiment.optimization_config).metric
-    rows = [_row(given, number, domain, metric) for number, given in enumerate(observations)]
+    wanted = goal(experiment.optimization_config)
+    metrics = [wanted.metric, *(limit.name for limit in wanted.limits)]
+    rows = [_row(given, number, domain, metrics) for number, given in enumerate(observations)]
     indices = []
-    for parameters, value in rows:
+    for parameters, seen in rows:
         trial = experiment.new_trial().add_arm(Arm(parameters), candidate_metadata={META: dict(GIVEN)})
         trial.mark_running(no_runner_required=True)
         client._save_or_update_trial_in_db_if_possible(experiment=experiment, trial=trial)
-        client.complete_trial(trial.index, {metric: value})
+        client.complete_trial(trial.index, seen)
         indices.append(trial.index)
     return indices
 
 
-def _row(given: Mapping[str, Any], number: int, domain: Domain, metric: str) -> Row:
-    """The parameters of a trial and what was observed."""
-    place = f"observations[{number}]"
+def _row(given: Mapping[str, Any], number: int, domain: Domain, metrics: Sequence[str]) -> Row:
+    """The parameters of a trial and what was observed of each metric."""
+    place, told = f"observations[{number}]", " and ".join(map(repr, metrics))
     if not isinstance(given, Mapping):
-        raise SettingError(place, given, f"a mapping of parameters and {metric!r} to their values")
+        raise SettingError(place, given, f"a mapping of parameters and {told} to their values")
     target = domain.fidelity.target_value
     parameters = {**domain.fixed, domain.fidelity.name: target, **given}
     names = domain.search_space.parameters
-    if metric not in parameters:
-        raise SettingError(place, dict(given), f"given with {metric!r}")
-    value, error = observation(f"{place}.{metric}", parameters.pop(metric))
-    if not math.isfinite(value):
-        raise SettingError(f"{place}.{metric}", value, "finite")
+    seen: dict[str, Seen] = {}
+    for metric in metrics:
+        if metric not in parameters:
+            raise SettingError(place, dict(given), f"given with {metric!r}")
+        value, error = observation(f"{place}.{metric}", parameters.pop(metric))
+        if not math.isfinite(value):
+            raise SettingError(f"{place}.{metric}", value, "finite")
+        seen[metric] = value if error is None else (value, error)
     if unknown := [name for name in parameters if name not in names]:
-        raise SettingError(place, unknown[0], f"a parameter or {metric!r}{meant(unknown[0], [*names, metric])}")
+        raise SettingError(place, unknown[0], f"a parameter or {told}{meant(unknown[0], [*names, *metrics])}")
     if missing := [name for name in names if name not in parameters]:
         raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
     if domain.query(parameters, {}) is None:
         raise SettingError(place, parameters, "in the search space")
-    return parameters, value if error is None else (value, error)
+    return parameters, seen

@@ -216,7 +216,7 @@ def test_constraints_that_cannot_be(constraint, message):
         ([X], "loss", {}, "fidelity parameters"),
         ([X, FIDELITY], "loss, -cost", {}, "objective = 'loss, -cost': must be one metric"),
         ([X, FIDELITY], "loss + cost", {}, "objective = .*: must be one metric"),
-        ([X, FIDELITY], "loss", {"outcome_constraints": ["cost <= 1"]}, "outcome_constraints = .*none"),
+        ([X, FIDELITY], "loss", {"outcome_constraints": ["cost + time <= 1"]}, "outcome_constraints = .*on one metric"),
     ],
 )
 def test_experiments_of_ones_own_fail_before_the_first_trial(parameters, objective, optimization, message):
@@ -227,7 +227,7 @@ def test_experiments_of_ones_own_fail_before_the_first_trial(parameters, objecti
 
 
 def test_no_objective():
-    from mfbo_torch.ax.history import goal
+    from mfbo_torch.ax.goal import goal
 
     with pytest.raises(SettingError, match="objective = None: must be configured"):
         goal(None)

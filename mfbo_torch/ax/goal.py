@@ -1,0 +1,80 @@
+"""What an Ax experiment optimises: one metric, others within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ax.api.utils.instantiation.from_string import optimization_config_from_string
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.outcome_constraint import OutcomeConstraint
+from ax.core.types import ComparisonOp
+from ax.exceptions.core import UserInputError
+
+from mfbo_torch.errors import SettingError
+from mfbo_torch.outcomes import Limit, limits_of
+
+CONSTRAINTS = "outcome_constraints"
+
+
+class Goal(NamedTuple):
+    """The metric to optimise, the sign that makes larger better, and the limits of other metrics."""
+
+    metric: str
+    sign: float
+    limits: tuple[Limit, ...] = ()
+
+
+def goal(config: OptimizationConfig | None) -> Goal:
+    """What an experiment with this configuration optimises.
+
+    Raises:
+        SettingError: Nothing, several metrics, or see :func:`limit`; two bounds on one metric.
+    """
+    if config is None:
+        raise SettingError("objective", None, "configured: client.configure_optimization(objective=...)")
+    if len(config.objective.metric_names) != 1:
+        raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
+    sign = -1.0 if config.objective.minimize else 1.0
+    return Goal(
+        config.objective.metric_names[0], sign, limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
+    )
+
+
+def limit(constraint: OutcomeConstraint) -> Limit:
+    """An outcome constraint as a limit.
+
+    Raises:
+        SettingError: It is about several metrics, or relative to a baseline.
+    """
+    if constraint.relative:
+        raise SettingError(CONSTRAINTS, constraint.expression, 'with a bound of its own, "latency <= 20", no baseline')
+    if len(constraint.metric_names) != 1:
+        wanted = 'each on one metric, "latency <= 20"; a sum of several has to be told as a metric of its own'
+        raise SettingError(CONSTRAINTS, constraint.expression, wanted)
+    return Limit(constraint.metric_names[0], float(constraint.bound), constraint.op is ComparisonOp.LEQ)
+
+
+def configured(objective: str | None, constraints: Sequence[str]) -> OptimizationConfig:
+    """The configuration of texts, of which it is known that :func:`goal` can read it.
+
+    Raises:
+        SettingError: There is no objective, a constraint is no inequality or on the objective's metric, or see
+            :func:`goal`.
+    """
+    if not isinstance(objective, str):
+        raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
+    if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):
+        raise SettingError(CONSTRAINTS, constraints, 'a list of inequalities, such as ["latency <= 20"]')
+    config = optimization_config_from_string(objective_str=objective)
+    metric = goal(config).metric
+    for text in constraints:
+        try:
+            config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=[text])
+        except UserInputError as error:
+            wanted = f'inequalities of other metrics than {metric!r}, such as "latency <= 20" or "recall >= 0.9"'
+            raise SettingError(CONSTRAINTS, text, wanted) from error
+        goal(config)
+    config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=list(constraints))
+    goal(config)
+    return config
