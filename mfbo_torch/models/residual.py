@@ -16,7 +16,7 @@ OUTPUTSCALES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Variances of the residual, in the fidelity's unit squared."""
 LENGTHSCALES = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the lengthscales of the lowest fidelity."""
-NOISES = (1e-6, 1e-3, 3e-2, 3e-1)
+NOISES = (1e-8, 1e-3, 3e-2, 3e-1)
 """Variances of the noise where they are not known, in the same unit."""
 KEPT = 1e-3
 """Hypotheses with less than this share of the largest weight are dropped."""

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 LINKED, INTEGRATED, ALONE = BELIEFS = ("linked", "integrated", "alone")
 """The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
-WORTH = 1e-4
+WORTH = 1e-6
 """A bound that promises less than this part of the function's deviation is not worth a query."""
-LEAST_GAIN = 1e-5
+LEAST_GAIN = 1e-7
 """Nor is an expected improvement of less."""
 STRONG = 10.0
 """So many nats of evidence are needed before long tails are shortened."""
