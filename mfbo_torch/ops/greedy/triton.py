@@ -18,8 +18,9 @@ import triton.language as tl
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.posterior.programs import correlation
 from mfbo_torch.ops.posterior.tiles import FP_FUSION
-from mfbo_torch.ops.posterior.triton import Factor, Problem, correlation, on_device
+from mfbo_torch.ops.posterior.triton import Factor, Problem, on_device
 
 BLOCK, ROWS, GATHER = 256, 8, 1024
 """Candidates of one program, rows of ``V`` at a time, numbers at a time in the last stage."""
