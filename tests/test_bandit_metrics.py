@@ -13,9 +13,11 @@ from benchmarks.bandit.metrics import (
     expected_plays,
     gaps,
     lower_bound,
+    meets,
     partition,
     plays,
     pseudo_regret,
+    telling,
     thresholds,
     upper_bound,
 )
@@ -103,20 +105,55 @@ def test_upper_bound_is_the_sum_it_says():
     assert bounds[2].tolist() == [pytest.approx(rho * math.log(1e5) / psi(g)) for g in gamma] + [math.inf]
 
 
+def prices(row, rewards):
+    """What a nat costs at each fidelity that tells an arm of ``bandit`` from the optimum."""
+    make = Bernoulli if rewards == "bernoulli" else (lambda mean: Normal(mean, torch.tensor(0.3, dtype=torch.double)))
+    found = {}
+    for m, (mean, bias, cost) in enumerate(zip(row, ZETA, COSTS, strict=True)):
+        if 0.8 - mean - bias > 0:
+            pair = [make(torch.tensor(value, dtype=torch.double)) for value in (mean, 0.8 - bias)]
+            found[m] = cost / kl_divergence(*pair).item()
+    return found
+
+
 @pytest.mark.parametrize("rewards", ["bernoulli", "gaussian"])
 def test_lower_bound_has_the_cheapest_divergence(rewards):
     problem = bandit(rewards, 0.3 if rewards == "gaussian" else None)
-    make = Bernoulli if rewards == "bernoulli" else (lambda mean: Normal(mean, torch.tensor(0.3, dtype=torch.double)))
-    total = 0.0
-    for row in MEANS:
-        gap, prices = 0.8 - row[-1], []
-        for mean, bias, cost in zip(row, ZETA, COSTS, strict=True):
-            if 0.8 - mean - bias > 0:
-                pair = [make(torch.tensor(value, dtype=torch.double)) for value in (mean, 0.8 - bias)]
-                prices.append(cost / kl_divergence(*pair).item())
-        total += gap * min(prices) if gap > 0 else 0.0
-    assert lower_bound(problem, 1e6) == pytest.approx(math.log(1e4) * total, rel=1e-9)
+    total = sum((0.8 - row[-1]) * min(prices(row, rewards).values()) for row in MEANS if row[-1] < 0.8)
+    assert lower_bound(problem, 1e6, everywhere=True) == pytest.approx(math.log(1e4) * total, rel=1e-9)
     assert lower_bound(problem, 50.0) == 0.0
+
+
+def test_sets_of_theorem_4_by_hand():
+    """Optimum 0.8; gaps of the second arm 0.1, 0.12, 0.2; of the fourth -0.18, -0.16, 0.1; of the fifth 0.3, 0.24."""
+    problem = bandit()
+    assert partition(problem).tolist() == [0, 1, OPTIMAL, 2, 0, OPTIMAL]
+    assert telling(problem).long().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0]]
+    assert meets(problem).tolist() == [True, False, False, True, True, False]
+
+
+@pytest.mark.parametrize("rewards", ["bernoulli", "gaussian"])
+def test_lower_bound_of_theorem_4_by_hand(rewards):
+    problem = bandit(rewards, 0.3 if rewards == "gaussian" else None)
+    groups = dict(enumerate(partition(problem).tolist()))
+    total = 0.0
+    for k, row in enumerate(MEANS):
+        if groups[k] != OPTIMAL:
+            price = prices(row, rewards)
+            total += (0.8 - row[-1]) * min(price[low] for low in price if low <= groups[k])
+    assert lower_bound(problem, 1e6) == pytest.approx(math.log(1e4) * total, rel=1e-9)
+    assert lower_bound(problem, 1e6) >= lower_bound(problem, 1e6, everywhere=True)
+
+
+def test_the_two_lower_bounds_differ_where_a_dear_fidelity_is_the_cheapest_way_to_tell():
+    """An arm of the first group whose bias hides all but a little there: the second fidelity tells it for less."""
+    zeta, costs = (0.2, 0.01, 0.0), (1.0, 2.0, 4.0)
+    problem = MultiFidelityBandit([[0.3, 0.11, 0.1], [0.9, 0.9, 0.9]], zeta, costs, "gaussian", 1.0)
+    assert partition(problem).tolist() == [0, OPTIMAL]
+    first, second = 2 * 1 / 0.4**2, 2 * 2 / 0.78**2
+    assert second < first
+    assert lower_bound(problem, 4e3) == pytest.approx(math.log(1e3) * 0.8 * first)
+    assert lower_bound(problem, 4e3, everywhere=True) == pytest.approx(math.log(1e3) * 0.8 * second)
 
 
 def test_the_lower_bound_is_below_the_upper_one():

@@ -55,7 +55,7 @@ def greedy_report(folder: Path, printed: str) -> None:
 
 
 def bandit_report(folder: Path, printed: str) -> None:
-    assert len((folder / "bandit-regret.csv").read_text().splitlines()) == 1 + 3 * figure2.POINTS
+    assert len((folder / "bandit-regret.csv").read_text().splitlines()) == 1 + 4 * figure2.POINTS
     assert json.loads((folder / "bandit.json").read_text())["trials"] == 2
     assert "| 3 | MF-UCB |" in printed
 

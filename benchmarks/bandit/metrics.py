@@ -96,13 +96,39 @@ def upper_bound(problem: MultiFidelityBandit, capital: float, rho: float) -> flo
     return min((gap[wrong] * paid).sum() + costs[-1] * best, capital * best).item()
 
 
-def lower_bound(problem: MultiFidelityBandit, capital: float) -> float:
-    r"""Theorem 4 with its constant, of the leading term for large capital [Kandasamy2016mfucb]_.
+def telling(problem: MultiFidelityBandit) -> Tensor:
+    r""":math:`L_m(k) = \{\ell < m : \Delta_k^{(\ell)} > 0\} \cup \{m\}` of each arm, ``K x M``
+    [Kandasamy2016mfucb]_ (Theorem 4).
 
-    :math:`\log(\Lambda / \lambda^{(M)}) \sum_k \Delta_k^{(M)} \min_{\ell: \Delta_k^{(\ell)} > 0} \lambda^{(\ell)} /
-    \mathrm{KL}(\theta_k^{(\ell)} \| \mu_* - \zeta^{(\ell)})`. The paper has an unspecified constant times
-    :math:`(\Delta_k^{(\ell)})^2` for the divergence, and lets ``ℓ`` go up to the arm's own fidelity; its argument
-    [Lai1985efficient]_ gives the divergence from the lowest mean at which the arm could be optimal, at every fidelity.
+    ``m`` is the arm's own fidelity (see :func:`partition`). The optimal arms have none.
+    """
+    gap, own = gaps(problem), partition(problem).unsqueeze(-1)
+    fidelity = torch.arange(gap.shape[1])
+    return ((fidelity < own) & (gap > 0)) | (fidelity == own)
+
+
+def meets(problem: MultiFidelityBandit) -> Tensor:
+    r"""Whether an arm is one on which MF-UCB meets the lower bound, ``K`` [Kandasamy2016mfucb]_ (Sec. 4.2).
+
+    Those of :math:`\mathcal K^{(m)}` with :math:`\Delta_k^{(\ell)} \le 0` for every ``ℓ < m``: their own fidelity is
+    alone in :math:`L_m(k)`. False for the optimal arms.
+    """
+    return telling(problem).sum(1) == 1
+
+
+def lower_bound(problem: MultiFidelityBandit, capital: float, everywhere: bool = False) -> float:
+    r"""Theorem 4, of the leading term for large capital [Kandasamy2016mfucb]_.
+
+    :math:`\log(\Lambda / \lambda^{(M)}) \sum_k \Delta_k^{(M)} \min_{\ell \in L_m(k)} \lambda^{(\ell)} /
+    \mathrm{KL}(\theta_k^{(\ell)} \| \mu_* - \zeta^{(\ell)})` over the arms that are not optimal, with the sets of
+    :func:`telling`. The paper has :math:`(\Delta_k^{(\ell)})^2 / c` with an unspecified constant for the divergence
+    from the lowest mean at which the arm could be optimal, which is what its argument [Lai1985efficient]_ gives.
+
+    Args:
+        problem: The bandit.
+        capital: ``Λ``.
+        everywhere: Whether all fidelities with :math:`\Delta_k^{(\ell)} > 0` stand for :math:`L_m(k)`, those above
+            the arm's own too. That sum needs no constant; over :math:`L_m(k)` it is the same or larger.
     """
     gap, mean = gaps(problem), problem.means
     if problem.rewards == "gaussian":
@@ -112,7 +138,8 @@ def lower_bound(problem: MultiFidelityBandit, capital: float) -> float:
         entropy = torch.special.xlogy
         divergence = entropy(mean, mean / other) + entropy(1 - mean, (1 - mean) / (1 - other))
     costs = torch.tensor(problem.space.costs, dtype=torch.double)
-    price = torch.where(gap > 0, costs / divergence, torch.inf).amin(1)
+    among = gap > 0 if everywhere else telling(problem)
+    price = torch.where(among, costs / divergence, torch.inf).amin(1)
     wrong = gap[:, -1] > 0
     n = max(capital / problem.space.costs[-1], 1.0)
     return math.log(n) * (gap[wrong, -1] * price[wrong]).sum().item()
