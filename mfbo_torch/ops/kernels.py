@@ -76,10 +76,10 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     Raises:
         UnsupportedError: The kernel is not one of :data:`CORRELATIONS`, scaled or not.
     """
-    base = kernel.base_kernel if _is(kernel, ScaleKernel) else kernel
-    if _is(base, RBFKernel):
+    base = kernel.base_kernel if plain(kernel, ScaleKernel) else kernel
+    if plain(base, RBFKernel):
         kind = "rbf"
-    elif _is(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
+    elif plain(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
         kind = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}[base.nu]
     else:
         raise UnsupportedError(f"kernel = {type(base).__name__}: must be RBF or Matérn 1/2, 3/2, 5/2, scaled or not")
@@ -93,7 +93,7 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     return kind, lengthscale.expand(dim), scale
 
 
-def _is(kernel: Kernel, kind: type[Kernel]) -> bool:
+def plain(kernel: Kernel, kind: type[Kernel]) -> bool:
     """Whether a kernel computes what its class does, not something of a subclass's own."""
     return isinstance(kernel, kind) and type(kernel).forward is kind.forward
 

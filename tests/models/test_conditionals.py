@@ -9,13 +9,28 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, BotorchWarning, InputDataError, UnsupportedError
-from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import (
+    ConstantKernel,
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    PolynomialKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
 from gpytorch.means import ConstantMean, LinearMean, Mean
 from sklearn.linear_model import LogisticRegression
 from tolerances import TOLERANCES
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models import EmpiricalConditional, GaussianConditional, PolicyConditional, UniformConditional
+from mfbo_torch.models import (
+    DeconditionalGP,
+    EmpiricalConditional,
+    GaussianConditional,
+    PolicyConditional,
+    UniformConditional,
+)
 from mfbo_torch.models.conditionals import closed_forms, leave_one_out
 from mfbo_torch.ops.kernels import correlation
 
@@ -281,6 +296,85 @@ def test_the_mixture_is_the_correlation(kind):
     r = torch.cat([torch.zeros(1), torch.logspace(-6, 1.5, 200)]).double()
     mixed = sum(w * torch.exp(-0.5 * r.square() / s) for w, s in closed_forms.mixture(kind))
     assert (mixed - correlation(kind, r)).abs().max() < closed_forms.MIXTURE_ERROR
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 2.0, 30.0, 1000.0])
+def test_the_mixture_of_the_rational_quadratic(alpha):
+    r = torch.cat([torch.zeros(1), torch.logspace(-6, 1.5, 200)]).double()
+    alpha = torch.tensor(alpha, dtype=torch.double, requires_grad=True)
+    mixed = sum(w * torch.exp(-0.5 * r.square() / s) for w, s in closed_forms.rational(alpha))
+    exact = (1 + r.square() / (2 * alpha)) ** -alpha
+    assert (mixed - exact).abs().max() < 2 * closed_forms.MIXTURE_ERROR
+    slopes = [torch.autograd.grad(values[150], alpha)[0].item() for values in (mixed, exact)]
+    assert slopes[0] == pytest.approx(slopes[1], abs=1e-8)
+
+
+def composed(kind: str) -> Kernel:
+    """Kernels of two inputs that are made of parts."""
+    first, second = RBFKernel(active_dims=[0]), RQKernel(active_dims=[1])
+    first.lengthscale, second.lengthscale, second.alpha = 0.4, 0.5, 1.3
+    found = {
+        "rational quadratic": lambda: RQKernel(ard_num_dims=2),
+        "linear": lambda: LinearKernel(),
+        "linear, a variance a side": lambda: LinearKernel(ard_num_dims=2),
+        "sum": lambda: ScaleKernel(RBFKernel() + LinearKernel()) + ConstantKernel(),
+        "additive": lambda: ScaleKernel(first) + ScaleKernel(second),
+        "product": lambda: ScaleKernel(first * second),
+        "one input": lambda: ScaleKernel(RBFKernel(active_dims=[1])),
+    }[kind]().double()
+    for part in found.modules():
+        if isinstance(part, ScaleKernel):
+            part.outputscale = 1.7
+        if isinstance(part, LinearKernel):
+            part.variance = torch.tensor([0.8, 0.3]) if part.ard_num_dims else 0.8
+    return found
+
+
+COMPOSED = ("rational quadratic", "linear", "linear, a variance a side", "sum", "additive", "product", "one input")
+
+
+@pytest.mark.parametrize("shape", WINDOWS)
+@pytest.mark.parametrize("kind", COMPOSED)
+def test_composed_kernels_are_the_quadrature(shape, kind):
+    """GPyTorch's own values of the kernel at the nodes, weighted."""
+    widths, kernel = np.array([0.21, 0.07]), composed(kind)
+    conditional = WINDOWS[shape](widths, location)
+    A, X = draw(3, 2), draw(4, 2, seed=1)
+    prior = averages.embed([averages.window(h, widths, shape, 24) for h in location(A).numpy()])
+    points = torch.as_tensor(prior.points)
+    with torch.no_grad():
+        full, cross = kernel(points, points).to_dense().numpy(), kernel(X, points).to_dense().numpy()
+        expected = prior.W @ full @ prior.W.T
+        assert conditional.covariance(kernel, A).numpy() == pytest.approx(expected, abs=1e-8)
+        assert conditional.cross(kernel, X, A).numpy() == pytest.approx(cross @ prior.W.T, abs=1e-8)
+        assert conditional.variance(kernel, A).numpy() == pytest.approx(np.diag(expected), abs=1e-8)
+
+
+def test_a_model_with_a_composed_kernel_learns_its_parts():
+    A = draw(12, 2)
+    Z = (A[:, :1] + (6 * A[:, 1:]).sin()).double()
+    model = DeconditionalGP(A, Z, GaussianConditional(0.1), covar_module=composed("additive"))
+    before = [p.detach().clone() for p in model.covar_module.parameters()]
+    model.fit(optimizer_kwargs={"options": {"maxiter": 5}})
+    assert all(not torch.equal(p, q) for p, q in zip(before, model.covar_module.parameters(), strict=True))
+    mean, variance = model.mean_variance(A)
+    assert (mean - Z.squeeze(-1)).abs().max() < 0.5
+    assert (variance >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (RBFKernel() * LinearKernel(), "factors must be of different inputs"),
+        (RBFKernel(active_dims=[0]) * RBFKernel(active_dims=[0, 1]), "factors must be of different inputs"),
+        (RBFKernel() + PolynomialKernel(power=2), "kernel = PolynomialKernel: must be RBF, RQ"),
+        (RBFKernel(ard_num_dims=3), "3 numbers, must be 1 or 2"),
+        (ScaleKernel(RBFKernel(), batch_shape=torch.Size([2])), "a parameter of 2 numbers"),
+    ],
+)
+def test_kernels_without_a_closed_form(kernel, message):
+    with pytest.raises(UnsupportedError, match=rf"no closed form: .*{message}.*num_samples"):
+        GaussianConditional(0.2).covariance(kernel.double(), draw(3, 2))
 
 
 def test_windows_as_wide_as_many_lengthscales():

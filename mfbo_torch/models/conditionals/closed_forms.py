@@ -50,6 +50,20 @@ def mixture(kind: str) -> list[tuple[float, float]]:
     return list(zip(weights[keep].tolist(), u[keep].tolist(), strict=True))
 
 
+def rational(alpha: Tensor) -> list[tuple[Tensor, float]]:
+    r"""As :func:`mixture`, of the rational quadratic :math:`(1 + r^2 / 2\alpha)^{-\alpha} = E_u[e^{-u r^2 / 2}]`.
+
+    :math:`u \sim \text{Gamma}(\alpha, \alpha)`; the nodes follow ``α``, the weights are differentiable in it.
+    """
+    a = alpha.item()
+    lowest = (math.log(MIXTURE_ERROR) + math.lgamma(a + 1)) / a - math.log(a) - 1.0
+    highest = math.log(1.0 + 60.0 / a + math.sqrt(90.0 / a))
+    logs = torch.arange(lowest, highest, min(STEP, 0.8 / math.sqrt(a)), dtype=alpha.dtype, device=alpha.device)
+    weights = torch.softmax(alpha * (logs - logs.exp()), 0)
+    squared = (-logs).exp().tolist()
+    return [(w, s) for w, s in zip(weights.unbind(), squared, strict=True) if w > 1e-16]
+
+
 def gaussian(distance: Tensor, variance: Tensor, squared: Tensor) -> Tensor:
     r"""Average of :math:`e^{-(u/l)^2/2}` over :math:`u \sim N(D, \tau^2)`.
 

@@ -25,10 +25,10 @@ from torch.utils.checkpoint import checkpoint
 
 from mfbo_torch.checks import number, several, whole
 from mfbo_torch.errors import SettingError
-from mfbo_torch.models.conditionals import closed_forms
+from mfbo_torch.models.conditionals import closed_forms, composed
 from mfbo_torch.models.conditionals.base import Conditional, Embedding, Function, check_queries, frozen
 from mfbo_torch.models.means import ScaledConstantMean
-from mfbo_torch.ops.kernels import describe, gram
+from mfbo_torch.ops.kernels import gram
 
 AFFINE = (ScaledConstantMean, ConstantMean, ZeroMean, LinearMean)
 """Means whose average over a symmetric window is their value in its centre."""
@@ -85,7 +85,7 @@ class Windows(Embedding):
         return _means(kernel, self.samples(self.num_samples), X.unsqueeze(-2)).mT
 
     def covariance(self, kernel: Kernel, other: Embedding) -> Tensor:
-        assert isinstance(other, Windows)
+        assert isinstance(other, type(self))
         if self.num_samples is None:
             return self._closed(kernel, other.location, other)
         return _means(kernel, self.samples(self.num_samples), other.samples(self.num_samples))
@@ -103,20 +103,16 @@ class Windows(Embedding):
         location = torch.cat([self.location, other.location], -2)
         return type(self)(location, torch.cat([self.width, other.width], -2), self.num_samples, self.seed)
 
-    def _closed(self, kernel: Kernel, centres: Tensor, other: Windows | None) -> Tensor:
-        d = self.location.shape[-1]
+    def over(self, dims: Tensor) -> Self:
+        """These windows in some of the dimensions."""
+        location, width = (numbers.index_select(-1, dims) for numbers in (self.location, self.width))
+        return type(self)(location, width, self.num_samples, self.seed)
+
+    def _closed(self, kernel: Kernel, centres: Tensor, other: Self | None) -> Tensor:
         try:
-            kind, lengthscale, outputscale = describe(kernel, d)
+            return composed.average(kernel, self, centres, other)
         except UnsupportedError as error:
             raise UnsupportedError(f"no closed form: {error}; or give num_samples for quasi-Monte-Carlo") from error
-        distances = [self.location[..., j].unsqueeze(-1) - centres[..., j].unsqueeze(-2) for j in range(d)]
-        total: Tensor | float = 0.0
-        for weight, factor in closed_forms.mixture(kind):
-            product: Tensor | float = weight
-            for j, distance in enumerate(distances):
-                product = product * self.averaged(distance, lengthscale[j].square() * factor, j, other)
-            total = total + product
-        return outputscale * total
 
 
 def _means(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
@@ -237,9 +233,10 @@ class WindowConditional(Conditional):
 class GaussianConditional(WindowConditional):
     r"""A query averages over :math:`N(h(a), \mathrm{diag}\, \tau(a)^2)` [Zhang2024indirect]_ (Section 3.2).
 
-    Closed forms for RBF kernels, whatever ``h``; for Matérn kernels to an absolute error of
-    :data:`~mfbo_torch.models.conditionals.closed_forms.MIXTURE_ERROR` times the output scale; for others by
-    quasi-Monte-Carlo if ``num_samples`` is given.
+    Closed forms for RBF, linear and constant kernels, whatever ``h``; for Matérn and rational quadratic ones to an
+    absolute error of :data:`~mfbo_torch.models.conditionals.closed_forms.MIXTURE_ERROR` times the output scale; for
+    scales and sums of these, and products over different inputs (:mod:`~mfbo_torch.models.conditionals.composed`);
+    for others by quasi-Monte-Carlo if ``num_samples`` is given.
 
     Args:
         width: Standard deviations :math:`\tau`: a number, ``d`` numbers, or a function from
