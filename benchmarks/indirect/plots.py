@@ -246,7 +246,7 @@ def tree(strategy: CMETS, history: History) -> Figure:
     for node in sorted(strategy.tree(history).leaves):
         box.add_patch(_cell(strategy, node, fill=False, edgecolor=INK, linewidth=0.4, alpha=0.6))
     for node in sorted(asked):
-        x, y = space.from_unit(torch.tensor(node.centre, dtype=torch.double)).tolist()
+        x, y = space.from_unit(torch.tensor(strategy.cut.centre(node), dtype=torch.double)).tolist()
         box.plot(x, y, "o", ms=3.5, color=ORANGE, mec="white", mew=0.5)
     box.set_xlim(*space.bounds[:, 0].tolist())
     box.set_ylim(*space.bounds[:, 1].tolist())
@@ -272,7 +272,7 @@ def _shades(count: int) -> list[tuple[float, ...]]:
 
 
 def _cell(strategy: CMETS, node: Node, **style: Any) -> Rectangle:
-    size = 0.5**node.height
-    lower = torch.tensor([i * size for i in node.index], dtype=torch.double)
+    size = 1 / torch.tensor(strategy.cut.counts(node.height), dtype=torch.double)
+    lower = torch.tensor(node.index) * size
     low, high = strategy.space.from_unit(lower).tolist(), strategy.space.from_unit(lower + size).tolist()
     return Rectangle((low[0], low[1]), high[0] - low[0], high[1] - low[1], **style)

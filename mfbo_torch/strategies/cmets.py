@@ -10,54 +10,101 @@ References:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
-from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.over_averages import Informative
 from mfbo_torch.strategies.surrogate import draw_seed, quiet
 
-MOST_DIMENSIONS = 8
-"""A node has ``2^d`` children; beyond this many dimensions nobody could ask them all."""
+MOST_CHILDREN = 256
+"""Nobody could ask the children of a node that has more."""
 
 
 @dataclass(frozen=True, order=True)
 class Node:
-    """A cell of the unit cube: at height ``l`` the cube is cut into ``2^l`` parts along each side.
+    """A cell of the unit cube.
 
     Args:
-        height: ``l``, from 0, the cube itself, on.
-        index: ``d`` numbers in ``0..2^l - 1``.
+        height: How often the cube was cut, 0 for the cube itself.
+        index: ``d`` numbers, the cell's place along each side.
     """
 
     height: int
     index: tuple[int, ...]
 
-    @property
-    def centre(self) -> tuple[float, ...]:
-        """What is queried for the cell."""
-        return tuple((i + 0.5) / 2**self.height for i in self.index)
+
+@dataclass(frozen=True)
+class Cut:
+    """How a cell becomes ``K`` cells.
+
+    Args:
+        dim: ``d``.
+        parts: Into how many parts a side is cut.
+        one_side: Whether one side is cut at a time, the first one first; else all of them at once.
+    """
+
+    dim: int
+    parts: int = 2
+    one_side: bool = False
+
+    @classmethod
+    def into(cls, children: int | None, dim: int) -> Cut:
+        """``K`` children: equal parts along every side where ``K`` is the ``d``-th power of a whole number, else one
+        side at a time; ``None`` for halves along every side."""
+        if children is None:
+            return cls(dim)
+        root = round(children ** (1 / dim))
+        return cls(dim, root) if root > 1 and root**dim == children else cls(dim, children, one_side=True)
 
     @property
-    def parent(self) -> Node:
-        return Node(self.height - 1, tuple(i // 2 for i in self.index))
+    def children(self) -> int:
+        """``K``."""
+        return self.parts if self.one_side else self.parts**self.dim
 
-    def children(self, highest: int) -> list[Node]:
-        """The ``2^d`` halves of the cell along every side; none at the greatest height."""
-        if self.height >= highest:
+    def sides(self, height: int) -> tuple[int, ...]:
+        """Whether each side is cut between a height and the next, as one part or :attr:`parts`."""
+        cut = [height % self.dim] if self.one_side else range(self.dim)
+        return tuple(self.parts if j in cut else 1 for j in range(self.dim))
+
+    def counts(self, height: int) -> tuple[int, ...]:
+        """How many cells there are along each side."""
+        return tuple(math.prod(sizes) for sizes in zip(*map(self.sides, range(height)), strict=True)) or (1,) * self.dim
+
+    def centre(self, node: Node) -> tuple[float, ...]:
+        """What is queried for a cell of a box."""
+        return tuple((i + 0.5) / n for i, n in zip(node.index, self.counts(node.height), strict=True))
+
+    def parent(self, node: Node) -> Node:
+        """The cell that a cell, which is not the cube, was cut from."""
+        sizes = self.sides(node.height - 1)
+        return Node(node.height - 1, tuple(i // n for i, n in zip(node.index, sizes, strict=True)))
+
+    def below(self, node: Node, highest: int) -> list[Node]:
+        """The ``K`` children of a cell; none at the greatest height."""
+        if node.height >= highest:
             return []
-        corners = itertools.product((0, 1), repeat=len(self.index))
+        sizes = self.sides(node.height)
+        corners = itertools.product(*map(range, sizes))
         return [
-            Node(self.height + 1, tuple(2 * i + b for i, b in zip(self.index, bits, strict=True))) for bits in corners
+            Node(node.height + 1, tuple(n * i + c for n, i, c in zip(sizes, node.index, corner, strict=True)))
+            for corner in corners
         ]
+
+    def cells(self, U: Tensor, height: int) -> Tensor:
+        """``n x d`` indices of the cells that ``n x d`` points of the unit cube are in."""
+        counts = U.new_tensor(self.counts(height))
+        return torch.minimum((U * counts).floor(), counts - 1).clamp_min(0).long()
 
 
 @dataclass(frozen=True)
@@ -68,17 +115,19 @@ class Tree:
         leaves: :math:`\mathcal L`, nodes whose cells are to be asked next.
         ahead: :math:`\mathcal L'`, children of leaves past and present, which may be asked before their parents.
         highest: ``l_max``.
+        cut: How cells become children.
     """
 
     leaves: frozenset[Node]
     ahead: frozenset[Node]
     highest: int
+    cut: Cut
 
     @classmethod
-    def root(cls, dim: int, highest: int) -> Tree:
+    def root(cls, cut: Cut, highest: int) -> Tree:
         """Nothing has been asked: the root is the only leaf."""
-        root = Node(0, (0,) * dim)
-        return cls(frozenset({root}), frozenset(root.children(highest)), highest)
+        root = Node(0, (0,) * cut.dim)
+        return cls(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
 
     @property
     def active(self) -> list[Node]:
@@ -87,15 +136,16 @@ class Tree:
 
     def asked(self, node: Node) -> Tree:
         """The tree after a query: a node that was ahead replaces its parent, its children become leaves."""
-        gone = {node.parent} if node in self.ahead and node.height else set()
-        leaves = (self.leaves - gone - {node}) | set(node.children(self.highest))
-        ahead = self.ahead | {child for leaf in leaves for child in leaf.children(self.highest)}
-        return Tree(leaves, ahead - leaves - {node}, self.highest)
+        below = partial(self.cut.below, highest=self.highest)
+        gone = {self.cut.parent(node)} if node in self.ahead and node.height else set()
+        leaves = (self.leaves - gone - {node}) | set(below(node))
+        ahead = self.ahead | {child for leaf in leaves for child in below(leaf)}
+        return Tree(leaves, ahead - leaves - {node}, self.highest, self.cut)
 
 
-def fold(nodes: Iterable[Node], dim: int, highest: int) -> Tree:
+def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
     """The tree after some queries; what is no active node changes nothing."""
-    tree = Tree.root(dim, highest)
+    tree = Tree.root(cut, highest)
     for node in nodes:
         if node in tree.leaves or node in tree.ahead:
             tree = tree.asked(node)
@@ -105,58 +155,77 @@ def fold(nodes: Iterable[Node], dim: int, highest: int) -> Tree:
 class CMETS(Informative):
     r"""Conditional max-value entropy tree search [Zhang2024indirect]_ (Algorithm 1).
 
-    The box of the queries is cut in halves along every side, again and again. A node of the tree is
-    a cell, asked at its centre; its height is its fidelity, so that heights have the costs and the noise of
-    the space and what they average over comes from its feedback. Each query is
-    :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children.
+    The box of the queries is cut in halves along every side, again and again, or into another number of parts. A node
+    of the tree is a cell, asked at its centre; its height is its fidelity, so that heights have the costs and the
+    noise of the space and what they average over comes from its feedback. Each query is
+    :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children. Where only
+    some queries can be asked, a cell is asked at the one in it that is nearest to its centre, and cells without any are
+    passed over.
 
     The tree is a fold over the nodes asked so far, pending and failed ones included, which are not asked
     again. There is no initial design: the first query follows from the prior. Once every node has been asked
     the search goes on at random points of the finest resolution.
 
     Args:
+        children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
+            after another. ``None`` for :math:`2^d`.
         **settings: Those of :class:`~mfbo_torch.strategies.over_averages.Informative`; ``initial`` is not used.
 
     Raises:
-        SettingError: A space of more than :data:`MOST_DIMENSIONS` dimensions or one with choices.
+        SettingError: ``children`` below 2, or more than :data:`MOST_CHILDREN` in the space's dimensions.
     """
+
+    def __init__(self, *, children: int | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        wanted = f"a whole number from 2 to {MOST_CHILDREN}, or None"
+        self.children = None if children is None else whole("children", children, 2, MOST_CHILDREN, wanted=wanted)
 
     def counts(self, history: History) -> list[int]:
         return [0] * self.space.num_fidelities
 
+    @property
+    def cut(self) -> Cut:
+        """How the cells of the space are cut."""
+        cut = Cut.into(self.children, self.space.dim)
+        if cut.children > MOST_CHILDREN:
+            given = f"{self.space.dim} dimensions, 2^d = {cut.children}"
+            raise SettingError("children", given, f"given where there are more than {MOST_CHILDREN}, such as 2")
+        return cut
+
     def tree(self, history: History) -> Tree:
         """The tree as the history left it."""
-        space = self.checked()
         found = [r.query for r in history if "node" in r.query.meta]
         nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
-        return fold(nodes, space.dim, space.target)
+        return fold(nodes, self.cut, self.space.target)
 
-    def checked(self) -> IndirectSpace:
-        """The space, if its box can be searched by a tree."""
-        space = self.space
-        if space.dim > MOST_DIMENSIONS:
-            raise SettingError(
-                "space", f"{space.dim} dimensions", f"at most {MOST_DIMENSIONS}: nodes have 2^d children"
-            )
-        if space.candidates:
-            raise SettingError("space", f"{len(space.candidates)} candidates", "a box, whose cells a tree can search")
-        return space
+    def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:
+        """The active nodes that can be asked, each with where, ``d`` numbers of the unit cube."""
+        centres = [torch.tensor(tree.cut.centre(node), dtype=torch.double) for node in tree.active]
+        if not self.space.candidates:
+            return list(zip(tree.active, centres, strict=True))
+        U, found = self.space.unit_candidates, []
+        cells = [tree.cut.cells(U, height) for height in range(tree.highest + 1)]
+        for node, centre in zip(tree.active, centres, strict=True):
+            inside = U[(cells[node.height] == torch.tensor(node.index)).all(-1)]
+            if len(inside):
+                found.append((node, inside[(inside - centre).square().sum(-1).argmin()]))
+        return found
 
     def decide(self, history: History) -> Query:
         """The next query: there is no initial design."""
         return self.propose(history, self.generator(history))
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
-        space, nodes = self.checked(), self.tree(history).active
+        space, places = self.space, self.places(self.tree(history))
         information = self.information(history, generator)
-        if not nodes:
-            draws = sobol(space.dim, 256, draw_seed(generator))
+        if not places:
+            draws = space.unit_candidates if space.candidates else sobol(space.dim, 256, draw_seed(generator))
             best = self._best(information, draws, [space.target] * len(draws))
             return self._unasked(draws[best], space.target, history, generator, stage="random")
-        centres = torch.tensor([node.centre for node in nodes], dtype=torch.double)
-        best = self._best(information, centres, [node.height for node in nodes])
-        node = nodes[best]
-        return self._unasked(centres[best], node.height, history, generator, stage="model", node=list(node.index))
+        where = torch.stack([u for _, u in places])
+        best = self._best(information, where, [node.height for node, _ in places])
+        node, u = places[best]
+        return self._unasked(u, node.height, history, generator, stage="model", node=list(node.index))
 
     def _unasked(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, **meta: Any) -> Query:
         """The query at a point itself, unless it was asked: whole numbers give several cells one centre, and an

@@ -28,7 +28,7 @@ from mfbo_torch.runner import run
 from mfbo_torch.settings import compare_parser
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
-from mfbo_torch.strategies.cmets import Node, Tree, fold
+from mfbo_torch.strategies.cmets import Cut, Node, Tree, fold
 from mfbo_torch.strategies.over_averages import recommendations
 from mfbo_torch.strategies.shrinking_window import window_variance
 from mfbo_torch.strategies.unit_conditionals import conditional_of
@@ -84,7 +84,7 @@ def node(height, *index):
 
 def test_a_tree_by_hand():
     """Algorithm 1 in one dimension, to height 3."""
-    tree = Tree.root(1, 3)
+    tree = Tree.root(Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
     tree = tree.asked(node(1, 1))  # ahead: it replaces its parent
@@ -99,16 +99,84 @@ def test_a_tree_by_hand():
     tree = tree.asked(node(1, 0))
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
-    assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], 1, 3) == tree
-    assert fold([node(3, 1), node(1, 1)], 1, 3) == Tree.root(1, 3).asked(node(1, 1))  # no active node
+    assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).asked(node(1, 1))  # no active node
 
 
 def test_cells_halve():
-    assert node(0, 0, 0).centre == (0.5, 0.5)
-    children = node(1, 0, 1).children(4)
-    assert [child.centre for child in children] == [(0.125, 0.625), (0.125, 0.875), (0.375, 0.625), (0.375, 0.875)]
-    assert all(child.parent == node(1, 0, 1) for child in children)
-    assert node(2, 0, 0).children(2) == []
+    cut = Cut.into(None, 2)
+    assert cut.centre(node(0, 0, 0)) == (0.5, 0.5)
+    children = cut.below(node(1, 0, 1), 4)
+    centres = [cut.centre(child) for child in children]
+    assert centres == [(0.125, 0.625), (0.125, 0.875), (0.375, 0.625), (0.375, 0.875)]
+    assert all(cut.parent(child) == node(1, 0, 1) for child in children)
+    assert cut.below(node(2, 0, 0), 2) == []
+    assert Cut.into(4, 2) == cut
+
+
+@pytest.mark.parametrize(
+    ("children", "dim", "counts"),
+    [
+        (2, 2, [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4)]),  # one side after another
+        (3, 2, [(1, 1), (3, 1), (3, 3), (9, 3)]),
+        (9, 2, [(1, 1), (3, 3), (9, 9)]),  # a square: thirds of both sides
+        (6, 2, [(1, 1), (6, 1), (6, 6)]),
+        (3, 1, [(1,), (3,), (9,)]),
+        (2, 9, [(1,) * 9, (2, *(1,) * 8), (2, 2, *(1,) * 7)]),
+    ],
+)
+def test_any_number_of_children(children, dim, counts):
+    cut, root = Cut.into(children, dim), node(0, *(0,) * dim)
+    assert cut.children == children
+    assert [cut.counts(height) for height in range(len(counts))] == counts
+    cells = [root]
+    for height in range(1, len(counts)):
+        below = [cut.below(cell, 9) for cell in cells]
+        assert all(len(group) == children for group in below)
+        assert all(cut.parent(child) == cell for cell, group in zip(cells, below, strict=True) for child in group)
+        cells = [child for group in below for child in group]
+        centres = torch.tensor([cut.centre(cell) for cell in cells], dtype=torch.double)
+        assert cut.cells(centres, height).tolist() == [list(cell.index) for cell in cells]
+        assert len(set(cells)) == math.prod(counts[height])
+    assert cut.cells(torch.ones(1, dim, dtype=torch.double), 1).tolist() == [[n - 1 for n in counts[1]]]
+
+
+def test_cmets_with_other_children_walks_its_tree():
+    space = windows((1.0, 2.0, 4.0))
+    strategy = CMETS(space=space, children=3)
+    found = loop(strategy, hill, 6)
+    tree = Tree.root(Cut(2, 3, one_side=True), 2)
+    for r in found:
+        asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
+        assert asked in tree.active
+        assert r.query.x == pytest.approx([2 * c for c in tree.cut.centre(asked)])
+        tree = tree.asked(asked)
+    assert strategy.tree(found) == tree
+
+
+def test_cmets_asks_of_a_cell_the_choice_nearest_to_its_centre():
+    drawn = 2 * torch.rand(7, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    space = windows((1.0, 2.0, 4.0), choices=drawn)
+    strategy, seen = CMETS(space=space), set()
+    found = loop(strategy, hill, 6)
+    for r in found:
+        height, index = r.query.fidelity, r.query.meta["node"]
+        side = 2 / 2**height
+        inside = [
+            x for x in drawn.tolist() if all(i * side <= v <= (i + 1) * side for i, v in zip(index, x, strict=True))
+        ]
+        middle = [(i + 0.5) * side for i in index]
+        nearest = min(inside, key=lambda x: math.dist(x, middle))
+        assert r.query.x == pytest.approx(nearest)
+        seen.add((r.query.x, height))
+    assert len(seen) == 6
+
+
+def test_cmets_goes_on_where_all_choices_are_asked():
+    space = windows((1.0,), choices=2 * grid(2))
+    found = loop(CMETS(space=space), hill, 3)
+    assert [r.query.meta["stage"] for r in found] == ["model", "random", "random"]
+    assert {r.query.x for r in found} <= {tuple(x) for x in (2 * grid(2)).tolist()}
 
 
 def test_cmets_walks_the_tree():
@@ -117,12 +185,12 @@ def test_cmets_walks_the_tree():
     found = loop(strategy, hill, 8)
     nodes = [Node(r.query.fidelity, tuple(r.query.meta["node"])) for r in found]
     for i, asked in enumerate(nodes):
-        before = fold(nodes[:i], 2, 2)
+        before = fold(nodes[:i], Cut(2), 2)
         assert asked in before.leaves | before.ahead
-        x = space.from_unit(torch.tensor(asked.centre, dtype=torch.double))
+        x = space.from_unit(torch.tensor(before.cut.centre(asked), dtype=torch.double))
         assert found.records[i].query.x == pytest.approx(x.tolist())
     assert len(set(nodes)) == 8
-    assert strategy.tree(found) == fold(nodes, 2, 2)
+    assert strategy.tree(found) == fold(nodes, Cut(2), 2)
     foreign = step(found, Query((1.0, 1.0), 0), space, 0.0)  # a record from elsewhere is data, no node
     assert strategy.tree(foreign) == strategy.tree(found)
 
@@ -133,7 +201,7 @@ def test_cmets_asks_what_tells_most_for_its_cost():
     found = loop(strategy, hill, 3)
     active = strategy.tree(found).active
     heights = np.array([n.height for n in active])
-    information = by_hand(strategy, found, np.array([n.centre for n in active]), heights) / 2.0**heights
+    information = by_hand(strategy, found, np.array([Cut(2).centre(n) for n in active]), heights) / 2.0**heights
     query = strategy.ask(found)[0]
     best = active[information.argmax()]
     assert (query.fidelity, query.meta["node"]) == (best.height, list(best.index))
@@ -271,7 +339,7 @@ def test_a_plain_space_is_refused():
         (lambda: CMES(num_max_value_samples=0), "num_max_value_samples = 0"),
         (lambda: CMES(resolutions="both"), "resolutions = 'both'"),
         (lambda: ShrinkingWindow(beta=-1.0), "beta = -1.0"),
-        (lambda: CMETS(space=windows(choices=2 * grid(2))).ask(History()), "space = '4 candidates': must be a box"),
+        (lambda: CMETS(children=1), "children = 1: must be a whole number from 2 to 256, or None"),
         (
             lambda: ShrinkingWindow(space=IndirectBranin(known=True).space).ask(History()),
             "feedback = 'Window': must be a Window around the query itself",
