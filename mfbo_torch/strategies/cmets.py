@@ -164,7 +164,7 @@ class CMETS(Informative):
 
     The tree is a fold over the nodes asked so far, pending and failed ones included, which are not asked
     again. There is no initial design: the first query follows from the prior. Once every node has been asked
-    the search goes on at random points of the finest resolution.
+    the search goes on at the finest resolution, at random points or at the choices that are left.
 
     Args:
         children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
