@@ -25,6 +25,7 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.indirect.run``         regret with indirect queries; ``indirect.csv``
 ``benchmarks.indirect.report``      ``indirect.md``, ``indirect.png``
 ``benchmarks.indirect.ablation``    CMES and MES with parts exchanged; ``indirect-ablation.csv``
+``benchmarks.indirect.fields``      several resolutions on other fields, and their limits; ``indirect-fields.csv``
 ``benchmarks.indirect.scaling``     time and memory against samples and queries; ``indirect-scaling.json``
 ``benchmarks.indirect.pictures``    what is believed of a function seen through averages; ``indirect-NAME.png``
 ``benchmarks.bandit.figure2``       regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``

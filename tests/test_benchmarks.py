@@ -154,6 +154,11 @@ SMOKE = {
         "indirect.csv indirect.about.json indirect.md indirect.png",
         {"CAPITALS": {"fixed": (1,), "tree": (0.5, 3.5)}},
     ),
+    "indirect fields": Smoke(
+        ("indirect.fields --settings satellite 'even queries' --strategies UCB --seeds 1",),
+        "indirect-fields.csv indirect-fields.about.json indirect-fields.md",
+        {"CAPITALS": {"satellite": (16,), "shifted peak": (4,)}, "COUNTS": (5,)},
+    ),
     "indirect pictures": Smoke(
         ("indirect.pictures --share 0.1",),
         "indirect-shifted-peak.png indirect-tree.png",
