@@ -11,6 +11,7 @@ every decision must be the same again. Adds the runs that are missing to ``fault
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import os
 import random
@@ -37,12 +38,14 @@ COLUMNS = (
     *("driver_kills", "start_interrupts", "seconds"),
 )
 WORKERS, TIMEOUT, KILLS, INTERRUPTS = 4, 2.0, 3, 2
-PATIENCE = 120.0
-"""Seconds in which an interrupted driver has to end."""
+PATIENCE, LOOKING = 120.0, 2.0
+"""Seconds in which an interrupted driver has to end, and to say where it stands if it does not."""
 
 
 def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
-    """A driver: go on until the capital is spent."""
+    """A driver: go on until the capital is spent; SIGUSR1 has it say where it stands."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
         how = {"executor": workers, "max_pending": None, "journal": journal, "progress": False}
         run(Troubled(), RandomSearch(seed=seed), evaluations * CENTS / 100, **how)
@@ -55,10 +58,12 @@ def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, in
     command = [sys.executable, "-c", f"from pathlib import Path; from benchmarks.faults import drive; {call}"]
     ends = [i / (KILLS + 1) * evaluations + moments.uniform(0.0, evaluations / (KILLS + 1)) for i in range(KILLS)]
     for end in [*([None] * INTERRUPTS), *ends, math.inf]:
-        driver = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL if end is None else None)
         if end is None:
-            interrupts += _interrupted(driver, moments.uniform(0.0, 2.0))
+            interrupts += _interrupted(command, moments.uniform(0.0, 2.0))
+            if _asked(path) >= evaluations:
+                raise RuntimeError(f"{kind}, seed {seed}: a driver did not hear that it was interrupted")
             continue
+        driver = subprocess.Popen(command, start_new_session=True)
         while driver.poll() is None:
             time.sleep(0.2)
             if _asked(path) >= end:
@@ -73,15 +78,29 @@ def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, in
     return kills, interrupts
 
 
-def _interrupted(driver: subprocess.Popen[bytes], seconds: float) -> int:
-    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker."""
-    while driver.poll() is None and not _children(driver.pid):
-        time.sleep(0.02)
-    with suppress(subprocess.TimeoutExpired):
-        driver.wait(seconds)
-        return 0
-    os.killpg(driver.pid, signal.SIGINT)
-    driver.wait(PATIENCE)
+def _interrupted(command: Sequence[str], seconds: float) -> int:
+    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker.
+
+    Raises:
+        RuntimeError: It does not end.
+    """
+    with tempfile.TemporaryFile() as said:
+        driver = subprocess.Popen(command, start_new_session=True, stderr=said)
+        while driver.poll() is None and not _children(driver.pid):
+            time.sleep(0.02)
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(seconds)
+            return 0
+        os.killpg(driver.pid, signal.SIGINT)
+        try:
+            driver.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            driver.send_signal(signal.SIGUSR1)
+            time.sleep(LOOKING)
+            driver.kill()
+            driver.wait()
+            said.seek(0)
+            raise RuntimeError(f"an interrupted driver went on:\n{said.read().decode()}") from None
     return 1
 
 

@@ -84,16 +84,35 @@ def _lost(reason: str) -> None:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Where processes and threads are started that do not hear Ctrl-C, from the first moment on."""
+    """Where processes and threads are started that do not hear Ctrl-C, from the first moment on.
+
+    In the main thread it is heard at the end: threads that were there before may be the ones to get it meanwhile.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # it would be started with the first process, and let SIGINT through again
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    with _heard_later():
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@contextmanager
+def _heard_later() -> Iterator[None]:
+    handler, heard = signal.getsignal(signal.SIGINT), threading.Event()
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: heard.set())
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+        signal.signal(signal.SIGINT, handler)
+        if heard.is_set():
+            signal.raise_signal(signal.SIGINT)
 
 
 def settle() -> None:
