@@ -21,7 +21,7 @@ from mfbo_torch import problems
 from mfbo_torch.history import History
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.runner import run
-from mfbo_torch.stopping import gain, idle, reached
+from mfbo_torch.stopping import Idle, gain, reached
 from mfbo_torch.strategies import MFGPUCB, Strategy
 
 FILE = "stopping.csv"
@@ -55,7 +55,7 @@ def rules(problem: Problem, strategy: Strategy) -> dict[str, Callable[[History],
         f"--stop-at, {NEAR:.0%} off": lambda history: reached(history, problem, enough) is not None
     }
     for capital in PATIENCE:
-        found[f"--patience {capital}"] = lambda history, most=capital * top: idle(history, target) >= most
+        found[f"--patience {capital}"] = lambda history, most=capital * top: Idle(target)(history) >= most
     for share in GAINS:
         found[f"--stop-gain {share:g}"] = lambda history, least=share: left(history) <= least
     return found

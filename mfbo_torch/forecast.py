@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from mfbo_torch.history import History, Status
@@ -44,8 +45,9 @@ def forecast(strategy: Strategy, history: History, capital: float, workers: int 
         capital: What may be spent in all.
         workers: How many queries are evaluated at once.
     """
-    ended = [r for r in history if r.status != Status.PENDING and r.decided and r.query.meta.get("stage") != "initial"]
-    recent = ended[-RECENT:]
+    latest = reversed(history.records)
+    ended = (r for r in latest if r.status != Status.PENDING and r.decided and r.query.meta.get("stage") != "initial")
+    recent = [*islice(ended, RECENT)][::-1]
     if len(recent) < ENOUGH:
         return None
     pending, left = history.pending, max(capital - history.spent, 0.0)

@@ -160,7 +160,7 @@ class Optimizer:
         return self._pays(self._history, cost, capital)
 
     def _pays(self, history: History, cost: float, capital: float) -> bool:
-        if self.space.measured and all(record.given for record in history.done):  # nobody knows what a query costs
+        if self.space.measured and not history.tally.evaluated:  # nobody knows what a query costs
             return history.settled < capital
         return history.spent + cost <= payable(capital)
 
@@ -241,8 +241,9 @@ class Optimizer:
         _, error = observation("value", (number("value", found), known if standard_error is None else standard_error))
         measured = outcomes_of(given, self.space.limits)
         with self._lock:
-            record = Record(len(self._history), query, 0.0).done(found, error, outcomes=measured)
-            self._keep(History([*self._history, record]), lambda journal: journal.given([record]))
+            history = self._history.asked(query, 0.0)
+            record = history.records[-1].done(found, error, outcomes=measured)
+            self._keep(history.updated(record), lambda journal: journal.given([record]))
             return record
 
     def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:

@@ -95,7 +95,7 @@ def run(
         charge_deciding: Whether the seconds of deciding are spent too, where costs are measured.
         time_limit: Seconds from now on after which nothing more is started. What is in flight is finished.
         stop_at: Ends the run once a value at the target is as good, in the problem's own sign.
-        patience: Ends it once so much capital has brought nothing better, see :func:`mfbo_torch.stopping.idle`.
+        patience: Ends it once so much capital has brought nothing better, see :class:`mfbo_torch.stopping.Idle`.
         stop_gain: Ends it once what is left to gain is bounded by this part of the range of the target's values, see
             :func:`mfbo_torch.stopping.gain`. A run that has ended early goes on without the rule; why it has ended is
             logged.
@@ -347,13 +347,13 @@ class _Loop:
 
     def expect_any_value(self) -> None:
         """Complain if nothing but failures came of the whole capital."""
-        failures = len(self.optimizer.history.select(Status.FAILED))
+        failures = self.optimizer.history.tally.failed
         if failures and not self._values():
             raise self._hopeless(failures, spent=True)
 
     def _values(self) -> bool:
         """Whether anything was evaluated, what the run began with not counted."""
-        return any(not record.given for record in self.optimizer.history.done)
+        return self.optimizer.history.tally.evaluated > 0
 
     def _hopeless(self, failures: int, spent: bool) -> Hopeless:
         last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]

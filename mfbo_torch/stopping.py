@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Status, points
+from mfbo_torch.folds import Fold
+from mfbo_torch.history import History, Record, Status, points
+from mfbo_torch.history.tally import Parts, parts
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.design import sobol
@@ -52,6 +54,7 @@ class Stopping:
         self.options, self.problem, self.strategy = options, problem, strategy
         self._started = time.monotonic()
         self._last: tuple[History, str] | None = None
+        self._idle = Idle(problem.space.target)
         if options.stop_gain is not None and not bounded(strategy):
             kind = type(strategy).__name__
             raise SettingError(
@@ -75,10 +78,10 @@ class Stopping:
         return self.late or self._last[1]
 
     def _reason(self, history: History) -> str:
-        options, target = self.options, self.problem.space.target
+        options = self.options
         if options.stop_at is not None and (found := reached(history, self.problem, options.stop_at)) is not None:
             return f"{found:.6g} is at least as good as {options.stop_at:g}"
-        if options.patience is not None and (since := idle(history, target)) >= options.patience:
+        if options.patience is not None and (since := self._idle(history)) >= options.patience:
             return f"no better value for a capital of {since:g}"
         if options.stop_gain is not None and (share := gain(self.strategy, history)) <= options.stop_gain:
             return f"the bound on what is left to gain is {share:.1g} of the range of values"
@@ -91,21 +94,40 @@ def reached(history: History, problem: Problem, value: float) -> float | None:
     return problem.value_of(best) if best is not None and best.value >= problem.signed(value) else None  # type: ignore[operator]
 
 
-def idle(history: History, target: int) -> float:
+class _Waiting(NamedTuple):
+    """The best and the least value so far, and the cost of what has ended since the best."""
+
+    best: float = -math.inf
+    least: float = math.inf
+    cost: Parts = ()
+
+
+class Idle:
     """The capital that has been spent since the target's best value was last improved by :data:`SLIGHT`.
 
     What is in flight does not count, nor does the initial design.
+
+    Args:
+        target: The fidelity whose values count.
     """
-    best, least, since = -math.inf, math.inf, -1
-    for record in history:
-        if record.query.meta.get("stage") == "initial":
-            since = record.id
-        if record.status != Status.DONE or record.query.fidelity != target or record.value is None:
-            continue
-        if record.value > best + SLIGHT * max(best - least, 0.0):
-            best, since = record.value, record.id
-        least = min(least, record.value)
-    return math.fsum(r.cost for r in history if r.id > since and r.status != Status.PENDING)
+
+    def __init__(self, target: int) -> None:
+        self.target, self._fold = target, Fold(_Waiting, self._add)
+
+    def __call__(self, history: History) -> float:
+        return math.fsum(self._fold(history).cost)
+
+    def _add(self, before: _Waiting, record: Record) -> _Waiting:
+        best, least, cost = before
+        value = record.value if record.status == Status.DONE and record.query.fidelity == self.target else None
+        better = value is not None and value > best + SLIGHT * max(best - least, 0.0)
+        if better or record.query.meta.get("stage") == "initial":
+            cost = ()
+        elif record.status != Status.PENDING:
+            cost = parts([*cost, record.cost])
+        if value is None:
+            return _Waiting(best, least, cost)
+        return _Waiting(value if better else best, min(least, value), cost)
 
 
 def bounded(strategy: Strategy) -> bool:

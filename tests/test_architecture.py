@@ -16,13 +16,13 @@ ROOT = Path(mfbo_torch.__file__).parent
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*") if path.suffix in (".py", ".pyi"))
 
 FLOORS = [
-    {"version", "errors", "checksum", "wal", "lock", "streams", "plain_yaml", "brake", "markup"},
+    {"version", "errors", "checksum", "sharing", "wal", "lock", "streams", "plain_yaml", "brake", "markup"},
     {"checks", "signature", "reading", "own_state"},
     {"interval"},
     {"parameters", "fidelities", "calling", "outcomes"},
     {"space", "confidence", "concentration", "history", "prior", "scale"},
     {"indirect", "events", "warp", "trial", "continuing"},
-    {"metrics", "journal"},
+    {"metrics", "journal", "folds"},
     {"problems"},
     {"ops"},
     {"models"},

@@ -18,7 +18,7 @@ from mfbo_torch.options import RunOptions
 from mfbo_torch.problems import IndirectBranin
 from mfbo_torch.runner import drive, run
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.stopping import Stopping, gain, idle, reached
+from mfbo_torch.stopping import Idle, Stopping, gain, reached
 from mfbo_torch.strategies import CMES, GPUCB
 
 
@@ -44,12 +44,12 @@ def history(*steps):
     ],
 )
 def test_capital_without_a_better_value(steps, spent):
-    assert idle(history(*steps), 1) == spent
+    assert Idle(1)(history(*steps)) == spent
 
 
 def test_a_failure_is_waited_for_too():
     made = history((1, 1.0, "initial"), (1, None, "model"))
-    assert idle(made.updated(made.records[1].failed("lost")), 1) == 10.0
+    assert Idle(1)(made.updated(made.records[1].failed("lost"))) == 10.0
 
 
 def test_a_value_that_is_good_enough():

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mfbo_torch.concentration import CONTRADICTION, Tail, anytime_width, tail_of
 from mfbo_torch.errors import SettingError
+from mfbo_torch.folds import Fold
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
@@ -57,7 +58,7 @@ class ArmStrategy(Strategy):
         super().__init__(**settings)
         self.rewards, self.scale = rewards, scale
         self.tail = tail_of(rewards, scale)
-        self._fold: _Fold | None = None
+        self._fold: Fold[np.ndarray] | None = None
         if self._space is not None:
             self._check(self._space)
 
@@ -84,8 +85,9 @@ class ArmStrategy(Strategy):
             SettingError: A value is not finite, or not where :attr:`tail` has rewards.
         """
         if self._fold is None:
-            self._fold = _Fold(self.space, self.tail)
-        return self._fold(history)
+            counting = _Counting(self.space, self.tail)
+            self._fold = Fold(counting.empty, counting)
+        return Plays(*torch.from_numpy(self._fold(history)))
 
     def play(self, arm: int, fidelity: int) -> Query:
         """The query of an arm, ``0 ... K - 1``, at a fidelity."""
@@ -141,38 +143,19 @@ def warn_if_contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> bool:
     return True
 
 
-class _Fold:
-    """Counts and sums of a history, kept up to its first pending record from call to call.
-
-    The memo changes no result: it is used only for a history that begins with the same records, and the
-    rest is added in the order of asking, as it would be from the start.
-    """
+class _Counting:
+    """From a table of plays, values and sums, each ``M x K``, and a record to the table with it."""
 
     def __init__(self, space: Space, tail: Tail) -> None:
         arm = space.parameters[0]
         self.lowest, self.size = round(arm.lower), round(arm.upper - arm.lower) + 1
         self.interval = tail.interval
         self.shape = (3, space.num_fidelities, self.size)
-        self.settled: tuple[Record, ...] = ()
-        self.table = np.zeros(self.shape)
 
-    def __call__(self, history: History) -> Plays:
-        records = history.records
-        count = len(self.settled)
-        if records[:count] != self.settled:
-            count, self.table = 0, np.zeros(self.shape)
-        try:
-            while count < len(records) and records[count].status != Status.PENDING:
-                self._add(self.table, records[count])
-                count += 1
-        finally:
-            self.settled = records[:count]
-        table = self.table.copy()
-        for record in records[count:]:
-            self._add(table, record)
-        return Plays(*torch.from_numpy(table))
+    def empty(self) -> np.ndarray:
+        return np.zeros(self.shape)
 
-    def _add(self, table: np.ndarray, record: Record) -> None:
+    def __call__(self, table: np.ndarray, record: Record) -> np.ndarray:
         arm, fidelity = round(record.query.x[0]) - self.lowest, record.query.fidelity
         if not 0 <= arm < self.size:
             raise SettingError("arm", record.query.x[0], f"from {self.lowest} to {self.lowest + self.size - 1}")
@@ -187,3 +170,4 @@ class _Fold:
             table[1, fidelity, arm] += 1.0
             table[2, fidelity, arm] += value
         table[0, fidelity, arm] += 1.0
+        return table

@@ -14,10 +14,11 @@ from torch import Tensor
 from mfbo_torch.checks import whole
 from mfbo_torch.continuing import below, known, whole_costs
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Recommendation, Record, points
+from mfbo_torch.history import History, Query, Recommendation, Record
 from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
 from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Space
+from mfbo_torch.strategies.asked import Asked, unit_points
 from mfbo_torch.strategies.design import allowed
 from mfbo_torch.strategies.surrogate import Memo
 
@@ -59,6 +60,7 @@ class Strategy(ABC):
         self._space = space
         self.capital = capital
         self._log_cost: Memo[LogCost] = Memo()
+        self._asked = Asked()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -258,14 +260,10 @@ class Strategy(ABC):
     def _unit(self, query: Query) -> Tensor:
         return self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
 
+    def taken(self, history: History, fidelity: int) -> tuple[Tensor, Tensor]:
+        """The designs of the unit cube asked at a fidelity, ``n x D``, and whether each was observed, ``n``."""
+        return self._asked(self.space, history, fidelity)
+
     def unit_points(self, records: list[Record]) -> Tensor:
         """``n x (D + 1)`` points of some records: designs in the unit cube, then the fidelity."""
         return unit_points(self.space, records)
-
-
-def unit_points(space: Space, records: list[Record]) -> Tensor:
-    """``n x (D + 1)`` points of some records: designs in the unit cube, then the fidelity."""
-    if not records:
-        return torch.zeros(0, space.unit_dim + 1, dtype=torch.double)
-    X = points(records)
-    return torch.cat([space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)

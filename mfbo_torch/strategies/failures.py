@@ -7,7 +7,7 @@ import torch
 from mfbo_torch.history import History, Status
 from mfbo_torch.models.feasibility import Feasibility, Structure, likeliest
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.base import unit_points
+from mfbo_torch.strategies.asked import unit_points
 from mfbo_torch.strategies.surrogate import Memo, refit_size
 
 

@@ -23,7 +23,7 @@ from mfbo_torch.models.conditionals import Conditional, EmpiricalConditional
 from mfbo_torch.models.conditionals.empirical import LEAST_SAMPLES
 from mfbo_torch.models.deconditional import DeconditionalGP
 from mfbo_torch.scale import shift_scale
-from mfbo_torch.strategies.base import unit_points
+from mfbo_torch.strategies.asked import unit_points
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.surrogate import Growing, Surrogate, quiet, refit_size, seeded
 from mfbo_torch.strategies.unit_conditionals import conditional_of, unit_inputs

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History, Status
+from mfbo_torch.history import History
 from mfbo_torch.indirect import IndirectSpace
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
@@ -100,9 +100,7 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     """
     space = strategy.space
     wanted = u.detach().to("cpu", torch.double).reshape(-1).clamp(0.0, 1.0)
-    records = [r for r in history if r.query.fidelity == fidelity]
-    taken = strategy.unit_points(records)[:, :-1]
-    observed = torch.tensor([r.status == Status.DONE for r in records], dtype=torch.bool)
+    taken, observed = strategy.taken(history, fidelity)
     if isinstance(space, IndirectSpace) and space.candidates:
         return _nearest(space.unit_candidates, wanted, taken[~observed]).reshape(u.shape)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Record
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.base import unit_points
+from mfbo_torch.strategies.asked import unit_points
 from mfbo_torch.strategies.surrogate import Memo
 
 MOST = 1000

@@ -1,0 +1,105 @@
+"""What is counted of a history, carried from each to the next."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mfbo_torch.history import Record
+
+Parts = tuple[float, ...]
+"""Numbers whose exact sum is meant, each less than what the next one is rounded to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums and counts of a history.
+
+    Args:
+        spent: The cost of everything asked.
+        settled: The cost of what has ended.
+        pending: The records that have not ended, by their numbers.
+        queries: How many there are at each fidelity.
+        best: The best feasible one of each fidelity, the earliest among equals.
+        evaluated: How many have a value and were not given.
+        failed: How many have failed.
+    """
+
+    spent: Parts
+    settled: Parts
+    pending: Mapping[int, Record]
+    queries: Mapping[int, int]
+    best: Mapping[int, Record]
+    evaluated: int
+    failed: int
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Tally:
+        """That of some records."""
+        known, pending = list(records), {}
+        best: dict[int, Record] = {}
+        evaluated = failed = 0
+        for record in known:
+            if record.status == "pending":
+                pending[record.id] = record
+            elif record.status == "failed":
+                failed += 1
+            else:
+                evaluated += not record.given
+                if _better(record, best.get(record.query.fidelity)):
+                    best[record.query.fidelity] = record
+        spent = parts(record.cost for record in known)
+        settled = parts(record.cost for record in known if record.status != "pending")
+        queries = Counter(record.query.fidelity for record in known)
+        return cls(spent, settled, pending, queries, best, evaluated, failed)
+
+    def asked(self, record: Record) -> Tally | None:
+        """With one more pending record; ``None`` where it has to be counted anew."""
+        if not math.isfinite(record.cost):
+            return None
+        fidelity = record.query.fidelity
+        return replace(
+            self,
+            spent=parts([*self.spent, record.cost]),
+            pending={**self.pending, record.id: record},
+            queries={**self.queries, fidelity: self.queries.get(fidelity, 0) + 1},
+        )
+
+    def updated(self, old: Record, new: Record) -> Tally | None:
+        """With a pending record replaced by its newer self; ``None`` where it has to be counted anew."""
+        former = old.status == "pending" and (old.id, old.query) == (new.id, new.query)
+        if not (former and math.isfinite(old.cost) and math.isfinite(new.cost)):
+            return None
+        spent = self.spent if old.cost == new.cost else parts([*self.spent, -old.cost, new.cost])
+        if new.status == "pending":
+            return replace(self, spent=spent, pending={**self.pending, new.id: new})
+        pending = {id: record for id, record in self.pending.items() if id != new.id}
+        ended = replace(self, spent=spent, settled=parts([*self.settled, new.cost]), pending=pending)
+        if new.status == "failed":
+            return replace(ended, failed=self.failed + 1)
+        fidelity, best = new.query.fidelity, self.best
+        if _better(new, best.get(fidelity)):
+            best = {**best, fidelity: new}
+        return replace(ended, best=best, evaluated=self.evaluated + (not new.given))
+
+
+def _better(record: Record, best: Record | None) -> bool:
+    """Whether a feasible record has a larger value than the best so far, or the same one earlier."""
+    if not record.feasible or record.value is None:
+        return False
+    return best is None or best.value is None or (record.value, -record.id) > (best.value, -best.id)
+
+
+def parts(numbers: Iterable[float]) -> Parts:
+    """A few numbers with exactly the sum of many: what :func:`math.fsum` makes of the ones it makes of the others."""
+    left, found = list(numbers), list[float]()
+    while part := math.fsum(left):
+        found.append(part)
+        if not math.isfinite(part):
+            break
+        left.append(-part)
+    return (*reversed(found),)
