@@ -74,9 +74,10 @@ class Shared(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, place: slice) -> tuple[T, ...]: ...
     def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
+        if not isinstance(place, slice):
+            at = place if place >= 0 else range(len(self))[place]
+            return self._chunks[at // CHUNK][at % CHUNK]
         places = range(len(self))[place]
-        if isinstance(places, int):
-            return self._chunks[places // CHUNK][places % CHUNK]
         if not places or places.step != 1:
             return tuple(self[i] for i in places)
         first = places.start // CHUNK

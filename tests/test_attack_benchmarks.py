@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from benchmarks import bit_flips, fuzz
+from benchmarks import bit_flips, fuzz, limits
+from benchmarks.runs import read
 from mfbo_torch import journal
+from mfbo_torch.strategies import subset
 
 
 def test_bits_of_a_journal_that_changed_are_found_or_harmless(tmp_path, capsys):
@@ -29,3 +31,13 @@ def test_damaged_files_of_every_kind_are_read_without_harm(tmp_path, capsys):
     pytest.importorskip("resource")
     assert fuzz.main(["--each", "12", "--seed", "3", "--results", str(tmp_path)]) == 0
     assert "0 not; the slowest" in capsys.readouterr().out
+
+
+def test_long_runs_with_and_without_a_limit_on_what_models_are_made_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "PROBLEMS", ("Currin",))
+    assert not limits.main(["--results", f"{tmp_path}", "--seeds", "1", "--evaluations", "30", "--limit", "8"])
+    limited, whole = read(tmp_path / "limits.csv")
+    assert (limited["limit"], whole["limit"]) == ("8", "0")
+    assert int(limited["most_of_a_fidelity"]) > 8
+    assert float(limited["regret"]) >= 0
+    assert subset.MOST == 1000

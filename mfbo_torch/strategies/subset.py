@@ -35,6 +35,7 @@ class Subset:
 
     def __init__(self) -> None:
         self._kept: dict[int, Memo[list[int]]] = defaultdict(Memo)
+        self._last: Memo[list[Record]] = Memo()
 
     def __call__(self, space: Space, records: list[Record]) -> list[Record]:
         """The observations that count, in their order; all where no fidelity has too many.
@@ -45,6 +46,9 @@ class Subset:
         """
         if len(records) <= MOST:
             return records
+        return [*self._last((space, records, MOST), lambda: self._counting(space, records))]  # asked for many times
+
+    def _counting(self, space: Space, records: list[Record]) -> list[Record]:
         groups: dict[int, list[Record]] = defaultdict(list)
         for record in records:
             groups[record.query.fidelity].append(record)
