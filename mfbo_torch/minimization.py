@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mfbo_torch import markup
 from mfbo_torch.calling import convention
 from mfbo_torch.checks import observation
+from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Observed, Recommendation, Status
 from mfbo_torch.journal import Journal
 from mfbo_torch.options import RunOptions
@@ -20,6 +21,7 @@ from mfbo_torch.runner import drive
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.trial import Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,11 +88,21 @@ class _Function(Problem):
         self.function, self.space, self.maximize = function, space, maximize
         own = None if space.fidelities is None else space.fidelities.name
         self.convention = convention(function, [p.name for p in space.parameters], own, space.num_fidelities)
+        self.takes_trial = self.convention.trial
+        if space.continues and not self.takes_trial:
+            wanted = "False, or the function must take a trial, to keep what it goes on from"
+            raise SettingError("continues", space.continues, wanted)
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
+        return self._called(x, fidelity, None)
+
+    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
+        return self.turned(self._called(x, fidelity, trial))
+
+    def _called(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observed:
         point, level = self.checked(x, fidelity)
         own = self.space.fidelity_value(level)
-        found = self.convention.call(self.function, self.space.named(point), **own, fidelity=level)
+        found = self.convention.call(self.function, self.space.named(point), **own, fidelity=level, trial=trial)
         given = returned(found, "value")
         if isinstance(given, Observation):
             return given
@@ -119,7 +131,9 @@ def minimize(
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
             name (:func:`~mfbo_torch.calling.convention`); with a single fidelity without that. It returns a number, or
-            a pair of it and its standard error; where the space has limits, ``{"value": ..., "latency": ...}``.
+            a pair of it and its standard error; where the space has limits, ``{"value": ..., "latency": ...}``. It may
+            take a ``trial`` (:class:`~mfbo_torch.trial.Trial`), and does where the space ``continues``; its folder is
+            beside the journal, and without one gone when the call returns.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.

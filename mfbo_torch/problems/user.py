@@ -216,8 +216,8 @@ def first_on_path(folder: str) -> None:
         sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
 
 
-def unavailable(parameters: Mapping[str, Any], fidelity: int) -> float:
-    """Stands in for an objective where results are only read."""
+def unavailable(parameters: Mapping[str, Any], fidelity: int, trial: Trial) -> float:
+    """Stands in for an objective where results are only read, also for one that goes on from its checkpoints."""
     raise RuntimeError("the objective was not imported")
 
 
