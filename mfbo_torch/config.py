@@ -120,7 +120,7 @@ def explain(message: str, parser: ArgumentParser, given: Mapping[str, Any]) -> S
     required = "arguments are required" in message
     if option or required or not keys or keys[0] not in BASES:
         return settings.explain(message, parser, given)
-    message = re.sub(r"\n *- Expected a <class 'NoneType'>\n.*\Z", "", message, flags=re.DOTALL)
+    message = re.sub(r"\n {4}- Expected a <class 'NoneType'>\n {2}Given .*\Z", "", message, flags=re.DOTALL)
     message = message.partition("Errors:")[2] or message
     return settings.wrong_type(keys, message) or _no_class(keys[0], full, _given(full))
 

@@ -82,8 +82,8 @@ class Space:
             numbers = several("constraints", (*weights, bound), number, allowed, size=self.dim + 1)
             if not any(numbers[:-1]):
                 raise SettingError("constraints", (weights, bound), allowed)
-            if any(w and p.log for w, p in zip(weights, self.parameters, strict=True)):
-                raise SettingError("constraints", (weights, bound), "on parameters that are not on a log scale")
+            if logs := [p.name for w, p in zip(weights, self.parameters, strict=True) if w and p.log]:
+                raise SettingError("constraints", logs[0], "a number that is not on a log scale, or left out of them")
             for w, p, there in zip(weights, self.parameters, always, strict=True):
                 if w and (p.choices or not there):
                     kind = "has choices" if p.choices else "is not always there"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mfbo_torch.calling import FIDELITY, convention
 from mfbo_torch.checks import observation, one_of, whole
-from mfbo_torch.errors import SettingError
+from mfbo_torch.errors import SettingError, meant
 from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.history import Observed
 from mfbo_torch.outcomes import VALUE, Observation, kinds_of, returned
@@ -196,6 +196,8 @@ def import_function(path: str, folder: str) -> Callable[..., Observed]:
     module_name, _, attribute = path.partition(":")
     if not module_name.replace(".", "_").isidentifier() or not attribute.isidentifier():
         raise SettingError("objective", path, 'like "package.module:function"')
+    if module_name.endswith(".py"):
+        raise SettingError("objective", path, f'a module, not a file: "{module_name.removesuffix(".py")}:{attribute}"')
     first_on_path(folder)
     try:
         module = importlib.import_module(module_name)
@@ -206,7 +208,8 @@ def import_function(path: str, folder: str) -> Callable[..., Observed]:
     if not callable(function):
         found = "not there" if function is None else f"of type {type(function).__name__}"
         place = getattr(module, "__file__", None) or module_name
-        raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found})")
+        hint = meant(attribute, [name for name, value in vars(module).items() if callable(value)])
+        raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found}){hint}")
     return function
 
 
