@@ -38,7 +38,7 @@ COLUMNS = (
     *("driver_kills", "start_interrupts", "seconds"),
 )
 WORKERS, TIMEOUT, KILLS, INTERRUPTS = 4, 2.0, 3, 2
-PATIENCE, LOOKING = 120.0, 2.0
+PATIENCE, LOOKING = 600.0, 2.0
 """Seconds in which an interrupted driver has to end, and to say where it stands if it does not."""
 
 

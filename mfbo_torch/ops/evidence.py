@@ -57,18 +57,19 @@ class _LogEvidence(torch.autograd.Function):
         if failed:
             root = psd_safe_cholesky(covariance)
         weights = torch.cholesky_solve(residuals.unsqueeze(-1), root)
-        pull = weights @ weights.mT
-        pull -= torch.cholesky_inverse(root)
-        curved = pull * fall
-        moments = curved.sum(-1) @ scaled.square() - (scaled * (curved @ scaled)).sum(0)
+        w = weights.squeeze(-1)
+        pull = torch.cholesky_inverse(root).mT.neg_().addr_(w, w)  # symmetric; row-major, as the others are
+        scale = 0.5 * torch.dot(pull.reshape(-1), value.reshape(-1))
+        curved = fall.mul_(pull)  # may be in the place of the correlations
+        sides = curved @ torch.cat([scaled, torch.ones_like(scaled[:, :1])], -1)
+        moments = sides[:, -1] @ scaled.square() - (scaled * sides[:, :-1]).sum(0)
         ctx.save_for_backward(
-            -weights.squeeze(-1),
+            -w,
             outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale,
-            0.5 * (pull * value).sum(),
+            scale,
             0.5 * pull.diagonal(),
         )
-        fit = residuals @ weights.squeeze(-1)
-        return -0.5 * fit - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
+        return -0.5 * (residuals @ w) - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
