@@ -17,10 +17,11 @@ import benchmarks
 from benchmarks.bandit import figure2, speed
 from benchmarks.batch import report as batch
 from benchmarks.common import RESULTS, about
-from benchmarks.indirect import pictures
+from benchmarks.indirect import fields, pictures
 from benchmarks.indirect import report as indirect
 from benchmarks.ops.cases import TINY, Case
 from benchmarks.ops.run import named
+from benchmarks.real import report as real
 from benchmarks.regret import report as regret
 from benchmarks.regret import run as regret_run
 from benchmarks.runs import measure
@@ -283,6 +284,10 @@ def test_tables_are_of_the_rows_beside_them():
     assert regret.table(*regret.collect(path)) == path.with_suffix(".md").read_text()
     path = RESULTS / "indirect.csv"
     assert indirect.table(indirect.collect(path)) == path.with_suffix(".md").read_text()
+    path = RESULTS / "real.csv"
+    assert real.table(real.collect(path)) == path.with_suffix(".md").read_text()
+    path = RESULTS / fields.FILE
+    assert fields.table(path) == path.with_suffix(".md").read_text()
     wanted = json.loads((RESULTS / "bandit.json").read_text())
     assert figure2.table(wanted) == (RESULTS / "bandit.md").read_text()
 
