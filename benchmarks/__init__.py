@@ -38,6 +38,7 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ``benchmarks.doors.searches``       the search of scikit-learn beside its own; ``doors-searches.csv``
 ``benchmarks.doors.samplers``       the sampler of Optuna beside its own; ``doors-samplers.csv``
 ``benchmarks.workers``              how busy workers are kept, what an executor costs; ``workers.json``
+``benchmarks.limits``               what it costs that models are made of so many observations; ``limits.csv``
 ``benchmarks.soak``                 10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.faults``               workers and drivers killed, every query accounted for; ``faults.csv``
 ``benchmarks.bit_flips``            every bit of a journal changed: noticed or harmless? ``bit_flips.json``

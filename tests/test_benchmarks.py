@@ -98,19 +98,24 @@ def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, in
 
 
 THREADS = f"--threads {torch.get_num_threads()}"
-ELSEWHERE = Case("posterior", 5, 3, devices=("cuda",))
+LAST_CASE = Case("posterior", 5, 3, devices=("cuda",))
 GROWTH = {"m": [Case("posterior", 9, m, 2) for m in (4, 40)], "n": [Case("posterior", n, 9, 2) for n in (4, 16)]}
 SMOKE = {
     "ops": Smoke(
         (f"ops.run --device cpu --rounds 2 --span 0 --ceiling 32 {THREADS}",),
         f"{MACHINE}.json {MACHINE}.png",
-        more=([*TINY, ELSEWHERE], GROWTH),
+        more=([*TINY, LAST_CASE], GROWTH),
         check=ops_report,
     ),
     "continuing": Smoke(
         ("continuing.run --workers 1 --seeds 1",),
         "continuing.csv continuing.about.json continuing.md",
         {"EPOCHS": (1, 2, 3), "CAPITALS": (12,)},
+    ),
+    "limits": Smoke(
+        ("limits --seeds 1 --evaluations 30 --limit 12",),
+        "limits.csv limits.about.json",
+        {"PROBLEMS": ("Currin",)},
     ),
     "searches": Smoke(
         ("doors.searches --workers 1 --seeds 1 --cases 'kernel ridge, diabetes'",),
