@@ -90,6 +90,12 @@ class Shared(Sequence[T], Generic[T]):
     def __reversed__(self) -> Iterator[T]:
         return chain.from_iterable(map(reversed, reversed(self._chunks)))
 
+    def __add__(self, other: Iterable[T]) -> tuple[T, ...]:
+        return (*self, *other)
+
+    def __radd__(self, other: Iterable[T]) -> tuple[T, ...]:
+        return (*other, *self)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Shared):
             return self._chunks == other._chunks

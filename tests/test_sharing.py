@@ -53,7 +53,9 @@ def test_a_shared_sequence_is_the_tuple_of_its_items(size):
         shared[size]
     with pytest.raises(IndexError):
         shared.replaced(size, 0)
-    assert shared.appended(-1) == (*items, -1)
+    more = (-1,)
+    assert shared.appended(-1) == shared + more == items + more
+    assert more + shared == more + items
     assert shared == items
 
 
