@@ -9,6 +9,9 @@ References:
 .. [Jones1998ego]
     D. Jones, M. Schonlau, W. Welch. Efficient Global Optimization of Expensive Black-Box
     Functions. Journal of Global Optimization 13, 1998.
+
+.. [Lizotte2008practical]
+    D. J. Lizotte. Practical Bayesian Optimization. PhD thesis, University of Alberta, 2008.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from botorch.acquisition.analytic import LogProbabilityOfImprovement
 
 from mfbo_torch.history import History
 from mfbo_torch.strategies.one_fidelity import Banded, Noted, OneFidelity
+
+WORTH = 0.01
+"""What :class:`ProbabilityOfImprovement` takes for an improvement, in deviations of the values."""
 
 
 class GPUCB(Banded):
@@ -50,13 +56,14 @@ class ExpectedImprovement(OneFidelity):
 
 
 class ProbabilityOfImprovement(OneFidelity):
-    """Probability of improvement ``P[f(x) > y*]`` over the best observation ``y*`` [Jones1998ego]_.
+    """Probability ``P[f(x) > y* + ξ]`` of an improvement over the best observation ``y*`` [Jones1998ego]_.
 
-    Its logarithm is maximised.
+    Its logarithm is maximised. It has to improve by :data:`WORTH` deviations of the values [Lizotte2008practical]_: a
+    smaller step is more likely the smaller it is.
     """
 
     heeds_limits = True
 
     def design(self, history: History, generator: torch.Generator) -> Noted:
-        acquisition = LogProbabilityOfImprovement(self.hallucinated(history), self.best(history))
+        acquisition = LogProbabilityOfImprovement(self.hallucinated(history), self.best(history) + WORTH)
         return self.maximiser(acquisition, history, generator), {}

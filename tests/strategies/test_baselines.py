@@ -24,6 +24,7 @@ from mfbo_torch.strategies import (
     RandomSearch,
 )
 from mfbo_torch.strategies.process import single_task_gp
+from mfbo_torch.strategies.single_fidelity import WORTH
 from mfbo_torch.strategies.surrogate import standardized
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
@@ -67,7 +68,8 @@ def test_improvement_is_the_maximiser_on_a_grid(kind):
     grid = np.linspace(0.0, 1.0, 20001)
     mean, deviation = dense_posterior(strategy, history, grid)
     best = standardized(strategy.data(history.done)[1]).max().item()
-    z = (mean - best) / deviation
+    over = best + WORTH if kind is ProbabilityOfImprovement else best
+    z = (mean - over) / deviation
     value = norm.cdf(z) if kind is ProbabilityOfImprovement else deviation * (z * norm.cdf(z) + norm.pdf(z))
     x = (strategy.ask(history)[0].x[0] + 2.0) / 5.0
     assert value[np.abs(grid - x).argmin()] >= 0.999 * value.max()
