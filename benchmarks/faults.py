@@ -44,7 +44,7 @@ PATIENCE, LOOKING = 600.0, 2.0
 
 def drive(kind: str, path: Path, evaluations: int, seed: int) -> None:
     """A driver: go on until the capital is spent; SIGUSR1 has it say where it stands."""
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, sys.__stderr__, all_threads=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     with Journal(path) as journal, executors.start(kind, WORKERS, timeout=TIMEOUT) as workers:
         how = {"executor": workers, "max_pending": None, "journal": journal, "progress": False}

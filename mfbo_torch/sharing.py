@@ -96,6 +96,11 @@ class Shared(Sequence[T], Generic[T]):
     def __radd__(self, other: Iterable[T]) -> tuple[T, ...]:
         return (*other, *self)
 
+    def __mul__(self, times: int) -> tuple[T, ...]:
+        return tuple(self) * times
+
+    __rmul__ = __mul__
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Shared):
             return self._chunks == other._chunks

@@ -1,6 +1,7 @@
 import importlib
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,8 @@ def test_the_configurations_that_come_with_it(path):
         return  # their data have to be fetched
     if path.stem == "circuit" and shutil.which("ngspice") is None:
         pytest.skip("ngspice is not installed (apt install ngspice)")
+    if path.stem == "viola_jones" and not (find_spec("cv2") and find_spec("skimage")):
+        pytest.skip("OpenCV or scikit-image is not installed (pip install 'mfbo-torch[faces]')")
     problem, _ = build(settings)
     if path.stem not in ("quickstart", "own_objective", "circuit"):
         assert settings["capital"] == 50 * problem.space.costs[-1]

@@ -89,7 +89,7 @@ STRATEGIES: dict[type, dict[str, str]] = {
     strategies.UCB: {"rho": "number", "rewards": "word", "scale": "number?"},
     strategies.SuccessiveElimination: {"delta": "number", "rewards": "word"},
     strategies.CMES: {**TOLD, "resolutions": "word"},
-    strategies.CMETS: TOLD,
+    strategies.CMETS: {**TOLD, "children": "whole?"},
     strategies.ShrinkingWindow: {**AVERAGES, "beta": "number?"},
     strategies.QueryUCB: {**AVERAGES, "beta": "number?", "delta": "number", "scale": "number"},
     strategies.QueryEI: AVERAGES,

@@ -66,8 +66,7 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     """Run a job."""
     if job.setting == EVEN:
         return even(job)
-    papers.MAKERS.update(MAKERS)
-    return explored(job, problem_of(job), CAPITALS[job.setting])
+    return explored(job, problem_of(job), CAPITALS[job.setting], {**papers.MAKERS, **MAKERS})
 
 
 def even(job: Job) -> list[tuple[object, ...]]:

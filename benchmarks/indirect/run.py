@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.common import parser
@@ -74,10 +74,15 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     return explored(job, problem_of(job), CAPITALS[job.setting.split()[0]])
 
 
-def explored(job: Job, problem: IndirectProblem, capitals: Sequence[float]) -> list[tuple[object, ...]]:
+def explored(
+    job: Job,
+    problem: IndirectProblem,
+    capitals: Sequence[float],
+    makers: Mapping[str, Callable[[int], Strategy]] = MAKERS,
+) -> list[tuple[object, ...]]:
     """One row for each capital at which there is a recommendation."""
     problem.trial = job.seed
-    optimizer = Optimizer(MAKERS[job.strategy](job.seed).bind(problem.space, max(capitals)))
+    optimizer = Optimizer(makers[job.strategy](job.seed).bind(problem.space, max(capitals)))
     started, seconds, advised = time.process_time(), [], []
     while asked := optimizer.ask(capital=max(capitals)):
         (record,) = asked

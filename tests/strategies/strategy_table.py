@@ -80,7 +80,7 @@ class Row:
         space: Where it is tested. One that plays arms asks them again, and measures values by their own scale.
         repeats: Whether it asks a pending design again, by definition.
         adapt: From a plain space to one that it can search.
-        most: Dimensions beyond which it cannot.
+        most: Dimensions beyond which it has to be told how many children a cell has.
     """
 
     label: str
