@@ -19,7 +19,7 @@ class Fold(Generic[S]):
     and the rest is added in the order of asking, as it would be from the start.
 
     Args:
-        start: Makes the state before the first record.
+        start: Makes the state before the first record; a shallow copy of a state has to be one of its own.
         add: From a state and a record to the state after it; it may change the one that it is given.
     """
 
