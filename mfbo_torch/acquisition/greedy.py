@@ -15,6 +15,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import FLOOR
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.checks import whole
 from mfbo_torch.errors import SettingError
@@ -24,6 +25,8 @@ from mfbo_torch.ops.greedy import Selection
 
 CHUNK = 1024
 """Choices at a time where the model has no factor."""
+TOGETHER = 2048
+"""Up to so many choices of such a model have one joint posterior, from which all picks follow."""
 
 
 def greedy_hallucinated_ucb(
@@ -70,9 +73,23 @@ def greedy_hallucinated_ucb(
     q = whole("q", q, 1, len(choices), wanted=f"a whole number from 1 to {len(choices)}, the number of choices")
     cache = acquisition.cache
     if cache is None:
-        return _by_acquisition(acquisition, choices, q)
+        return (_by_covariance if len(choices) <= TOGETHER else _by_acquisition)(acquisition, choices, q)
     points = acquisition.model.cache_points(choices)
     return operation.greedy(cache, points, math.sqrt(acquisition.beta), q, backend, lazy=lazy)
+
+
+@torch.no_grad()
+def _by_covariance(acquisition: HallucinatedUpperConfidenceBound, choices: Tensor, q: int) -> Selection:
+    """Picks of a model without a factor, from the covariance of all choices: each takes its rank-one share of it."""
+    mean, covariance, noise = acquisition.model.hallucinate(acquisition.X_pending).joint(choices)
+    picks: list[int] = []
+    for _ in range(q):
+        variance = covariance.diagonal().clamp_min(FLOOR)
+        pick = operation.first_equal(choices, int((mean + math.sqrt(acquisition.beta) * variance.sqrt()).argmax()))
+        picks.append(pick)
+        told = covariance[pick] / (variance[pick] + noise[pick]).sqrt()
+        covariance = torch.addr(covariance, told, told, alpha=-1.0)
+    return Selection(torch.tensor(picks, device=choices.device), q * len(choices))
 
 
 @torch.no_grad()

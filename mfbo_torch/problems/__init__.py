@@ -16,6 +16,7 @@ from mfbo_torch.problems.electrodes import Electrodes
 from mfbo_torch.problems.gp_sample import GPSample
 from mfbo_torch.problems.indirect_bandit import IndirectBandit
 from mfbo_torch.problems.indirect_branin import IndirectBranin
+from mfbo_torch.problems.peptides import Peptides
 from mfbo_torch.problems.program import Program
 from mfbo_torch.problems.salsa import SALSA
 from mfbo_torch.problems.satellite import Satellite
@@ -59,6 +60,7 @@ __all__ = [
     "IndirectProblem",
     "MultiFidelityBandit",
     "Park",
+    "Peptides",
     "Problem",
     "Program",
     "Satellite",

@@ -10,7 +10,7 @@ import torch
 
 from mfbo_torch.errors import SettingError
 from mfbo_torch.prior import Prior
-from mfbo_torch.problems import Electrodes, GPSample
+from mfbo_torch.problems import Electrodes, GPSample, Peptides
 from mfbo_torch.problems.electrodes import MODES
 
 PRIOR = Prior("matern32", [0.3, 0.5], outputscale=2.0, noise=0.04)
@@ -85,6 +85,21 @@ def test_electrodes():
     assert problem.value(x) == pytest.approx(expected, rel=1e-9)
 
 
+def test_peptides():
+    """Twenty amino acids at nine places; nearly linear in the features, and mostly so in those of the anchors."""
+    one, other = Peptides(seed=1), Peptides(seed=2)
+    features = torch.tensor(one.space.candidates, dtype=torch.double)
+    assert features.shape == (1000, 45)
+    assert len(features.reshape(-1, 5).unique(dim=0)) == 20
+    assert one.space == other.space
+    assert not torch.equal(one.values, other.values)
+    weights = torch.linalg.lstsq(features, one.values.unsqueeze(-1)).solution
+    left = one.values - (features @ weights).squeeze(-1)
+    assert 0.17 < left.std() < 0.23
+    strength = weights.reshape(9, 5).norm(dim=-1)
+    assert strength[[1, 8]].min() > strength[[0, 2, 3, 4, 5, 6, 7]].max()
+
+
 @pytest.mark.parametrize(
     ("make", "setting"),
     [
@@ -95,6 +110,7 @@ def test_electrodes():
         (lambda: GPSample([10], Prior(lengthscale=[0.1, 0.2])), "prior.lengthscale"),
         (lambda: Electrodes(seed=-1), "seed"),
         (lambda: Electrodes(noise_std=-1.0), "noise_std"),
+        (lambda: Peptides(seed=-1), "seed"),
     ],
 )
 def test_bad_settings(make, setting):
