@@ -41,6 +41,8 @@ class ShrinkingWindow(OverAverages):
     The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
     :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is
     no wider than :math:`\tau_t`, which starts as the coarsest window of all. That keeps the rate of direct queries.
+    Where this would not come to the finest window with half of the capital it is a higher power of ``t`` that does,
+    :math:`\tau_t^2 = \tau_1^2 t^{-r}`, which is of that order too (:meth:`rate`).
 
     Args:
         beta: :math:`\beta`; by default ``0.2 d log 2t``.
@@ -63,9 +65,15 @@ class ShrinkingWindow(OverAverages):
         widest = [torch.as_tensor(width, dtype=torch.double).max().item() for width in feedback.widths]
         return [width / max(widest) for width in widest]
 
+    def rate(self) -> float:
+        """The power ``r`` of ``1 / t`` with which the squared width comes to the finest one by half of the capital, all
+        of it spent there; 0 without a capital."""
+        half = (self.capital or 0.0) / (2 * self.space.costs[self.level])
+        return -2 * math.log(min(self.widths())) / math.log(half) if math.e < half < math.inf else 0.0
+
     def resolution(self, t: int) -> int:
         """The coarsest resolution that the schedule allows the ``t``-th query; else the finest."""
-        deviation = math.sqrt(window_variance(t, self.space.dim))
+        deviation = math.sqrt(min(window_variance(t, self.space.dim), t ** -self.rate()))
         return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.level)
 
     def counts(self, history: History) -> list[int]:

@@ -325,6 +325,15 @@ def test_shrinking_window_follows_the_schedule():
     assert query.x == pytest.approx(space.inputs[(mean + 2 * np.sqrt(variance)).argmax()].tolist())
 
 
+def test_the_capital_reaches_the_finest_window():
+    space = windows((1.0, 2.0, 4.0))
+    free, paid = ShrinkingWindow(space=space), ShrinkingWindow(space=space).bind(space, 80.0)
+    assert free.resolution(10) == 1
+    assert paid.rate() == pytest.approx(2 * math.log(3) / math.log(10))
+    assert [paid.resolution(t) for t in (1, 4, 5, 10)] == [0, 1, 2, 2]
+    assert ShrinkingWindow(space=space).bind(space, 10.0**9).resolution(10**4) == free.resolution(10**4)
+
+
 def test_a_plain_space_is_refused():
     with pytest.raises(SettingError, match="space = 'Space': must be an IndirectSpace for CMES"):
         CMES(space=box(2)).ask(History())
