@@ -1,8 +1,8 @@
 """What limiting the observations of a model costs in regret: long runs with the limit lowered, beside runs without one.
 
-    python -m benchmarks.limits [--seeds 2] [--evaluations 300] [--limit 100]
+    python -m benchmarks.limits [--seeds 3] [--evaluations 300] [--limit 100]
 
-MFGPUCB on two problems, asked one query at a time. With a limit its models are made of at most so many observations of
+MFGPUCB on three problems, asked one query at a time. With a limit its models are made of at most so many observations of
 each fidelity, chosen as in :mod:`mfbo_torch.strategies.subset`, whose parts are lowered in proportion; the limit of
 long runs, 1,000, is never reached here. Beside the regret at the end there is the processor time of the last tenth of
 the decisions. Adds the runs that are missing to ``limits.csv`` (see :mod:`benchmarks.runs`).
@@ -21,7 +21,7 @@ from mfbo_torch import Optimizer, problems
 from mfbo_torch.strategies import MFGPUCB, subset
 
 COLUMNS = ("problem", "limit", "seed", "evaluations", "most_of_a_fidelity", "regret", "ms_a_late_decision")
-PROBLEMS = ("Currin", "Hartmann3")
+PROBLEMS = ("Currin", "Hartmann3", "Hartmann6")
 
 
 def execute(job: tuple[str, int, int, int]) -> list[tuple[object, ...]]:
@@ -48,7 +48,7 @@ def execute(job: tuple[str, int, int, int]) -> list[tuple[object, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
-    given = parser(__doc__, seeds=2, evaluations=300, limit=100).parse_args(arguments)
+    given = parser(__doc__, seeds=3, evaluations=300, limit=100).parse_args(arguments)
     wanted = [
         (problem, limit, seed, given.evaluations)
         for seed in range(given.seeds)
