@@ -2,8 +2,8 @@
 
     python -m benchmarks.limits [--seeds 3] [--evaluations 300] [--limit 100]
 
-MFGPUCB on three problems, asked one query at a time. With a limit its models are made of at most so many observations of
-each fidelity, chosen as in :mod:`mfbo_torch.strategies.subset`, whose parts are lowered in proportion; the limit of
+MFGPUCB on three problems, asked one query at a time. With a limit its models are made of at most so many observations
+of each fidelity, chosen as in :mod:`mfbo_torch.strategies.subset`, whose parts are lowered in proportion; the limit of
 long runs, 1,000, is never reached here. Beside the regret at the end there is the processor time of the last tenth of
 the decisions. Adds the runs that are missing to ``limits.csv`` (see :mod:`benchmarks.runs`).
 """

@@ -12,12 +12,10 @@ import math
 from typing import Any
 
 import torch
-from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from mfbo_torch.checks import one_of, whole
 from mfbo_torch.history import History, Record, Status
-from mfbo_torch.ops.posterior import mean_covariance
 from mfbo_torch.strategies.design import sobol
 from mfbo_torch.strategies.one_fidelity import Banded, Noted
 from mfbo_torch.strategies.surrogate import Memo, draw_seed
@@ -135,11 +133,9 @@ class SimulationMatching(Banded):
                 prior.noise / scale,
             )
         model = self.process.model(*self.observed(history))
-        cache = model.cache
-        if cache is None:
-            raise UnsupportedError(model.explain())
         with torch.no_grad():
-            return (*mean_covariance(cache, X), cache.noise.item())
+            mean, covariance, noise = model.joint(X)
+        return mean, covariance, noise.mean().item()
 
 
 def _gaps(A: Tensor, B: Tensor) -> Tensor:

@@ -99,9 +99,10 @@ def test_simulated_runs_start_with_the_policy(policy):
     assert counts.tolist() == [5.0]
 
 
-def test_simulated_runs_follow_the_posterior():
-    """Where the noise is small, the second query of a run is that of GP-UCB after some value at the first one."""
-    prior = Prior("matern52", [0.2, 0.3], 2.0, 1e-6, 0.5)
+@pytest.mark.parametrize(("kernel", "noise", "least"), [("matern52", 1e-6, 3), ("linear", 1.0, 2)])
+def test_simulated_runs_follow_the_posterior(kernel, noise, least):
+    """The second query of a run is that of GP-UCB after some value at the first one; of planes only corners are."""
+    prior = Prior(kernel, [0.2, 0.3], 2.0, noise, 0.5)
     settings = {"prior": prior, "beta": 2.0, "space": FINITE}
     strategy = SimulationMatching(batch_size=2, num_simulations=64, **settings)
     matched, counts, _ = strategy.simulated(START)
@@ -113,7 +114,7 @@ def test_simulated_runs_follow_the_posterior():
         possible.add(GPUCB(**settings).ask(step(START, first, FINITE, float(value)))[0].x)
     found = {tuple(x) for x in FINITE.from_unit(matched).tolist()}
     assert found <= possible
-    assert len(found) > 2
+    assert len(found) >= least
 
 
 def test_a_batch_matches_the_runs_greedily():
