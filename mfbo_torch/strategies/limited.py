@@ -16,7 +16,7 @@ from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.per_fidelity import PerFidelityGP
 from mfbo_torch.outcomes import Limit
 from mfbo_torch.strategies.model_based import ModelBased
-from mfbo_torch.strategies.process import Process
+from mfbo_torch.strategies.process import Process, outcome_gp
 from mfbo_torch.strategies.surrogate import Growing, Memo, Surrogate
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def processes(surrogate: Surrogate, groups: tuple[int, ...] | None) -> Each[Proc
 
 
 def _process(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int, ...] | None) -> Process:
-    return Process(Surrogate(*settings), groups=groups)
+    return Process(Surrogate(*settings), build=outcome_gp, groups=groups)
 
 
 def moments_of(

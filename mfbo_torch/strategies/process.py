@@ -27,8 +27,16 @@ Groups = tuple[int, ...] | None
 
 def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
     """BoTorch's default model on the unit cube, for targets that are standardized already, with little noise."""
+    return _gp(X, Y, Yvar, groups, little_noise() if Yvar is None else None)
+
+
+def outcome_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
+    """The same with BoTorch's noise: a limit needs no last digits, and a model that is too sure of it keeps away."""
+    return _gp(X, Y, Yvar, groups, None)
+
+
+def _gp(X: Tensor, Y: Tensor, Yvar: Tensor | None, groups: Groups, likelihood: GaussianLikelihood | None) -> Model:
     kernel = None if groups is None else ard_kernel(X.shape[-1], groups)
-    likelihood = little_noise() if Yvar is None else None
     return SingleTaskGP(X, Y, Yvar, likelihood=likelihood, covar_module=kernel, outcome_transform=None)
 
 
