@@ -5,8 +5,9 @@
 Adds the runs that are missing to ``constrained.csv`` (see :mod:`benchmarks.runs`). Capital counts everything, the
 initial design included, in units of the target's cost; ``best`` is in the function's own sign, empty where nothing
 feasible was found. ``constrained LogEI`` is this package's ``ExpectedImprovement`` with a GP of BoTorch's own kind for
-the objective (its noise next to none until the data say otherwise) and each slack; its acquisition is BoTorch's ``LogConstrainedExpectedImprovement`` (the tests compare
-them), and the probability of feasibility alone while nothing feasible is known.
+the objective (its noise next to none until the data say otherwise) and each slack; its acquisition is BoTorch's
+``LogConstrainedExpectedImprovement`` (the tests compare them), and the probability of feasibility alone while nothing
+feasible is known.
 """
 
 from __future__ import annotations
