@@ -21,7 +21,8 @@ from mfbo_torch import Optimizer, problems
 from mfbo_torch.strategies import MFGPUCB, subset
 
 COLUMNS = ("problem", "limit", "seed", "evaluations", "most_of_a_fidelity", "regret", "ms_a_late_decision")
-PROBLEMS = ("Currin", "Hartmann3", "Hartmann6")
+PROBLEMS = {"Currin": 1, "Hartmann3": 1, "Hartmann6": 2}
+"""By how much the number of evaluations is multiplied: without a capital the last one begins with 240 cheap ones."""
 
 
 def execute(job: tuple[str, int, int, int]) -> list[tuple[object, ...]]:
@@ -50,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
     given = parser(__doc__, seeds=3, evaluations=300, limit=100).parse_args(arguments)
     wanted = [
-        (problem, limit, seed, given.evaluations)
+        (problem, limit, seed, times * given.evaluations)
         for seed in range(given.seeds)
-        for problem in PROBLEMS
+        for problem, times in PROBLEMS.items()
         for limit in (given.limit, 0)
     ]
     return measure(wanted, execute, given.results / "limits.csv", COLUMNS, key=4)
