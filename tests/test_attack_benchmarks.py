@@ -34,7 +34,7 @@ def test_damaged_files_of_every_kind_are_read_without_harm(tmp_path, capsys):
 
 
 def test_long_runs_with_and_without_a_limit_on_what_models_are_made_of(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "PROBLEMS", ("Currin",))
+    monkeypatch.setattr(limits, "PROBLEMS", {"Currin": 1})
     assert not limits.main(["--results", f"{tmp_path}", "--seeds", "1", "--evaluations", "30", "--limit", "8"])
     limited, whole = read(tmp_path / "limits.csv")
     assert (limited["limit"], whole["limit"]) == ("8", "0")
