@@ -115,7 +115,7 @@ SMOKE = {
     "limits": Smoke(
         ("limits --seeds 1 --evaluations 30 --limit 12",),
         "limits.csv limits.about.json",
-        {"PROBLEMS": ("Currin",)},
+        {"PROBLEMS": {"Currin": 1}},
     ),
     "searches": Smoke(
         ("doors.searches --workers 1 --seeds 1 --cases 'kernel ridge, diabetes'",),
