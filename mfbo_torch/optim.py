@@ -20,14 +20,10 @@ from botorch.optim.initializers import gen_batch_initial_conditions
 from scipy.optimize import fmin_l_bfgs_b
 from torch import Tensor
 
+from mfbo_torch import lbfgsb
 from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.ops.posterior.fused import plain
 from mfbo_torch.ops.prepared import Array
-
-try:
-    from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
-except ImportError:  # a version of SciPy whose routines BoTorch does not know
-    fmin_l_bfgs_b_batched = None
 
 SIGNATURE = inspect.signature(botorch.optim.optimize_acqf)
 ARGUMENTS = {
@@ -87,7 +83,7 @@ def _fused_form(given: dict[str, Any]) -> Fused | None:
     """The fused form of what is to be maximised; ``None`` where the arguments are not for the loop."""
     bounds, starts = given["bounds"], given.get("batch_initial_conditions")
     known = given.keys() <= ARGUMENTS and given.get("options", {}).keys() <= OPTIONS and given["q"] == 1
-    if fmin_l_bfgs_b_batched is None or not known or "acq_function" not in given:
+    if not lbfgsb.known() or not known or "acq_function" not in given:
         return None
     if bounds.dim() != 2 or len(bounds) != 2 or not plain(bounds) or not bounds.isfinite().all():
         return None
@@ -132,12 +128,11 @@ def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: i
         maxiter: Most steps of a restart.
     """
 
-    def descent(X: Array) -> tuple[Array, Array]:
+    def descent(X: Array, _: list[int]) -> tuple[Array, Array]:
         value, gradient = form.with_gradient(X)
         return -value, -gradient
 
-    X, _, _ = fmin_l_bfgs_b_batched(descent, starts, bounds=list(zip(lower, upper, strict=True)), maxiter=maxiter)
-    X = np.clip(X, lower, upper)
+    X = np.clip(lbfgsb.minimized(descent, np.clip(starts, lower, upper), lower, upper, maxiter), lower, upper)
     return X, form(X)
 
 
@@ -151,21 +146,18 @@ def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held
         maxiter: Most steps of a restart.
     """
 
-    def masked(X: Array, rows: Array) -> tuple[Array, Array]:
+    def masked(X: Array, rows: list[int]) -> tuple[Array, Array]:
         value, gradient = descent(X)
         return value, np.where(held[rows], 0.0, gradient)
 
-    unit = [(0.0, 1.0)] * starts.shape[1]
-    if fmin_l_bfgs_b_batched is None:
-        each = np.arange(len(starts))
+    if lbfgsb.known():
+        zero = np.zeros(starts.shape[1])
+        found = lbfgsb.minimized(masked, starts, zero, zero + 1.0, maxiter)
+        return np.where(held, starts, np.clip(found, 0.0, 1.0))
 
-        def total(x: Array) -> tuple[float, Array]:
-            value, gradient = masked(x.reshape(starts.shape), each)
-            return float(value.sum()), gradient.ravel()
+    def total(x: Array) -> tuple[float, Array]:
+        value, gradient = masked(x.reshape(starts.shape), [*range(len(starts))])
+        return float(value.sum()), gradient.ravel()
 
-        found = fmin_l_bfgs_b(total, starts.ravel(), bounds=unit * len(starts), maxiter=maxiter)[0]
-        return np.where(held, starts, np.clip(found.reshape(starts.shape), 0.0, 1.0))
-    X, _, _ = fmin_l_bfgs_b_batched(
-        lambda X, batch_indices: masked(X, batch_indices), starts, bounds=unit, maxiter=maxiter, pass_batch_indices=True
-    )
-    return np.where(held, starts, np.clip(X, 0.0, 1.0))
+    flat = fmin_l_bfgs_b(total, starts.ravel(), bounds=[(0.0, 1.0)] * starts.size, maxiter=maxiter)[0]
+    return np.where(held, starts, np.clip(flat.reshape(starts.shape), 0.0, 1.0))

@@ -16,7 +16,7 @@ ROOT = Path(mfbo_torch.__file__).parent
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py*") if path.suffix in (".py", ".pyi"))
 
 FLOORS = [
-    {"version", "errors", "checksum", "sharing", "wal", "lock", "streams", "plain_yaml", "brake", "markup"},
+    {"version", "errors", "checksum", "sharing", "wal", "lock", "streams", "plain_yaml", "brake", "markup", "lbfgsb"},
     {"checks", "signature", "reading", "own_state"},
     {"interval"},
     {"parameters", "fidelities", "calling", "outcomes"},

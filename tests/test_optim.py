@@ -13,7 +13,7 @@ from botorch.models import SingleTaskGP
 from gaussian import draw
 
 import mfbo_torch
-from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, optim
+from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, lbfgsb
 from mfbo_torch.optim import optimize_acqf
 
 BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -122,7 +122,7 @@ def test_models_without_a_closed_form_are_botorchs(handed_over):
 
 
 def test_without_scipys_routines(handed_over, monkeypatch):
-    monkeypatch.setattr(optim, "fmin_l_bfgs_b_batched", None)
+    monkeypatch.setattr(lbfgsb, "setulb", None)
     optimize_acqf(UpperConfidenceBound(CachedGP(gp()), 2.0), BOX, 1, 2, 16)
     assert len(handed_over) == 1
 
