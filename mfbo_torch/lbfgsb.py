@@ -42,7 +42,7 @@ def minimized(function: Function, starts: Array, lower: Array, upper: Array, max
     """Local minimisers ``b x d`` in a box [Zhu1997lbfgsb]_, each that of ``scipy.optimize.fmin_l_bfgs_b``.
 
     A start whose line search finds nothing better ends where it is. Between two evaluations of the function there is
-    the routine alone: with models whose posterior takes microseconds the rest of a loop is most of the time.
+    the routine alone: where the function takes a tenth of a millisecond, whatever else a loop does costs as much.
 
     Args:
         function: What is minimised, asked at once for all that go on.
