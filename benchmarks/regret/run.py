@@ -1,4 +1,4 @@
-"""Simple regret of every strategy on the synthetic problems at equal capital.
+"""Simple and cumulative regret of every strategy on the synthetic problems at equal capital.
 
     python -m benchmarks.regret.run [--workers N] [--strategies LABEL ...] [--problems NAME ...] [--seeds N]
         [--largest CAPITAL]
@@ -17,12 +17,13 @@ from typing import NamedTuple
 from benchmarks.common import cut_after, parser
 from benchmarks.runs import measure
 from mfbo_torch import problems, strategies
-from mfbo_torch.metrics import capital_spent, paid_for, simple_regret
+from mfbo_torch.metrics import average_regret, capital_spent, paid_for, simple_regret
 from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
 FILE = "regret.csv"
-COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "spent", "queries", "decision_seconds")
+COLUMNS = ("problem", "strategy", "seed", "capital", "regret", "spent", "queries", "decision_seconds", "average")
+"""``average`` is the cumulative regret per unit of capital, ``R(Λ) / Λ``."""
 PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
 CAPITALS = (15, 20, 30, 50, 100)
 """In units of the target's cost."""
@@ -47,7 +48,7 @@ class Entry(NamedTuple):
     capitals: tuple[int, ...] = CAPITALS
     separate: tuple[str, ...] = ()
     problems: tuple[str, ...] = PROBLEMS
-    seeds: int = 10
+    seeds: int = 20
     slow: tuple[str, ...] = ()
 
 
@@ -55,18 +56,20 @@ TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
 ENTRIES = {
-    "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20)),
-    "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed)),
+    "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20, 30), seeds=10),
+    "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed), seeds=10),
     "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
-    "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed)),
+    "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
-    "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed)),
+    "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
     "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), (15, 20, 30), TWO_FIDELITIES),
-    "MF-NAIVE (random)": Entry(lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES),
+    "MF-NAIVE (random)": Entry(
+        lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES, seeds=10
+    ),
     "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
-    "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
+    "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), seeds=10, slow=("Hartmann6",)),
     "MF-KG": Entry(
         lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3
     ),
@@ -110,13 +113,14 @@ def execute(job: Job) -> list[tuple[object, ...]]:
     for capital, within in zip(job.capitals, paid_for(spent, job.capitals).tolist(), strict=True):
         seconds = sum(record.decision_seconds for record in history.records[:within])
         found = (regret[within - 1].item(), round(spent[within - 1].item(), 6), within, round(seconds, 3))
-        rows.append((job.problem, job.strategy, job.seed, capital, *found))
+        average = average_regret(history, target, problem.optimum, problem.worst, capital * top)
+        rows.append((job.problem, job.strategy, job.seed, capital, *found, average))
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; the exit status."""
-    grid = {"strategies": list(ENTRIES), "problems": PROBLEMS, "seeds": 10, "largest": max(CAPITALS)}
+    grid = {"strategies": list(ENTRIES), "problems": PROBLEMS, "seeds": 20, "largest": max(CAPITALS)}
     given = parser(__doc__, workers=os.cpu_count(), **grid).parse_args(arguments)
     wanted = jobs(given.strategies, given.problems, given.seeds, given.largest)
     return measure(wanted, execute, given.results / FILE, COLUMNS, key=4, workers=given.workers)
