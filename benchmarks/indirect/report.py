@@ -21,7 +21,9 @@ from benchmarks.indirect.run import CAPITALS, FILE, MAKERS, SETTINGS
 from benchmarks.runs import read
 from mfbo_torch.problems import IndirectBranin
 
-SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)}
+OF_A_TREE = (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)
+SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": OF_A_TREE, "learned": OF_A_TREE}
+ROWS = {"fixed": "one resolution", "tree": "seven resolutions", "learned": "seven, windows learned"}
 REGRETS = ("simple", "instant")
 COLORS = {"CMETS": "#d55e00", "CMES": "#0072b2", "MES": "#009e73", "UCB": "#e69f00", "EI": "#cc79a7"}
 DASHES = {"CMETS": "-", "CMES": "-", "MES": (0, (5, 1.5)), "UCB": (0, (1.2, 1.2)), "EI": (0, (5, 1.5, 1.2, 1.5))}
@@ -111,8 +113,8 @@ def table(found: dict[Key, list[float]]) -> str:
 
 def picture(found: dict[Key, list[float]]) -> Figure:
     """Mean regret and one standard error: a row for each kind, a column for each transformation and regret."""
-    figure = Figure(figsize=(14, 6.6), layout="constrained")
-    panels = figure.subplots(2, 4)
+    figure = Figure(figsize=(14, 9.6), layout="constrained")
+    panels = figure.subplots(len(CAPITALS), 4)
     for row, kind in enumerate(CAPITALS):
         settings = [setting for setting in SETTINGS if setting.startswith(kind)]
         for column, (regret, setting) in enumerate((r, s) for r in REGRETS for s in settings):
@@ -134,7 +136,7 @@ def picture(found: dict[Key, list[float]]) -> Figure:
                 axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
             axes.set_title(f"{setting.split()[1]}, {regret} regret", loc="left", fontsize=10, fontweight="bold")
             tidy(axes)
-        panels[row, 0].set_ylabel("one resolution" if kind == "fixed" else "seven resolutions")
+        panels[row, 0].set_ylabel(ROWS[kind])
     handles, labels = panels[1, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return figure
