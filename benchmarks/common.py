@@ -72,17 +72,30 @@ def quiet(threads: int = 1) -> None:
 
 @contextmanager
 def cut_after(minutes: float) -> Iterator[None]:
-    """Interrupt what takes more processor time than that, as Ctrl-C would: a run ends with the history so far."""
+    """Interrupt what takes more processor time than that, as Ctrl-C would: a run ends with the history so far.
 
-    def interrupt(*_: object) -> None:
+    Raises:
+        KeyboardInterrupt: It was Ctrl-C itself: a run that somebody stops is none that was too long.
+    """
+    asked = False
+
+    def interrupt(number: int, _: object) -> None:
+        nonlocal asked
+        asked = asked or number == signal.SIGINT
         raise KeyboardInterrupt
 
+    former = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGPROF, interrupt)
+    if former != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
     signal.setitimer(signal.ITIMER_PROF, 60 * minutes)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGINT, former)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def about(device: str = "cpu") -> dict[str, Any]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +19,7 @@ import torch
 import benchmarks
 from benchmarks.bandit import figure2, speed
 from benchmarks.batch import report as batch
-from benchmarks.common import RESULTS, about
+from benchmarks.common import RESULTS, about, cut_after
 from benchmarks.indirect import fields, pictures
 from benchmarks.indirect import report as indirect
 from benchmarks.ops.cases import TINY, Case
@@ -135,7 +138,7 @@ SMOKE = {
     ),
     "regret": Smoke(
         ("regret.run --strategies Random --problems Currin --seeds 2 --largest 20 --workers 1", "regret.report"),
-        "regret.csv regret.about.json regret.md regret.png",
+        "regret.csv regret.about.json regret.md regret.png regret-average.png",
     ),
     "real": Smoke(
         ("real.run --strategies DiRect GP-UCB --problems digits --seeds 2", "real.report"),
@@ -286,7 +289,7 @@ def test_tables_of_batches_are_of_the_rows_beside_them(path):
 
 def test_tables_are_of_the_rows_beside_them():
     path = RESULTS / "regret.csv"
-    assert regret.table(*regret.collect(path)) == path.with_suffix(".md").read_text()
+    assert regret.table(regret.collect(path)) == path.with_suffix(".md").read_text()
     path = RESULTS / "indirect.csv"
     assert indirect.table(indirect.collect(path)) == path.with_suffix(".md").read_text()
     path = RESULTS / "real.csv"
@@ -306,3 +309,15 @@ def test_what_is_committed_is_not_done_again(tmp_path):
     path.write_bytes((RESULTS / "regret.csv").read_bytes())
     assert measure(jobs, pytest.fail, path, regret_run.COLUMNS, key=4) == 0
     assert path.read_bytes() == (RESULTS / "regret.csv").read_bytes()
+
+
+def test_a_run_that_takes_too_long_ends():
+    with cut_after(1e-4), pytest.raises(KeyboardInterrupt):
+        all(True for _ in count())
+
+
+def test_a_run_that_somebody_stops_is_not_one_that_took_too_long():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), cut_after(1), suppress(KeyboardInterrupt):  # as the runner does
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == before

@@ -2,16 +2,19 @@
 
     python -m benchmarks.regret.report [--results FOLDER]
 
-Writes ``regret.md`` (medians, the number of seeds, time a decision) and ``regret.png`` beside the
-results. Regret below 1e-12 of the optimum is rounding and told as 0.
+Writes ``regret.md`` (medians, means with standard errors, cumulative regret, the number of seeds, time a decision),
+``regret.png`` and ``regret-average.png`` beside the results. Regret below 1e-12 of the optimum is rounding and told as
+0.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -25,82 +28,133 @@ Regrets = dict[Key, list[float]]
 COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (no hedge)": "#e69f00", "MFGPUCB (paper)": "#0072b2"}
 
 
-def collect(path: Path) -> tuple[Regrets, dict[str, list[float]], set[Key]]:
-    """Regret by problem, strategy and capital; seconds a decision by strategy; which were cut."""
-    regrets: Regrets = defaultdict(list)
-    cut: set[Key] = set()
-    seconds: dict[str, list[float]] = defaultdict(list)
+class Results(NamedTuple):
+    """What the rows say.
+
+    Attributes:
+        regrets: Simple regret of every seed by problem, strategy and capital.
+        averages: Cumulative regret per unit of capital, likewise, where it was measured.
+        seconds: A decision, of every run and capital by strategy.
+        cut: Which were cut.
+    """
+
+    regrets: Regrets
+    averages: Regrets
+    seconds: dict[str, list[float]]
+    cut: set[Key]
+
+
+def collect(path: Path) -> Results:
+    """Read the rows."""
+    found = Results(defaultdict(list), defaultdict(list), defaultdict(list), set())
     for row in read(path):
         regret = float(row["regret"])
         optimum = getattr(problems, row["problem"])().optimum
         regret = 0.0 if regret < 1e-12 * abs(optimum) else regret
         key = (row["problem"], row["strategy"], int(row["capital"]))
-        regrets[key].append(regret)
+        found.regrets[key].append(regret)
+        if row["average"]:
+            found.averages[key].append(float(row["average"]))
         if float(row["spent"]) < key[-1] - 1:
-            cut.add(key)
-        seconds[row["strategy"]].append(float(row["decision_seconds"]) / max(int(row["queries"]), 1))
-    return regrets, seconds, cut
+            found.cut.add(key)
+        found.seconds[row["strategy"]].append(float(row["decision_seconds"]) / max(int(row["queries"]), 1))
+    return found
 
 
-def table(regrets: Regrets, seconds: dict[str, list[float]], cut: set[Key]) -> str:
-    """Median regret of every strategy, one table a problem, and the time they take."""
-    parts = ["# Simple regret at equal capital", "", "Median over the seeds; capital in units of the target's cost,"]
-    parts += ["the initial design included. Bold: no other strategy has a smaller median there."]
-    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then.", ""]
+def table(found: Results) -> str:
+    """One table a problem: medians and means of the simple regret, the mean cumulative one, and the time they take."""
+    parts = ["# Simple and cumulative regret at equal capital", "", "Over the seeds; capital in units of the target's"]
+    parts += ["cost, the initial design included. Bold: no other strategy has a smaller median there."]
+    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then."]
+    parts += ["Cumulative regret is told per unit of capital, `R(Λ) / Λ`, of the runs that it was measured in; what is"]
+    parts += ["not spent, and what goes to a cheaper fidelity, has the regret of the function's least value.", ""]
     for name in PROBLEMS:
-        labels = [label for label in ENTRIES if any((name, label, c) in regrets for c in CAPITALS)]
-        if not labels:
+        medians = {key: median(values) for key, values in found.regrets.items() if key[0] == name}
+        if not medians:
             continue
-        medians = {key: median(values) for key, values in regrets.items() if key[0] == name}
         least = {c: min((v for k, v in medians.items() if k[2] == c), default=0.0) for c in CAPITALS}
-        parts += [f"## {name}", "", "| strategy | seeds | " + " | ".join(map(str, CAPITALS)) + " |"]
-        parts += ["| --- | ---: |" + " ---: |" * len(CAPITALS)]
-        for label in labels:
-            cells = []
-            for c in CAPITALS:
-                value = medians.get((name, label, c))
-                text = "" if value is None else f"{value:.2g}" + "†" * ((name, label, c) in cut)
-                cells.append(f"**{text}**" if value is not None and value <= least[c] else text)
-            seeds = max(len(regrets.get((name, label, c), [])) for c in CAPITALS)
-            parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
-        parts.append("")
+
+        def middle(key: Key, medians: dict[Key, float] = medians, least: dict[int, float] = least) -> str:
+            text = f"{medians[key]:.2g}" + "†" * (key in found.cut)
+            return f"**{text}**" if medians[key] <= least[key[-1]] else text
+
+        def mean(key: Key) -> str:
+            return _mean(found.regrets[key]) + "†" * (key in found.cut)
+
+        parts += [f"## {name}", "", *_rows(name, found.regrets, "median simple regret", middle)]
+        parts += _rows(name, found.regrets, "mean simple regret", mean)
+        parts += _rows(name, found.averages, "mean cumulative regret", lambda key: _mean(found.averages[key]))
     parts += ["## Seconds a decision", "", "| strategy | median over runs |", "| --- | ---: |"]
-    parts += [f"| {label} | {median(seconds[label]):.3f} |" for label in ENTRIES if label in seconds]
+    parts += [f"| {label} | {median(found.seconds[label]):.3f} |" for label in ENTRIES if label in found.seconds]
     return "\n".join(parts) + "\n"
 
 
+def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) -> list[str]:
+    """A table of a problem, a strategy a row and a capital a column, and an empty line."""
+    labels = [label for label in ENTRIES if any((name, label, c) in values for c in CAPITALS)]
+    if not labels:
+        return []
+    parts = [f"| {title} | seeds | " + " | ".join(map(str, CAPITALS)) + " |"]
+    parts += ["| --- | ---: |" + " ---: |" * len(CAPITALS)]
+    for label in labels:
+        cells = [cell((name, label, c)) if (name, label, c) in values else "" for c in CAPITALS]
+        seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
+        parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
+    return [*parts, ""]
+
+
+def _mean(values: Sequence[float]) -> str:
+    error = f" ± {stdev(values) / math.sqrt(len(values)):.1g}" if len(values) > 1 else ""
+    return f"{fmean(values):.2g}{error}"
+
+
 def picture(regrets: Regrets) -> Figure:
-    """Median regret against capital, a panel for each problem."""
+    """Median simple regret against capital, a panel for each problem."""
+    curves = {key: max(median(values), 1e-9) for key, values in regrets.items()}
+    return _panels(curves, PROBLEMS, "median simple regret (1e-9: the optimum itself)")
+
+
+def cumulative(averages: Regrets) -> Figure:
+    """Mean cumulative regret per unit of capital, a panel for each problem that it was measured for."""
+    names = [name for name in PROBLEMS if any(key[0] == name for key in averages)]
+    curves = {key: fmean(values) for key, values in averages.items()}
+    return _panels(curves, names, "mean cumulative regret per unit of capital")
+
+
+def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figure:
+    """Curves against capital, three problems a row."""
     figure = Figure(figsize=(13, 7), layout="constrained")
-    panels = figure.subplots(2, 3).flat
-    for axis, name in zip(panels, PROBLEMS, strict=True):
-        for label in ENTRIES:
-            points = [(c, median(regrets[name, label, c])) for c in CAPITALS if (name, label, c) in regrets]
+    found = {}
+    for axis, name in zip(figure.subplots(2, 3).flat, names, strict=False):
+        for strategy in ENTRIES:
+            points = [(c, curves[name, strategy, c]) for c in CAPITALS if (name, strategy, c) in curves]
             if points:
-                x, y = zip(*[(c, max(value, 1e-9)) for c, value in points], strict=True)
-                style = {"linewidth": 2.5, "zorder": 3} if label in COLORS else {"linewidth": 1.2, "zorder": 2}
-                axis.plot(x, y, marker="o", markersize=4, color=COLORS.get(label), label=label, **style)
+                style = {"linewidth": 2.5, "zorder": 3} if strategy in COLORS else {"linewidth": 1.2, "zorder": 2}
+                color = COLORS.get(strategy, f"C{list(ENTRIES).index(strategy)}")
+                (found[strategy],) = axis.plot(
+                    *zip(*points, strict=True), marker="o", markersize=4, color=color, **style
+                )
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()
         axis.set_xticklabels(map(str, CAPITALS))
         tidy(axis)
+    for axis in list(figure.axes)[len(names) :]:
+        axis.remove()
     figure.supxlabel("capital, in queries at the target")
-    figure.supylabel("median simple regret (1e-9: the optimum itself)")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    found = dict(zip(labels, handles, strict=True))
-    for axis in figure.axes[1:]:
-        found |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.supylabel(label)
     figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=6, frameon=False)
     return figure
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the tables and the picture beside the results."""
+    """Write the tables and the pictures beside the results."""
     path = parser(__doc__).parse_args(arguments).results / FILE
-    regrets, seconds, cut = collect(path)
-    text = table(regrets, seconds, cut)
+    found = collect(path)
+    text = table(found)
     path.with_suffix(".md").write_text(text)
-    picture(regrets).savefig(path.with_suffix(".png"), dpi=120)
+    picture(found.regrets).savefig(path.with_suffix(".png"), dpi=120)
+    if found.averages:
+        cumulative(found.averages).savefig(path.with_name(f"{path.stem}-average.png"), dpi=120)
     print(text)
 
 
