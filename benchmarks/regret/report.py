@@ -25,7 +25,9 @@ from mfbo_torch import problems
 
 Key = tuple[str, str, int]
 Regrets = dict[Key, list[float]]
-COLORS = {"MFGPUCB": "#d55e00", "MFGPUCB (no hedge)": "#e69f00", "MFGPUCB (paper)": "#0072b2"}
+OURS = {"MFGPUCB": "#d55e00", "MFGPUCB (no hedge)": "#e69f00", "MFGPUCB (paper)": "#0072b2"}
+OTHERS = ("C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "black", "navy")
+COLORS = OURS | dict(zip([label for label in ENTRIES if label not in OURS], OTHERS, strict=True))
 
 
 class Results(NamedTuple):
@@ -129,11 +131,9 @@ def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figur
         for strategy in ENTRIES:
             points = [(c, curves[name, strategy, c]) for c in CAPITALS if (name, strategy, c) in curves]
             if points:
-                style = {"linewidth": 2.5, "zorder": 3} if strategy in COLORS else {"linewidth": 1.2, "zorder": 2}
-                color = COLORS.get(strategy, f"C{list(ENTRIES).index(strategy)}")
-                (found[strategy],) = axis.plot(
-                    *zip(*points, strict=True), marker="o", markersize=4, color=color, **style
-                )
+                style = {"linewidth": 2.5, "zorder": 3} if strategy in OURS else {"linewidth": 1.2, "zorder": 2}
+                style |= {"marker": "o", "markersize": 4, "color": COLORS[strategy]}
+                (found[strategy],) = axis.plot(*zip(*points, strict=True), **style)
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()
         axis.set_xticklabels(map(str, CAPITALS))
