@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.common import parser, tidy
 from benchmarks.real.run import CAPITALS, FILE, MINUTES, OWN, PROBLEMS, SALSA_SIZES, STRATEGIES
@@ -47,13 +48,14 @@ def table(runs: Runs) -> str:
     parts.append("")
     for name in PROBLEMS:
         labels = [label for label in STRATEGIES if (name, label, CAPITALS[-1]) in runs]
-        for row in runs.get((name, OWN, 1), []):
-            shipped = f"OpenCV's own thresholds: {row['best']:.4g}, held out {row['held_out']:.4g}."
-            parts += ["" if labels else f"No tuning of {name} was measured.", shipped, ""]
+        shipped = runs.get((name, OWN, 1), [])
+        if labels or shipped:
+            parts += [f"## {name}", ""]
+        for row in shipped:
+            parts += [f"OpenCV's own thresholds: {row['best']:.4g}, held out {row['held_out']:.4g}.", ""]
         if not labels:
             continue
         unseen = any(not math.isnan(row["held_out"]) for label in labels for row in runs[name, label, CAPITALS[-1]])
-        parts += [f"## {name}", ""]
         parts += ["| strategy | seeds | " + " | ".join(map(str, CAPITALS)) + " | seconds |" + unseen * " held out |"]
         parts += ["| --- | ---: |" + " ---: |" * (len(CAPITALS) + 1 + unseen)]
         for label in labels:
@@ -99,6 +101,7 @@ def picture(runs: Runs) -> Figure:
                 (handles[label],) = axis.plot(x, gap, marker="o", markersize=4, color=color, **style)
         by_capital.set(title=name, xlabel="nominal capital, in queries at the target", yscale="log")
         by_clock.set(xlabel="seconds of deciding and evaluating", xscale="log", yscale="log")
+        by_clock.xaxis.set_minor_formatter(NullFormatter())
         tidy(by_capital)
         tidy(by_clock)
     figure.supylabel("best value of all runs less the mean best value so far")
