@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -96,6 +98,12 @@ def cut_after(minutes: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, former)
     if asked:
         raise KeyboardInterrupt
+
+
+def mean_and_error(values: Sequence[float], mean: str, error: str) -> str:
+    """The mean of some seeds ± its standard error, each in a format; of one seed without."""
+    told = f"{fmean(values):{mean}}"
+    return f"{told} ± {stdev(values) / math.sqrt(len(values)):{error}}" if len(values) > 1 else told
 
 
 def about(device: str = "cpu") -> dict[str, Any]:

@@ -13,12 +13,12 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from benchmarks.common import parser, tidy
+from benchmarks.common import mean_and_error, parser, tidy
 from benchmarks.real.run import CAPITALS, FILE, MINUTES, OWN, PROBLEMS, SALSA_SIZES, STRATEGIES
 from benchmarks.runs import read
 
@@ -73,8 +73,7 @@ def table(runs: Runs) -> str:
 def _mean(values: Sequence[float]) -> str:
     if not all(map(math.isfinite, values)):
         return "-"
-    error = f" ± {stdev(values) / math.sqrt(len(values)):.2g}" if len(values) > 1 else ""
-    return f"{fmean(values):.5g}{error}"
+    return mean_and_error(values, ".5g", ".2g")
 
 
 def _cut(rows: Sequence[dict[str, float]]) -> str:

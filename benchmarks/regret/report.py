@@ -9,16 +9,15 @@ Writes ``regret.md`` (medians, means with standard errors, cumulative regret, th
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from benchmarks.common import parser, tidy
+from benchmarks.common import mean_and_error, parser, tidy
 from benchmarks.regret.run import CAPITALS, ENTRIES, FILE, MINUTES, PROBLEMS
 from benchmarks.runs import read
 from mfbo_torch import problems
@@ -81,11 +80,16 @@ def table(found: Results) -> str:
             return f"**{text}**" if medians[key] <= least[key[-1]] else text
 
         def mean(key: Key) -> str:
-            return _mean(found.regrets[key]) + "†" * (key in found.cut)
+            return mean_and_error(found.regrets[key], ".2g", ".1g") + "†" * (key in found.cut)
 
         parts += [f"## {name}", "", *_rows(name, found.regrets, "median simple regret", middle)]
         parts += _rows(name, found.regrets, "mean simple regret", mean)
-        parts += _rows(name, found.averages, "mean cumulative regret", lambda key: _mean(found.averages[key]))
+        parts += _rows(
+            name,
+            found.averages,
+            "mean cumulative regret",
+            lambda key: mean_and_error(found.averages[key], ".2g", ".1g"),
+        )
     parts += ["## Seconds a decision", "", "| strategy | median over runs |", "| --- | ---: |"]
     parts += [f"| {label} | {median(found.seconds[label]):.3f} |" for label in ENTRIES if label in found.seconds]
     return "\n".join(parts) + "\n"
@@ -103,11 +107,6 @@ def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) ->
         seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
         parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
     return [*parts, ""]
-
-
-def _mean(values: Sequence[float]) -> str:
-    error = f" ± {stdev(values) / math.sqrt(len(values)):.1g}" if len(values) > 1 else ""
-    return f"{fmean(values):.2g}{error}"
 
 
 def picture(regrets: Regrets) -> Figure:
@@ -142,7 +141,9 @@ def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figur
         axis.remove()
     figure.supxlabel("capital, in queries at the target")
     figure.supylabel(label)
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=6, frameon=False)
+    labels = [strategy for strategy in ENTRIES if strategy in found]
+    handles = [found[strategy] for strategy in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
     return figure
 
 
