@@ -2,7 +2,7 @@
 
     python -m benchmarks.indirect.report [--results FOLDER]
 
-Writes ``indirect.md`` (means and standard errors over the seeds, and where the ordering of the paper does not come
+Writes ``indirect.md`` (means, standard errors and worst seeds, and where the ordering of the paper does not come
 out) and ``indirect.png`` beside the results.
 """
 
@@ -72,8 +72,8 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
 
 
 def table(found: dict[Key, list[float]]) -> str:
-    """Means and standard errors, one table for each setting and regret."""
-    parts = ["# Regret with indirect queries", "", "Mean ± standard error over the seeds; Branin's function has"]
+    """Means, standard errors and worst seeds, one table for each setting and regret."""
+    parts = ["# Regret with indirect queries", "", "Mean ± standard error over the seeds (worst seed); Branin's has"]
     parts += ["deviation 1 on its box. Bold: the smallest mean, and those within one standard error of it.", ""]
     for setting in SETTINGS:
         kind, transformation = setting.split()
@@ -102,8 +102,9 @@ def table(found: dict[Key, list[float]]) -> str:
                         cells.append("")
                         continue
                     text = f"{mean(values):.4f} ± {error(values):.4f}"
+                    worst = f" ({max(values):.3g})" if len(values) > 1 else ""
                     tie = mean(values) - mean(best[c]) <= max(error(values), error(best[c]), 0.0)
-                    cells.append(f"**{text}**" if tie or values is best[c] else text)
+                    cells.append((f"**{text}**" if tie or values is best[c] else text) + worst)
                 seeds = len(found[setting, label, regret, capitals[-1]])
                 parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
     wrong = exceptions(found)

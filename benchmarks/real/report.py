@@ -37,15 +37,17 @@ def collect(path: Path) -> Runs:
 
 def table(runs: Runs) -> str:
     """Means and standard errors of the best value, the time it took, and what it comes to on unseen pictures."""
-    parts = ["# Real problems at equal capital", "", "Mean of the best value at the target over the seeds, ± its"]
-    parts += ["standard error; larger is better. Capital in units of the target's nominal cost, the initial design"]
-    parts += [
-        "included. Seconds: deciding and evaluating, median of whole runs, wall clock on two cores that many other"
+    parts = [
+        "# Real problems at equal capital",
+        "",
+        "Mean of the best value at the target over the seeds, ± its standard error; larger is better. Worst seed:",
+        "the least of them at the end. Capital in units of the target's nominal cost, the initial design included.",
+        "Seconds: deciding and evaluating, median of whole runs, wall clock on two cores that many other processes",
+        f"used as well: not to be compared. †: some runs were cut after {MINUTES} minutes of processor time. -: some",
+        "runs had no value of the target yet. SALSA on",
+        f"{', '.join(map(str, SALSA_SIZES))} points, a quarter of the paper's.",
+        "",
     ]
-    parts += [f"processes used as well: not to be compared. †: some runs were cut after {MINUTES} minutes of processor"]
-    parts += ["time. -: some runs had no value of the target yet. SALSA on"]
-    parts[-1] += f" {', '.join(map(str, SALSA_SIZES))} points, a quarter of the paper's."
-    parts.append("")
     for name in PROBLEMS:
         labels = [label for label in STRATEGIES if (name, label, CAPITALS[-1]) in runs]
         shipped = runs.get((name, OWN, 1), [])
@@ -56,13 +58,15 @@ def table(runs: Runs) -> str:
         if not labels:
             continue
         unseen = any(not math.isnan(row["held_out"]) for label in labels for row in runs[name, label, CAPITALS[-1]])
-        parts += ["| strategy | seeds | " + " | ".join(map(str, CAPITALS)) + " | seconds |" + unseen * " held out |"]
-        parts += ["| --- | ---: |" + " ---: |" * (len(CAPITALS) + 1 + unseen)]
+        columns = [*map(str, CAPITALS), "worst seed", "seconds", *["held out"] * unseen]
+        parts += ["| strategy | seeds | " + " | ".join(columns) + " |"]
+        parts += ["| --- | ---: |" + " ---: |" * len(columns)]
         for label in labels:
             last = runs[name, label, CAPITALS[-1]]
             cells = [
                 _mean([row["best"] for row in runs[name, label, c]]) + _cut(runs[name, label, c]) for c in CAPITALS
             ]
+            cells.append(f"{min(row['best'] for row in last):.5g}")
             cells.append(f"{median(row['decision_seconds'] + row['evaluation_seconds'] for row in last):.1f}")
             cells += [_mean([row["held_out"] for row in last])] * unseen
             parts.append(f"| {label} | {len(last)} | " + " | ".join(cells) + " |")

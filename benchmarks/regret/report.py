@@ -2,9 +2,9 @@
 
     python -m benchmarks.regret.report [--results FOLDER]
 
-Writes ``regret.md`` (medians, means with standard errors, cumulative regret, the number of seeds, time a decision),
-``regret.png`` and ``regret-average.png`` beside the results. Regret below 1e-12 of the optimum is rounding and told as
-0.
+Writes ``regret.md`` (medians and worst seeds, means with standard errors, cumulative regret, the number of seeds, time
+a decision), ``regret.png`` and ``regret-average.png`` beside the results. Regret below 1e-12 of the optimum is rounding
+and told as 0.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def collect(path: Path) -> Results:
 
 
 def table(found: Results) -> str:
-    """One table a problem: medians and means of the simple regret, the mean cumulative one, and the time they take."""
+    """Tables of each problem: medians, worst seeds and means of the simple regret, means of the cumulative one."""
     parts = ["# Simple and cumulative regret at equal capital", "", "Over the seeds; capital in units of the target's"]
     parts += ["cost, the initial design included. Bold: no other strategy has a smaller median there."]
     parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then."]
@@ -77,12 +77,14 @@ def table(found: Results) -> str:
 
         def middle(key: Key, medians: dict[Key, float] = medians, least: dict[int, float] = least) -> str:
             text = f"{medians[key]:.2g}" + "†" * (key in found.cut)
-            return f"**{text}**" if medians[key] <= least[key[-1]] else text
+            text = f"**{text}**" if medians[key] <= least[key[-1]] else text
+            values = found.regrets[key]
+            return f"{text} ({max(values):.2g})" if len(values) > 1 else text
 
         def mean(key: Key) -> str:
             return mean_and_error(found.regrets[key], ".2g", ".1g") + "†" * (key in found.cut)
 
-        parts += [f"## {name}", "", *_rows(name, found.regrets, "median simple regret", middle)]
+        parts += [f"## {name}", "", *_rows(name, found.regrets, "median (worst) simple regret", middle)]
         parts += _rows(name, found.regrets, "mean simple regret", mean)
         parts += _rows(
             name,
