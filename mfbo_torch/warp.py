@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,15 +12,16 @@ from torch import Tensor
 
 from mfbo_torch.scale import varies
 
-BENDS = (0.0, 1.0)
-"""How strongly a tail may be shortened, per deviation: six deviations become two."""
+BELOW, ABOVE = (0.0, *(4.0**k for k in range(16))), (0.0, 1.0)
+"""How strongly the tails may be shortened, per deviation: by 1, six deviations become two. Losses that explode are
+below, and make up the deviation themselves; what stands out above is what is looked for."""
 PRICE = 3.0
 """By how many nats a bend must raise the likelihood."""
 
 LEAST = 10
 """Fewer values say nothing of their tails."""
 FAR = 10.0
-"""So many times as far from the centre as any other is too far for values of the same unit."""
+"""So many times as far from the centre as any other is an explosion, or another unit."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +68,49 @@ class Warp:
 IDENTITY = Warp()
 
 
-def fitted(Y: Tensor, others: Tensor) -> Warp:
+def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
     """The map under which ``n`` values look most like a normal sample, by likelihood; the identity's shape where no
     bend is worth :data:`PRICE`.
 
     Args:
         Y: Values from points that fill the space.
-        others: Values that are mapped as well. Where some of them are much farther out than any of ``Y``, these are in
-            other units, and nothing is bent.
+        others: Values that are mapped as well, each fidelity's for itself. Those that are :data:`FAR` times as far out
+            as any of ``Y`` count as well; where all of one fidelity are, it has other units, and nothing is bent.
     """
     Y = Y.reshape(-1).double()
     if len(Y) < LEAST or not varies(Y):
         return IDENTITY
-    centre, scale = Y.median().item(), Y.std().item()
+    centre = Y.median().item()
+    reach = FAR * (Y - centre).abs().max()
+    beyond = [(other - centre).abs() > reach for other in others]
+    if any(far.numel() and far.all() for far in beyond):
+        return IDENTITY
+    Y = torch.cat([Y, *(other[far].to(Y) for other, far in zip(others, beyond, strict=True))])
+    scale = Y.std().item()
 
     def merit(warp: Warp) -> float:
         bends = (warp.below > 0) + (warp.above > 0)
         return (warp.log_slope(Y).sum() - len(Y) * warp(Y).std().log()).item() - PRICE * bends
 
-    if ((others - centre).abs() > FAR * (Y - centre).abs().max()).any():
-        return IDENTITY
-    best = max((Warp(centre, scale, a, b) for a, b in itertools.product(BENDS, BENDS)), key=merit)
+    best = max((Warp(centre, scale, a, b) for a, b in itertools.product(BELOW, ABOVE)), key=merit)
     return best if best.below or best.above else IDENTITY
+
+
+def exploded(first: Sequence[float], later: Iterable[tuple[float, int]]) -> int | None:
+    """The last of some later values that is :data:`FAR` times as far below the centre as all before; ``None`` if none
+    is.
+
+    Args:
+        first: The values there are, at least one.
+        later: Further values in their order, each with its number, which is what is returned.
+    """
+    centre = sorted(first)[(len(first) - 1) // 2]
+    reach, last = FAR * max(abs(value - centre) for value in first), None
+    for value, number in later:
+        if 0 < reach < centre - value:
+            last = number
+        reach = max(reach, FAR * abs(value - centre))
+    return last
 
 
 def _bent(u: Tensor, bend: float) -> Tensor:

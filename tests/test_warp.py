@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mfbo_torch.warp import Warp, fitted
+from mfbo_torch.warp import Warp, exploded, fitted
 
 Y = torch.linspace(-30, 50, 41, dtype=torch.double)
 
@@ -30,16 +30,39 @@ def test_the_identity_changes_no_bit():
 def test_which_tails_are_shortened():
     torch.manual_seed(0)
     normal = torch.randn(100).double()
-    none = torch.zeros(0).double()
-    assert fitted(normal, none) == Warp()
-    assert fitted(torch.rand(100).double(), none) == Warp()
-    up, down = fitted(normal.exp() ** 2, none), fitted(-(normal.exp() ** 2), none)
+    assert fitted(normal) == Warp()
+    assert fitted(torch.rand(100).double()) == Warp()
+    up, down = fitted(normal.exp() ** 2), fitted(-(normal.exp() ** 2))
     assert (up.below, up.above) == (0.0, 1.0)
-    assert (down.below, down.above) == (1.0, 0.0)
-    assert fitted(1e6 + 1e-6 * normal.exp() ** 2, none).above == 1.0
-    assert fitted(normal[:5].exp() ** 2, none) == Warp(), "too few to tell"
-    assert fitted(torch.ones(20).double(), none) == Warp(), "nothing varies"
-    assert fitted(normal.exp() ** 2, torch.tensor([1e6]).double()) == Warp(), "the others are in another unit"
+    assert (down.below, down.above) == (256.0, 0.0)
+    assert fitted(1e6 + 1e-6 * normal.exp() ** 2).above == 1.0
+    assert fitted(normal[:5].exp() ** 2) == Warp(), "too few to tell"
+    assert fitted(torch.ones(20).double()) == Warp(), "nothing varies"
+    assert fitted(normal.exp() ** 2, [torch.tensor([1e6]).double()]) == Warp(), "the others are in another unit"
+
+
+@pytest.mark.parametrize("far", [20.0, 900.0, 1e7])
+def test_a_few_losses_that_explode_do_not_hide_the_others(far):
+    torch.manual_seed(0)
+    losses = torch.cat([0.1 * torch.randn(50).exp(), torch.tensor([far] * 2)]).double()
+    mapped = fitted(-losses)(-losses)
+    assert mapped[:50].std() > 0.2 * mapped.std(), "what is left to see is about the others as well"
+    assert fitted(losses).above == 1.0, "a peak is not taken for a mishap"
+
+
+def test_other_fidelities_may_explode():
+    torch.manual_seed(0)
+    cheap, target = torch.randn(30).double(), torch.randn(5).double()
+    assert fitted(cheap, [target]) == Warp()
+    assert fitted(cheap, [torch.cat([target, target.new_tensor([-1e6])])]).below > 0
+
+
+def test_which_values_are_explosions():
+    first = [0.0, 1.0, 2.0, 3.0]
+    assert exploded(first, [(-18.0, 4), (40.0, 5), (2.0, 6)]) is None
+    assert exploded(first, [(-50.0, 4), (1.0, 5), (-400.0, 6)]) == 4, "ten times as far as all before"
+    assert exploded(first, [(-50.0, 4), (1.0, 5), (-600.0, 6), (0.0, 7)]) == 6
+    assert exploded([1.0, 1.0], [(-5.0, 2)]) is None, "equal values tell nothing of what is far"
 
 
 def test_moments_are_quantiles():

@@ -26,8 +26,8 @@ from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing, Memo
 from mfbo_torch.strategies.thresholds import overdue
-from mfbo_torch.strategies.turns import Prediction, whose_turn
-from mfbo_torch.warp import IDENTITY, Warp, fitted
+from mfbo_torch.strategies.turns import LogDensities, Prediction, whose_turn
+from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, fitted
 
 if TYPE_CHECKING:
     from mfbo_torch.models.per_fidelity import PerFidelityGP
@@ -94,7 +94,7 @@ class Hedge:
     def query(self, history: History, generator: torch.Generator) -> Query:
         """The decision of the belief whose turn it is."""
         strategy = self.strategy
-        belief, parts = whose_turn(history, BELIEFS, self._log_densities)
+        belief, parts = whose_turn(history, BELIEFS, self._log_densities(history))
         query = None
         if belief == LINKED:
             query = self._bounded(history, generator)
@@ -174,13 +174,21 @@ class Hedge:
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
         return found | {ALONE: [*self.alone.foretold(history, u)]}
 
-    def _log_densities(self, value: float, history: History, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-        """The logarithm of the density that each belief gave to a value of the target."""
-        y, found = torch.tensor(value, dtype=torch.double), {}
-        for name, (mean, deviation) in predictions.items():
-            map = self.warp(history) if name == INTEGRATED else IDENTITY
-            z = (map(y).item() - mean) / deviation
-            found[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
+    def _log_densities(self, history: History) -> LogDensities:
+        """The logarithm of the density that each belief gave to a value of the target; nothing is said of values that
+        came before the map was what it is."""
+        warp, (_, changed) = self.warp(history), self._shaping(history)
+
+        def found(record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
+            if record.id <= changed:
+                return dict.fromkeys(predictions, 0.0)
+            y, logs = torch.tensor(record.value, dtype=torch.double), {}
+            for name, (mean, deviation) in predictions.items():
+                map = warp if name == INTEGRATED else IDENTITY
+                z = (map(y).item() - mean) / deviation
+                logs[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
+            return logs
+
         return found
 
     def integrated(self, history: History) -> CoKrigingGP:
@@ -195,17 +203,35 @@ class Hedge:
 
     def warp(self, history: History) -> Warp:
         """The map of the values that the averaged chain is about."""
+        shaping, _ = self._shaping(history)
+        return self.kept.warp(
+            [(r.query.x, r.query.fidelity, r.value) for r in shaping], lambda: self._fitted_warp(shaping)
+        )
+
+    def _shaping(self, history: History) -> tuple[list[Record], int]:
+        """The records that the map is made of, and the id of the last one that has changed it, -1 if none has.
+
+        They are those of the first design, as what is foretold keeps to the map, and all of them up to the last value
+        that is farther below than that allows for: where a loss explodes, the map is another one from there on.
+        """
         asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
-        own = [r for r in self.strategy.modelled(history) if r.query.meta.get("stage") != "model"]
-        first = [r for r in own if r.decided or r.id < asked]  # what is foretold later on keeps to this map
-        return self.kept.warp([(r.query.x, r.query.fidelity, r.value) for r in first], lambda: self._fitted_warp(first))
+        known = self.strategy.modelled(history)
+        own = [r for r in known if r.query.meta.get("stage") != "model"]
+        shaping, changed = [r for r in own if r.decided or r.id < asked], -1
+        if len(shaping) < LEAST:
+            return shaping, changed
+        last = exploded([r.value or 0.0 for r in shaping], [(r.value or 0.0, r.id) for r in known if r.id >= asked])
+        if last is not None:
+            first = {r.id for r in shaping}
+            shaping, changed = [r for r in known if r.id <= last or r.id in first], last
+        return shaping, changed
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
         for it; else the identity."""
         X, Y = self.strategy.data(records)
-        lowest = X[:, -1] == 0
-        warp = fitted(Y[lowest], Y[~lowest])
+        lowest, *others = (Y[X[:, -1] == m] for m in range(self.strategy.space.num_fidelities))
+        warp = fitted(lowest, others)
         if warp == IDENTITY:
             return warp
 

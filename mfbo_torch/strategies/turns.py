@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from mfbo_torch.history import History
+from mfbo_torch.history import History, Record
 
 FADE = 0.85
 """What is left of a score after one more value of the target."""
@@ -24,8 +24,8 @@ WORST = 10.0
 """What a belief loses by one value at most: one miss should not silence it for good."""
 Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""
-LogDensities = Callable[[float, History, Mapping[str, Prediction]], Mapping[str, float]]
-"""From a value of the target, the history and what the beliefs said of it to the log density that each gave it."""
+LogDensities = Callable[[Record, Mapping[str, Prediction]], Mapping[str, float]]
+"""From a record of the target and what the beliefs said of its value to the log density that each gave it."""
 
 
 def shares(history: History, beliefs: Sequence[str], log_densities: LogDensities) -> dict[str, float]:
@@ -41,7 +41,7 @@ def shares(history: History, beliefs: Sequence[str], log_densities: LogDensities
         predictions = record.query.meta.get("foretold")
         if predictions is None or record.value is None:
             continue
-        logs = log_densities(record.value, history, predictions)
+        logs = log_densities(record, predictions)
         best = max(logs.values())
         scores = {name: FADE * score + max(logs[name] - best, -WORST) for name, score in scores.items()}
     best = max(scores.values())

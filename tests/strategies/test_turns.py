@@ -12,8 +12,8 @@ from mfbo_torch.strategies.turns import FADE, LEAST, WORST, shares, whose_turn
 NAMES = ("a", "b", "c")
 
 
-def log_densities(value, history, predictions):
-    return {name: -0.5 * ((value - mean) / s) ** 2 - math.log(s) for name, (mean, s) in predictions.items()}
+def log_densities(record, predictions):
+    return {name: -0.5 * ((record.value - mean) / s) ** 2 - math.log(s) for name, (mean, s) in predictions.items()}
 
 
 def told(history, value, predictions, belief=None, parts=None):
