@@ -1,0 +1,47 @@
+"""Values that are far below all others: losses that explode, penalties in place of failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from mfbo_torch.history import History
+from mfbo_torch.problems import Currin
+from mfbo_torch.runner import run
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.warp import IDENTITY
+
+
+class Penalised(Currin):
+    """``where`` tells which designs have a penalty in place of their value."""
+
+    def __init__(self, penalty, where):
+        super().__init__()
+        self.penalty, self.where = penalty, where
+
+    def evaluate(self, x, fidelity):
+        return self.penalty if self.where(*x) else super().evaluate(x, fidelity)
+
+
+def ended(penalty, where, seed):
+    problem, strategy = Penalised(penalty, where), MFGPUCB(seed=seed)
+    history = run(problem, strategy, 20 * problem.space.costs[-1], progress=False)
+    return problem.optimum - history.best(problem.space.target).value, history, problem
+
+
+@pytest.mark.parametrize("penalty", [-1e3, -1e7])
+def test_penalties_of_the_first_design(penalty):
+    regret, _, _ = ended(penalty, lambda a, b: a + b > 1.5 or a < 0.05, seed=1)
+    assert regret < 0.01, "1.9 and 0.35 where the others are lost beside them"
+
+
+def test_a_penalty_that_comes_late():
+    regret, history, problem = ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
+    first = next(r.id for r in history if r.value == -1e6)
+    assert history.records[first].query.meta["stage"] != "initial"
+    assert regret < 0.01, "0.12 where the map stays as it was"
+    again = MFGPUCB(seed=2).bind(problem.space, 20 * problem.space.costs[-1])
+    before, after = (again._hedge.warp(History(history.records[:n])) for n in (first, first + 1))
+    assert before == IDENTITY
+    assert after.below > 1e3
+    asked = again.ask(History(history.records[: first + 3]))[0]
+    assert asked.x == history.records[first + 3].query.x, "the history alone decides"
