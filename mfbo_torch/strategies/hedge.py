@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -108,6 +108,7 @@ class Hedge:
         if query.fidelity == strategy.space.target:
             u = strategy.space.to_unit(torch.tensor([query.x], dtype=torch.double))
             noted |= {"shares": parts, "foretold": self._foretold(u, history)}
+            noted |= {"warp": [*astuple(self.warp(history))]}
         return replace(query, meta={**query.meta, **noted})
 
     def _bounded(self, history: History, generator: torch.Generator) -> Query | None:
@@ -175,16 +176,14 @@ class Hedge:
         return found | {ALONE: [*self.alone.foretold(history, u)]}
 
     def _log_densities(self, history: History) -> LogDensities:
-        """The logarithm of the density that each belief gave to a value of the target; nothing is said of values that
-        came before the map was what it is."""
-        warp, (_, changed) = self.warp(history), self._shaping(history)
+        """The logarithm of the density that each belief gave to a value of the target, by the map of that time."""
 
         def found(record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-            if record.id <= changed:
-                return dict.fromkeys(predictions, 0.0)
+            noted = record.query.meta.get("warp")
+            bent = self.warp(history) if noted is None else Warp(*noted)
             y, logs = torch.tensor(record.value, dtype=torch.double), {}
             for name, (mean, deviation) in predictions.items():
-                map = warp if name == INTEGRATED else IDENTITY
+                map = bent if name == INTEGRATED else IDENTITY
                 z = (map(y).item() - mean) / deviation
                 logs[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
             return logs
@@ -203,28 +202,25 @@ class Hedge:
 
     def warp(self, history: History) -> Warp:
         """The map of the values that the averaged chain is about."""
-        shaping, _ = self._shaping(history)
+        shaping = self._shaping(history)
         return self.kept.warp(
             [(r.query.x, r.query.fidelity, r.value) for r in shaping], lambda: self._fitted_warp(shaping)
         )
 
-    def _shaping(self, history: History) -> tuple[list[Record], int]:
-        """The records that the map is made of, and the id of the last one that has changed it, -1 if none has.
-
-        They are those of the first design, as what is foretold keeps to the map, and all of them up to the last value
-        that is farther below than that allows for: where a loss explodes, the map is another one from there on.
-        """
+    def _shaping(self, history: History) -> list[Record]:
+        """The records that the map is made of: those of the first design, as values from where one searches say little
+        of the rest, and all up to the last one that is farther below than those before allow for."""
         asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
         known = self.strategy.modelled(history)
         own = [r for r in known if r.query.meta.get("stage") != "model"]
-        shaping, changed = [r for r in own if r.decided or r.id < asked], -1
-        if len(shaping) < LEAST:
-            return shaping, changed
-        last = exploded([r.value or 0.0 for r in shaping], [(r.value or 0.0, r.id) for r in known if r.id >= asked])
-        if last is not None:
-            first = {r.id for r in shaping}
-            shaping, changed = [r for r in known if r.id <= last or r.id in first], last
-        return shaping, changed
+        first = [r for r in own if r.decided or r.id < asked]
+        if len(first) < LEAST:
+            return first
+        last = exploded([r.value or 0.0 for r in first], [(r.value or 0.0, r.id) for r in known if r.id >= asked])
+        if last is None:
+            return first
+        ids = {r.id for r in first}
+        return [r for r in known if r.id <= last or r.id in ids]
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
