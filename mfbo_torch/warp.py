@@ -96,6 +96,14 @@ def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
     return best if best.below or best.above else IDENTITY
 
 
+def torn(values: Sequence[float]) -> bool:
+    """Whether up to half of some values are :data:`FAR` times as far below their centre as the others are apart."""
+    ordered = sorted(values)
+    centre, top = ordered[len(ordered) // 2], ordered[-1]
+    pairs = itertools.pairwise(ordered)
+    return any(0 < FAR * (top - upper) < centre - lower for lower, upper in pairs if upper <= centre)
+
+
 def exploded(first: Sequence[float], later: Iterable[tuple[float, int]]) -> int | None:
     """The last of some later values that is :data:`FAR` times as far below the centre as all before; ``None`` if none
     is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mfbo_torch.warp import Warp, exploded, fitted
+from mfbo_torch.warp import Warp, exploded, fitted, torn
 
 Y = torch.linspace(-30, 50, 41, dtype=torch.double)
 
@@ -63,6 +63,18 @@ def test_which_values_are_explosions():
     assert exploded(first, [(-50.0, 4), (1.0, 5), (-400.0, 6)]) == 4, "ten times as far as all before"
     assert exploded(first, [(-50.0, 4), (1.0, 5), (-600.0, 6), (0.0, 7)]) == 6
     assert exploded([1.0, 1.0], [(-5.0, 2)]) is None, "equal values tell nothing of what is far"
+
+
+def test_which_values_are_torn_from_the_others():
+    bulk = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert not torn(bulk)
+    assert not torn([-30.0, *bulk])
+    assert torn([-60.0, *bulk])
+    assert torn([-60.0, -70.0, -1e9, *bulk])
+    assert not torn([60.0, *bulk]), "above is what is looked for"
+    assert not torn([-60.0] * 7 + bulk), "more than half"
+    assert not torn([1.0] * 8)
+    assert not torn([0.0] + [1.0] * 8), "equal values tell nothing of what is far"
 
 
 def test_moments_are_quantiles():

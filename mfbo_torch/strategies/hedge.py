@@ -27,7 +27,7 @@ from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing, Memo
 from mfbo_torch.strategies.thresholds import overdue
 from mfbo_torch.strategies.turns import LogDensities, Prediction, whose_turn
-from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, fitted
+from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, fitted, torn
 
 if TYPE_CHECKING:
     from mfbo_torch.models.per_fidelity import PerFidelityGP
@@ -209,18 +209,20 @@ class Hedge:
 
     def _shaping(self, history: History) -> list[Record]:
         """The records that the map is made of: those of the first design, as values from where one searches say little
-        of the rest, and all up to the last one that is farther below than those before allow for."""
+        of the rest, and all up to the last one that is farther below than those before allow for. Of fewer than
+        :data:`~mfbo_torch.warp.LEAST` so many are taken, if some of these are torn from the others."""
         asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
         known = self.strategy.modelled(history)
         own = [r for r in known if r.query.meta.get("stage") != "model"]
-        first = [r for r in own if r.decided or r.id < asked]
+        first = shaping = [r for r in own if r.decided or r.id < asked]
         if len(first) < LEAST:
-            return first
-        last = exploded([r.value or 0.0 for r in first], [(r.value or 0.0, r.id) for r in known if r.id >= asked])
-        if last is None:
-            return first
+            first = known[:LEAST]
+            if len(first) < LEAST:
+                return shaping
+            shaping = first if torn([r.value or 0.0 for r in first]) else shaping
         ids = {r.id for r in first}
-        return [r for r in known if r.id <= last or r.id in ids]
+        last = exploded([r.value or 0.0 for r in first], [(r.value or 0.0, r.id) for r in known if r.id not in ids])
+        return shaping if last is None else [r for r in known if r.id <= last or r.id in ids]
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mfbo_torch.history import History
-from mfbo_torch.problems import Currin
+from mfbo_torch.problems import Currin, Problem
 from mfbo_torch.runner import run
+from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.warp import IDENTITY
 
@@ -22,6 +23,19 @@ class Penalised(Currin):
         return self.penalty if self.where(*x) else super().evaluate(x, fidelity)
 
 
+class Bowl(Problem):
+    """At one fidelity, with a penalty in a corner."""
+
+    optimum = 0.0
+
+    def __init__(self, penalty):
+        self.space, self.penalty = Space.box([[-5.0, 0.0], [10.0, 15.0]], (1.0,)), penalty
+
+    def evaluate(self, x, fidelity):
+        a, b = x
+        return self.penalty if a * b > 60 else -((a - 2.0) ** 2) - 2.0 * (b - 6.0) ** 2
+
+
 def ended(penalty, where, seed):
     problem, strategy = Penalised(penalty, where), MFGPUCB(seed=seed)
     history = run(problem, strategy, 20 * problem.space.costs[-1], progress=False)
@@ -32,6 +46,16 @@ def ended(penalty, where, seed):
 def test_penalties_of_the_first_design(penalty):
     regret, _, _ = ended(penalty, lambda a, b: a + b > 1.5 or a < 0.05, seed=1)
     assert regret < 0.01, "1.9 and 0.35 where the others are lost beside them"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_penalties_at_one_fidelity(seed):
+    problem = Bowl(-1e8)
+    history = run(problem, MFGPUCB(seed=seed), 25.0, progress=False)
+    assert min(r.value for r in history) == -1e8
+    warp = MFGPUCB(seed=seed).bind(problem.space, 25.0)._hedge.warp(history)
+    assert warp.below > 1e3
+    assert -history.best(0).value < 0.05, "4 where the others are lost beside it"
 
 
 def test_a_penalty_that_comes_late():
