@@ -65,6 +65,14 @@ def note(
     axes.annotate(text, at, annotation_clip=False, **place, **{"color": INK, **style})
 
 
+def off_scale(values: Sequence[float]) -> np.ndarray:
+    """Which values, a fifth at most, are a hundred times as far from the median as the others are apart: beside them
+    the others would be a line."""
+    distance = np.abs(np.array(values) - (np.median(values) if len(values) else 0.0))
+    others = np.array(values)[np.argsort(distance, kind="stable")[: math.ceil(0.8 * len(values))]]
+    return distance > 100.0 * (np.ptp(others) if len(others) else 0.0) if len(set(others)) > 1 else distance < 0.0
+
+
 def stretch_name(stretch: range, problem: Problem) -> str:
     """What some fidelities are called; one alone with its cost where that is known before."""
     space = problem.space
@@ -92,18 +100,37 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     total = float(spent[-1]) if len(spent) else 1.0
     figure = canvas(8.0, 5.2)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 0.4 + 0.3 * len(colors)])
+    done = history.select(Status.DONE)
+    values = [problem.value_of(r) or 0.0 for r in done]
+    off = off_scale(values)
     for m, stretch in enumerate(stretches):
-        chosen = [r for r in history.select(Status.DONE) if r.query.fidelity in stretch]
+        chosen = [k for k, r in enumerate(done) if r.query.fidelity in stretch and not off[k]]
         size, alpha = (46, 1.0) if target in stretch else (16, 0.75)
-        values = [problem.value_of(r) for r in chosen]
         style = {"s": size, "color": colors[m], "alpha": alpha, "edgecolors": "white", "linewidths": 0.5}
         count = sum(counts[stretch.start : stretch.stop])
         name = f"{stretch_name(stretch, problem)}: {count} {'query' if count == 1 else 'queries'}"
-        upper.scatter(spent[[r.id for r in chosen]], values, label=name, zorder=3 + m, **style)
+        upper.scatter(
+            spent[[done[k].id for k in chosen]], [values[k] for k in chosen], label=name, zorder=3 + m, **style
+        )
+    edge: dict[str, Any] = {"transform": upper.get_xaxis_transform(), "clip_on": False, "linestyle": "none"}
     failed = [r.id for r in history.select(Status.FAILED)]
     if failed:
-        bottom = {"transform": upper.get_xaxis_transform(), "clip_on": False, "linestyle": "none", "marker": "x"}
-        upper.plot(spent[failed], [0.0] * len(failed), color=INK, ms=5, label=f"{len(failed)} failed", **bottom)
+        name = f"{len(failed)} failed"
+        upper.plot(spent[failed], [0.0] * len(failed), color=INK, ms=5, marker="x", label=name, zorder=9, **edge)
+    for bottom, marker in ((True, "v"), (False, "^")):
+        away = [r.id for r, y, far in zip(done, values, off, strict=True) if far and (y < np.median(values)) == bottom]
+        if away:
+            name = f"{len(away)} off the scale"
+            upper.plot(
+                spent[away],
+                [float(not bottom)] * len(away),
+                color=INK,
+                ms=5,
+                marker=marker,
+                label=name,
+                zorder=9,
+                **edge,
+            )
     best = best_values(history, target).numpy()
     found = np.isfinite(best)
     title = f"no {'feasible ' if problem.space.limits else ''}value at the target yet"
@@ -112,6 +139,9 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         x, y = np.append(spent[found], total * 1.02), np.append(line, line[-1])
         upper.step(x, y, where="post", color=INK, linewidth=2.0, zorder=2, label="best so far")
         title = f"best value {line[-1]:.5g}"
+    if off.any():
+        kept = np.array(values)[~off]
+        upper.set_ylim(kept.min() - 0.05 * np.ptp(kept), kept.max() + 0.05 * np.ptp(kept))
     if problem.optimum is not None:
         upper.axhline(problem.optimum, color=GREEN, linewidth=1.2, linestyle=DASHES[1], zorder=1)
         corner = (1.0, problem.optimum), ("axes fraction", "data"), (-2, 3)

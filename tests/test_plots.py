@@ -48,6 +48,22 @@ def test_progress_shows_values_in_the_users_sign(tmp_path):
     assert saved(figure, tmp_path) > 10_000
 
 
+@pytest.mark.parametrize("maximize", [True, False])
+def test_values_beside_which_the_others_would_be_a_line_are_off_the_scale(tmp_path, maximize):
+    problem, told = Hill(maximize=maximize), History()
+    for k, value in enumerate([-1e7, *range(10), -1e9]):
+        told = told.asked(Query((float(k),), 1), 10.0)
+        told = told.updated(told.records[-1].done(float(value)))
+    upper = plots.progress(told, problem).axes[0]
+    assert "2 off the scale" in texts(upper)
+    low, high = upper.get_ylim()
+    assert high - low < 20
+    assert saved(upper.figure, tmp_path)
+    assert not plots.off_scale([1.0, 2.0, 3.0, 400.0]).any(), "more than a fifth, or not as far"
+    assert not plots.off_scale([5.0] * 10 + [6.0]).any()
+    assert not plots.off_scale([]).any()
+
+
 def test_progress_of_other_histories(tmp_path):
     empty = plots.progress(History(), NoOptimum())
     assert empty.get_suptitle() == "NoOptimum, no value at the target yet"
