@@ -68,9 +68,11 @@ def note(
 def off_scale(values: Sequence[float]) -> np.ndarray:
     """Which values, a fifth at most, are a hundred times as far from the median as the others are apart: beside them
     the others would be a line."""
-    distance = np.abs(np.array(values) - (np.median(values) if len(values) else 0.0))
-    others = np.array(values)[np.argsort(distance, kind="stable")[: math.ceil(0.8 * len(values))]]
-    return distance > 100.0 * (np.ptp(others) if len(others) else 0.0) if len(set(others)) > 1 else distance < 0.0
+    if len(set(values)) < 2:
+        return np.zeros(len(values), bool)
+    distance = np.abs(np.array(values) - np.median(values))
+    apart = np.ptp(np.array(values)[distance.argsort(kind="stable")[: math.ceil(0.8 * len(values))]])
+    return (distance > 100.0 * apart) & bool(apart)
 
 
 def stretch_name(stretch: range, problem: Problem) -> str:
@@ -109,38 +111,29 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         style = {"s": size, "color": colors[m], "alpha": alpha, "edgecolors": "white", "linewidths": 0.5}
         count = sum(counts[stretch.start : stretch.stop])
         name = f"{stretch_name(stretch, problem)}: {count} {'query' if count == 1 else 'queries'}"
-        upper.scatter(
-            spent[[done[k].id for k in chosen]], [values[k] for k in chosen], label=name, zorder=3 + m, **style
-        )
-    edge: dict[str, Any] = {"transform": upper.get_xaxis_transform(), "clip_on": False, "linestyle": "none"}
-    failed = [r.id for r in history.select(Status.FAILED)]
-    if failed:
-        name = f"{len(failed)} failed"
-        upper.plot(spent[failed], [0.0] * len(failed), color=INK, ms=5, marker="x", label=name, zorder=9, **edge)
-    for bottom, marker in ((True, "v"), (False, "^")):
-        away = [r.id for r, y, far in zip(done, values, off, strict=True) if far and (y < np.median(values)) == bottom]
-        if away:
-            name = f"{len(away)} off the scale"
-            upper.plot(
-                spent[away],
-                [float(not bottom)] * len(away),
-                color=INK,
-                ms=5,
-                marker=marker,
-                label=name,
-                zorder=9,
-                **edge,
-            )
+        x, y = spent[[done[k].id for k in chosen]], [values[k] for k in chosen]
+        upper.scatter(x, y, label=name, zorder=3 + m, **style)
+
+    def at_edge(ids: list[int], height: float, marker: str, name: str) -> None:
+        if ids:
+            style = {"transform": upper.get_xaxis_transform(), "clip_on": False, "linestyle": "none", "zorder": 9}
+            label = f"{len(ids)} {name}"
+            upper.plot(spent[ids], [height] * len(ids), color=INK, ms=5, marker=marker, label=label, **style)
+
+    at_edge([r.id for r in history.select(Status.FAILED)], 0.0, "x", "failed")
+    away = [(r.id, value < np.median(values)) for r, value, far in zip(done, values, off, strict=True) if far]
+    at_edge([number for number, below in away if below], 0.0, "v", "off the scale")
+    at_edge([number for number, below in away if not below], 1.0, "^", "off the scale")
     best = best_values(history, target).numpy()
     found = np.isfinite(best)
     title = f"no {'feasible ' if problem.space.limits else ''}value at the target yet"
     if found.any():
         line = np.array([problem.signed(value) for value in best[found]])
-        x, y = np.append(spent[found], total * 1.02), np.append(line, line[-1])
-        upper.step(x, y, where="post", color=INK, linewidth=2.0, zorder=2, label="best so far")
+        until, level = np.append(spent[found], total * 1.02), np.append(line, line[-1])
+        upper.step(until, level, where="post", color=INK, linewidth=2.0, zorder=2, label="best so far")
         title = f"best value {line[-1]:.5g}"
     if off.any():
-        kept = np.array(values)[~off]
+        kept = np.array([*np.array(values)[~off], *([] if problem.optimum is None else [problem.optimum])])
         upper.set_ylim(kept.min() - 0.05 * np.ptp(kept), kept.max() + 0.05 * np.ptp(kept))
     if problem.optimum is not None:
         upper.axhline(problem.optimum, color=GREEN, linewidth=1.2, linestyle=DASHES[1], zorder=1)
