@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -104,19 +104,19 @@ def torn(values: Sequence[float]) -> bool:
     return any(0 < FAR * (top - upper) < centre - lower for lower, upper in pairs if upper <= centre)
 
 
-def exploded(first: Sequence[float], later: Iterable[tuple[float, int]]) -> int | None:
-    """The last of some later values that is :data:`FAR` times as far below the centre as all before; ``None`` if none
-    is.
+def exploded(first: Sequence[float], later: Sequence[float]) -> int | None:
+    """Where the last of some later values is that is :data:`FAR` times as far below the centre of the first ones as all
+    before; ``None`` if none is.
 
     Args:
         first: The values there are, at least one.
-        later: Further values in their order, each with its number, which is what is returned.
+        later: Further values in their order.
     """
     centre = sorted(first)[(len(first) - 1) // 2]
     reach, last = FAR * max(abs(value - centre) for value in first), None
-    for value, number in later:
+    for k, value in enumerate(later):
         if 0 < reach < centre - value:
-            last = number
+            last = k
         reach = max(reach, FAR * abs(value - centre))
     return last
 

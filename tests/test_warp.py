@@ -59,10 +59,11 @@ def test_other_fidelities_may_explode():
 
 def test_which_values_are_explosions():
     first = [0.0, 1.0, 2.0, 3.0]
-    assert exploded(first, [(-18.0, 4), (40.0, 5), (2.0, 6)]) is None
-    assert exploded(first, [(-50.0, 4), (1.0, 5), (-400.0, 6)]) == 4, "ten times as far as all before"
-    assert exploded(first, [(-50.0, 4), (1.0, 5), (-600.0, 6), (0.0, 7)]) == 6
-    assert exploded([1.0, 1.0], [(-5.0, 2)]) is None, "equal values tell nothing of what is far"
+    assert exploded(first, [-18.0, 40.0, 2.0]) is None
+    assert exploded(first, [-50.0, 1.0, -400.0]) == 0, "ten times as far as all before"
+    assert exploded(first, [-50.0, 1.0, -600.0, 0.0]) == 2
+    assert exploded(first, []) is None
+    assert exploded([1.0, 1.0], [-5.0]) is None, "equal values tell nothing of what is far"
 
 
 def test_which_values_are_torn_from_the_others():

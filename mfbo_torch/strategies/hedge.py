@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.acquisition import LogExpectedImprovement
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Record, values
 from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.target import TargetModel
 from mfbo_torch.strategies.nested import nested, over_best
@@ -26,7 +27,7 @@ from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing, Memo
 from mfbo_torch.strategies.thresholds import overdue
-from mfbo_torch.strategies.turns import LogDensities, Prediction, whose_turn
+from mfbo_torch.strategies.turns import Prediction, whose_turn
 from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, fitted, torn
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Hedge:
 
     - The chain as fitted: where its upper bound is largest.
     - The chain with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`),
-      of values whose long tails are shortened by one monotone map for all fidelities
+      of values whose long tails, such as losses that explode, are shortened by one monotone map for all fidelities
       (:class:`~mfbo_torch.warp.Warp`) where the evidence asks for it: where the target's expected improvement is
       largest [Ament2023logei]_, which looks elsewhere once there is little left to gain where it is.
     - The target alone, by expected improvement: no cheap fidelity can mislead it.
@@ -94,7 +95,7 @@ class Hedge:
     def query(self, history: History, generator: torch.Generator) -> Query:
         """The decision of the belief whose turn it is."""
         strategy = self.strategy
-        belief, parts = whose_turn(history, BELIEFS, self._log_densities(history))
+        belief, parts = whose_turn(history, BELIEFS, partial(self._log_densities, self.warp(history)))
         query = None
         if belief == LINKED:
             query = self._bounded(history, generator)
@@ -107,8 +108,8 @@ class Hedge:
         noted: dict[str, Any] = {"belief": belief}
         if query.fidelity == strategy.space.target:
             u = strategy.space.to_unit(torch.tensor([query.x], dtype=torch.double))
-            noted |= {"shares": parts, "foretold": self._foretold(u, history)}
-            noted |= {"warp": [*astuple(self.warp(history))]}
+            warp = list(astuple(self.warp(history)))
+            noted |= {"shares": parts, "foretold": self._foretold(u, history), "warp": warp}
         return replace(query, meta={**query.meta, **noted})
 
     def _bounded(self, history: History, generator: torch.Generator) -> Query | None:
@@ -175,19 +176,16 @@ class Hedge:
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
         return found | {ALONE: [*self.alone.foretold(history, u)]}
 
-    def _log_densities(self, history: History) -> LogDensities:
-        """The logarithm of the density that each belief gave to a value of the target, by the map of that time."""
-
-        def found(record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-            noted = record.query.meta.get("warp")
-            bent = self.warp(history) if noted is None else Warp(*noted)
-            y, logs = torch.tensor(record.value, dtype=torch.double), {}
-            for name, (mean, deviation) in predictions.items():
-                map = bent if name == INTEGRATED else IDENTITY
-                z = (map(y).item() - mean) / deviation
-                logs[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
-            return logs
-
+    def _log_densities(self, warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
+        """The logarithm of the density that each belief gave to a value of the target: by the map of that time, or by
+        ``warp`` where none was noted."""
+        noted = record.query.meta.get("warp")
+        bent = warp if noted is None else Warp(*noted)
+        y, found = torch.tensor(record.value, dtype=torch.double), {}
+        for name, (mean, deviation) in predictions.items():
+            map = bent if name == INTEGRATED else IDENTITY
+            z = (map(y).item() - mean) / deviation
+            found[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
         return found
 
     def integrated(self, history: History) -> CoKrigingGP:
@@ -219,10 +217,11 @@ class Hedge:
             first = known[:LEAST]
             if len(first) < LEAST:
                 return shaping
-            shaping = first if torn([r.value or 0.0 for r in first]) else shaping
+            shaping = first if torn(_numbers(first)) else shaping
         ids = {r.id for r in first}
-        last = exploded([r.value or 0.0 for r in first], [(r.value or 0.0, r.id) for r in known if r.id not in ids])
-        return shaping if last is None else [r for r in known if r.id <= last or r.id in ids]
+        later = [r for r in known if r.id not in ids]
+        last = exploded(_numbers(first), _numbers(later))
+        return shaping if last is None else [r for r in known if r.id <= later[last].id or r.id in ids]
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
@@ -238,6 +237,12 @@ class Hedge:
             return CoKrigingGP(chain).evidence + map.log_slope(Y).sum().item()
 
         return warp if evidence(warp) > evidence(IDENTITY) + STRONG else IDENTITY
+
+
+def _numbers(records: list[Record]) -> list[float]:
+    """The values of some records."""
+    found: list[float] = values(records).squeeze(-1).tolist()
+    return found
 
 
 def _unit(model: PerFidelityGP | CoKrigingGP) -> Tensor:
