@@ -19,16 +19,17 @@ import torch
 from botorch.acquisition import LogExpectedImprovement
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Record, values
+from mfbo_torch.history import History, Query, Record
 from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.target import TargetModel
 from mfbo_torch.strategies.nested import nested, over_best
 from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.single_fidelity import ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing, Memo
+from mfbo_torch.strategies.tails import mapped, shaping
 from mfbo_torch.strategies.thresholds import overdue
 from mfbo_torch.strategies.turns import Prediction, whose_turn
-from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, fitted, torn
+from mfbo_torch.warp import IDENTITY, Warp, fitted
 
 if TYPE_CHECKING:
     from mfbo_torch.models.per_fidelity import PerFidelityGP
@@ -103,13 +104,13 @@ class Hedge:
             query = self._improving(history, generator)
         if query is None:
             belief = ALONE
-            u, _ = self.alone.design(history, generator)
+            u, _ = self.alone.design(self._seen(history), generator)
             query = strategy.placed(u, strategy.space.target, history, generator)
         noted: dict[str, Any] = {"belief": belief}
         if query.fidelity == strategy.space.target:
             u = strategy.space.to_unit(torch.tensor([query.x], dtype=torch.double))
-            warp = list(astuple(self.warp(history)))
-            noted |= {"shares": parts, "foretold": self._foretold(u, history), "warp": warp}
+            maps = {"warp": [*astuple(self.warp(history))], "common": [*astuple(self.common(history))]}
+            noted |= {"shares": parts, "foretold": self._foretold(u, history)} | maps
         return replace(query, meta={**query.meta, **noted})
 
     def _bounded(self, history: History, generator: torch.Generator) -> Query | None:
@@ -121,7 +122,7 @@ class Hedge:
         gain = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - self._best(model, history)
         if gain < WORTH * _unit(model) and self._anything(history):
             return None
-        return self._placed(model, u, beta, history, generator, IDENTITY, {"beta": beta})
+        return self._placed(model, u, beta, history, generator, self.common(history), {"beta": beta})
 
     def _improving(self, history: History, generator: torch.Generator) -> Query | None:
         """Where the averaged chain expects most of the target, if that is something."""
@@ -174,54 +175,47 @@ class Hedge:
                 mean, variance = model.mean_variance(self.strategy.surrogate.to(u))
             total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
-        return found | {ALONE: [*self.alone.foretold(history, u)]}
+        return found | {ALONE: [*self.alone.foretold(self._seen(history), u)]}
+
+    def _seen(self, history: History) -> History:
+        """The history with the values that all beliefs are about."""
+        map = self.common(history)
+        return history if map == IDENTITY else History([mapped(record, map) for record in history])
 
     def _log_densities(self, warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-        """The logarithm of the density that each belief gave to a value of the target: by the map of that time, or by
-        ``warp`` where none was noted."""
-        noted = record.query.meta.get("warp")
-        bent = warp if noted is None else Warp(*noted)
+        """The logarithm of the density that each belief gave to a value of the target: by the maps of that time, or by
+        ``warp`` and none where they were not noted."""
+        noted = record.query.meta
+        bent, common = Warp(*noted.get("warp", astuple(warp))), Warp(*noted.get("common", ()))
         y, found = torch.tensor(record.value, dtype=torch.double), {}
         for name, (mean, deviation) in predictions.items():
-            map = bent if name == INTEGRATED else IDENTITY
+            map = bent if name == INTEGRATED else common
             z = (map(y).item() - mean) / deviation
             found[name] = map.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
         return found
 
     def integrated(self, history: History) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
-        warp = self.warp(history)
-        straight = warp == IDENTITY
-        chain = self.strategy.model(history) if straight else self._bent(history, warp)
+        strategy, warp = self.strategy, self.warp(history)
+        shared = warp == self.common(history)
+        chain = strategy.model(history) if shared else strategy.grown(self.kept.bent, strategy.modelled(history), warp)
         return self.kept.integrated(chain, lambda: CoKrigingGP(chain))
-
-    def _bent(self, history: History, warp: Warp) -> PerFidelityGP:
-        return self.strategy.grown(self.kept.bent, self.strategy.modelled(history), warp)
 
     def warp(self, history: History) -> Warp:
         """The map of the values that the averaged chain is about."""
-        shaping = self._shaping(history)
-        return self.kept.warp(
-            [(r.query.x, r.query.fidelity, r.value) for r in shaping], lambda: self._fitted_warp(shaping)
-        )
+        return self._warp(history)[0]
 
-    def _shaping(self, history: History) -> list[Record]:
-        """The records that the map is made of: those of the first design, as values from where one searches say little
-        of the rest, and all up to the last one that is farther below than those before allow for. Of fewer than
-        :data:`~mfbo_torch.warp.LEAST` so many are taken, if some of these are torn from the others."""
-        asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
-        known = self.strategy.modelled(history)
-        own = [r for r in known if r.query.meta.get("stage") != "model"]
-        first = shaping = [r for r in own if r.decided or r.id < asked]
-        if len(first) < LEAST:
-            first = known[:LEAST]
-            if len(first) < LEAST:
-                return shaping
-            shaping = first if torn(_numbers(first)) else shaping
-        ids = {r.id for r in first}
-        later = [r for r in known if r.id not in ids]
-        last = exploded(_numbers(first), _numbers(later))
-        return shaping if last is None else [r for r in known if r.id <= later[last].id or r.id in ids]
+    def common(self, history: History) -> Warp:
+        """The map of the values that all beliefs are about: that of the averaged chain where some values are far below
+        all others, which would be lost beside them."""
+        warp, far = self._warp(history)
+        return warp if far else IDENTITY
+
+    def _warp(self, history: History) -> tuple[Warp, bool]:
+        """The map that the evidence asks for, and whether that is because of values far below all others."""
+        records, far = shaping(history, self.strategy.modelled(history))
+        key = [(r.query.x, r.query.fidelity, r.value) for r in records]
+        return self.kept.warp(key, lambda: self._fitted_warp(records)), far
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better
@@ -237,12 +231,6 @@ class Hedge:
             return CoKrigingGP(chain).evidence + map.log_slope(Y).sum().item()
 
         return warp if evidence(warp) > evidence(IDENTITY) + STRONG else IDENTITY
-
-
-def _numbers(records: list[Record]) -> list[float]:
-    """The values of some records."""
-    found: list[float] = values(records).squeeze(-1).tolist()
-    return found
 
 
 def _unit(model: PerFidelityGP | CoKrigingGP) -> Tensor:

@@ -181,7 +181,8 @@ class MFGPUCB(MultiFidelityModelBased):
         u, level = nested(self, over_best(self, model, beta, history), u, level, history)
         fidelity = self.free(self.probing(u, level, history), history)
         u = clear(self, u, fidelity, history, generator)
-        return self.query(u, fidelity, stage="model", beta=beta, **self.believed(model, u, fidelity))
+        warp = self._map(history)
+        return self.query(u, fidelity, stage="model", beta=beta, **self.believed(model, u, fidelity, warp))
 
     def bounded(
         self, model: PerFidelityGP, history: History, generator: torch.Generator, zeta: Sequence[float] | None = None
@@ -298,7 +299,11 @@ class MFGPUCB(MultiFidelityModelBased):
 
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
-        return self.grown(self._growing, self.modelled(history), IDENTITY)
+        return self.grown(self._growing, self.modelled(history), self._map(history))
+
+    def _map(self, history: History) -> Warp:
+        """The map of the values that :meth:`model` is about."""
+        return IDENTITY if self._hedge is None else self._hedge.common(history)
 
     def grown(
         self, growing: Growing[PerFidelityGP], records: list[Record], warp: Warp = IDENTITY, outcome: bool = False
@@ -313,7 +318,7 @@ class MFGPUCB(MultiFidelityModelBased):
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
             return model.condition_on_observations(X[some], Y[some], None if Yvar is None else Yvar[some])
 
-        return growing(self.space, records, size, fit, add)
+        return growing((self.space, warp), records, size, fit, add)
 
     def outcomes(self, history: History) -> list[Chain]:
         """The models of the outcomes that have limits; their links are integrated out where they are hedged."""

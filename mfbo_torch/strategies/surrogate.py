@@ -144,7 +144,7 @@ class Growing(Generic[T]):
         """The model of all observations.
 
         Args:
-            owner: Where the observations are from: what was made for another one is not used.
+            owner: Where the observations are from, and how they are seen: what was made for another is not used.
             records: The observations.
             size: How many the hyper-parameters are fitted to.
             fit: Makes the model of these.
@@ -153,11 +153,11 @@ class Growing(Generic[T]):
         known = all(r.standard_error is not None for r in records)
         key = tuple((r.query.x, r.query.fidelity, r.value, r.standard_error if known else None) for r in records)
         whole = self._whole
-        if whole is not None and whole.owner is owner and (whole.size, whole.key) == (size, key):
+        if whole is not None and whole.owner == owner and (whole.size, whole.key) == (size, key):
             return whole.model
         blocks = size + (len(key) - size) // self.block * self.block
         last = self._grown
-        usable = last is not None and last.owner is owner and last.size == size and len(last.key) <= blocks
+        usable = last is not None and last.owner == owner and last.size == size and len(last.key) <= blocks
         if last is None or not usable or last.key != key[: len(last.key)]:
             last = _Grown(owner, size, key[:size], fit())
         model = last.model

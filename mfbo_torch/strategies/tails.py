@@ -1,0 +1,60 @@
+"""Values far below all others, losses that explode or penalties in place of failures: what a map of all is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import torch
+
+from mfbo_torch.history import History, Record, values
+from mfbo_torch.warp import LEAST, Warp, exploded, torn
+
+
+def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
+    """The records that a map of the values is made of, and whether some of them are far below all others.
+
+    Those of the first design, as values from where one searches say little of the rest, and all up to the last one that
+    is farther below than those before allow for. Of fewer than :data:`~mfbo_torch.warp.LEAST` so many are taken, if
+    some of these are torn from the others.
+
+    Args:
+        history: Everything asked so far.
+        known: What counts of what was observed, in its order.
+    """
+    asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
+    own = [r for r in known if r.query.meta.get("stage") != "model"]
+    first = own = [r for r in own if r.decided or r.id < asked]
+    if len(first) < LEAST:
+        first = known[:LEAST]
+        if len(first) < LEAST or not torn(_numbers(first)):
+            return own, False
+    ids = {r.id for r in first}
+    later = [r for r in known if r.id not in ids]
+    last = exploded(_numbers(first), _numbers(later))
+    if last is None:
+        return first, any(torn(_numbers(group)) for group in _by_fidelity(first))
+    return [r for r in known if r.id <= later[last].id or r.id in ids], True
+
+
+def mapped(record: Record, map: Warp) -> Record:
+    """A record with its value, and the standard error of that, as they are on the other side of a map."""
+    if record.value is None:
+        return record
+    value = torch.tensor(record.value, dtype=torch.double)
+    error = record.standard_error
+    slope = map.log_slope(value).exp().item()
+    return replace(record, value=map(value).item(), standard_error=None if error is None else error * slope)
+
+
+def _by_fidelity(records: list[Record]) -> list[list[Record]]:
+    groups: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.query.fidelity].append(record)
+    return [*groups.values()]
+
+
+def _numbers(records: list[Record]) -> list[float]:
+    """The values of some records."""
+    found: list[float] = values(records).squeeze(-1).tolist()
+    return found
