@@ -60,6 +60,10 @@ class Warp:
         bend = torch.where(u < 0, self.below, self.above)
         return -torch.log1p(bend * u.abs()) - math.log(self.scale)
 
+    def unit(self, Y: Tensor) -> float:
+        """What one of its units is about in those of some values: the median of ``1 / g'``."""
+        return (-self.log_slope(Y)).exp().median().item()
+
     def moments(self, mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
         """The median and half the distance of the quantiles one deviation from it, of a normal in its units."""
         return self.inverse(mean), 0.5 * (self.inverse(mean + deviation) - self.inverse(mean - deviation))

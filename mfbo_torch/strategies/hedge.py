@@ -179,8 +179,7 @@ class Hedge:
 
     def _seen(self, history: History) -> History:
         """The history with the values that all beliefs are about."""
-        map = self.common(history)
-        return history if map == IDENTITY else History([mapped(record, map) for record in history])
+        return mapped(history, self.common(history))
 
     def _log_densities(self, warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
         """The logarithm of the density that each belief gave to a value of the target: by the maps of that time, or by

@@ -33,7 +33,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
 from mfbo_torch.checks import number, one_of
 from mfbo_torch.confidence import mf_gp_ucb_beta, practical_beta
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
+from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.models.co_kriging import CoKrigingGP
 from mfbo_torch.models.per_fidelity import LINKS, PerFidelityGP
 from mfbo_torch.prior import Prior
@@ -46,6 +46,7 @@ from mfbo_torch.strategies.process import known_fidelities
 from mfbo_torch.strategies.published import EVERY, Published, divided, known
 from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.surrogate import LARGE, Growing, fitting, refit_step
+from mfbo_torch.strategies.tails import seen
 from mfbo_torch.strategies.thresholds import impatience
 from mfbo_torch.warp import IDENTITY, Warp
 
@@ -288,7 +289,7 @@ class MFGPUCB(MultiFidelityModelBased):
     def noise_deviations(self, history: History) -> tuple[float | None, ...]:
         model, warp = self._best_model(history)
         seen = [history.select(Status.DONE, m) for m in range(self.space.num_fidelities)]
-        units = [(-warp.log_slope(values(records))).exp().median().item() if records else None for records in seen]
+        units = [warp.unit(values(records)) if records else None for records in seen]
         return tuple(unit and unit * noise for unit, noise in zip(units, model.noise.sqrt().tolist(), strict=True))
 
     def _best_model(self, history: History) -> tuple[PerFidelityGP | CoKrigingGP, Warp]:
@@ -332,10 +333,8 @@ class MFGPUCB(MultiFidelityModelBased):
 
     def warped(self, records: list[Record], warp: Warp) -> tuple[Tensor, Tensor, Tensor | None]:
         """Points, mapped values and the variances of their noise where known, where the models live."""
-        X, Y = self.data(records)
-        known = noise_variances(records)
-        Yvar = None if known is None else self.surrogate.to(known * (2 * warp.log_slope(Y)).exp())
-        return self.surrogate.to(X), self.surrogate.to(warp(Y)), Yvar
+        to, (Y, Yvar) = self.surrogate.to, seen(records, warp)
+        return to(self.unit_points(records)), to(Y), None if Yvar is None else to(Yvar)
 
     def fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None, outcome: bool = False) -> PerFidelityGP:
         if self.prior is not None and not outcome:

@@ -30,7 +30,7 @@ from mfbo_torch.acquisition.feasible import WithinLimits
 from mfbo_torch.checks import number, whole
 from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta, rkhs_alpha
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
+from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.models.cached import CachedGP
 from mfbo_torch.prior import Prior
 from mfbo_torch.strategies.design import single_fidelity_count
@@ -38,7 +38,9 @@ from mfbo_torch.strategies.limited import Each, measured, moments_of, processes
 from mfbo_torch.strategies.model_based import ModelBased
 from mfbo_torch.strategies.process import Process
 from mfbo_torch.strategies.surrogate import Memo, quiet
+from mfbo_torch.strategies.tails import seen, shaping
 from mfbo_torch.strategies.two_stages import most_information, places
+from mfbo_torch.warp import IDENTITY, Warp, fitted
 
 Noted = tuple[Tensor, dict[str, Any]]
 """A design, and what it is noted with."""
@@ -67,6 +69,7 @@ class OneFidelity(ModelBased):
         self.initial = None if initial is None else whole("initial", initial, 1 if prior is None else 0)
         self.prior = prior
         self._process: Memo[Process] = Memo()
+        self._warp: Memo[Warp] = Memo()
         self._outcomes: Memo[Each[Process]] = Memo()
 
     @property
@@ -108,12 +111,21 @@ class OneFidelity(ModelBased):
         return self.unit_points(history.select(Status.PENDING, self.level))[:, :-1]
 
     def observed(self, history: History) -> tuple[Tensor, Tensor, Tensor | None]:
-        """``n x d`` designs of the unit cube, their ``n x 1`` values, and the variances of their noise where known."""
-        return self._observed(self.modelled(history))
+        """``n x d`` designs of the unit cube, and their ``n x 1`` values as :meth:`map` has them, with the variances of
+        their noise where known."""
+        return self._observed(self.modelled(history), self.map(history))
 
-    def _observed(self, records: list[Record]) -> tuple[Tensor, Tensor, Tensor | None]:
-        X, Y = self.data(records)
-        return X[:, :-1], Y.reshape(-1, 1), noise_variances(records)
+    def map(self, history: History) -> Warp:
+        """Through which the model sees the values: a monotone map where some are far below all others, such as losses
+        that explode or penalties in place of failures, beside which the others would be lost; else the identity."""
+        records, far = shaping(history, self.modelled(history))
+        if not far or self.prior is not None:
+            return IDENTITY
+        return self._warp([(r.id, r.value) for r in records], lambda: fitted(values(records)))
+
+    def _observed(self, records: list[Record], map: Warp = IDENTITY) -> tuple[Tensor, Tensor, Tensor | None]:
+        Y, Yvar = seen(records, map)
+        return self.unit_points(records)[:, :-1], Y.reshape(-1, 1), Yvar
 
     def within_limits(self, history: History) -> WithinLimits | None:
         records, limits = self.modelled(history), self.space.limits
@@ -143,7 +155,7 @@ class OneFidelity(ModelBased):
         if not self.modelled(history):
             return None
         mean, deviation = torch.full((2, len(X), self.space.num_fidelities), torch.nan, dtype=torch.double)
-        own = self.process.predict(*self.observed(history), self.space.to_unit(X))
+        own = self.map(history).moments(*self.process.predict(*self.observed(history), self.space.to_unit(X)))
         mean[:, self.level], deviation[:, self.level] = own
         return mean, deviation
 
@@ -153,7 +165,8 @@ class OneFidelity(ModelBased):
         return mean.item(), deviation.item()
 
     def noise_deviations(self, history: History) -> tuple[float | None, ...]:
-        own = self.process.noise(*self.observed(history)) if self.modelled(history) else None
+        records = self.modelled(history)
+        own = self.process.noise(*self.observed(history)) * self.map(history).unit(values(records)) if records else None
         return tuple(own if m == self.level else None for m in range(self.space.num_fidelities))
 
     def spread(self, records: list[Record]) -> float:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from mfbo_torch.history import History, Record, values
-from mfbo_torch.warp import LEAST, Warp, exploded, torn
+from mfbo_torch.history import History, Record, noise_variances, values
+from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, torn
 
 
 def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
@@ -37,14 +38,25 @@ def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
     return [r for r in known if r.id <= later[last].id or r.id in ids], True
 
 
-def mapped(record: Record, map: Warp) -> Record:
-    """A record with its value, and the standard error of that, as they are on the other side of a map."""
-    if record.value is None:
-        return record
-    value = torch.tensor(record.value, dtype=torch.double)
-    error = record.standard_error
-    slope = map.log_slope(value).exp().item()
-    return replace(record, value=map(value).item(), standard_error=None if error is None else error * slope)
+def seen(records: list[Record], map: Warp) -> tuple[Tensor, Tensor | None]:
+    """The ``n x 1`` values of some records as a map has them, and the variances of their noise where known."""
+    Y, known = values(records), noise_variances(records)
+    return map(Y), None if known is None else known * (2 * map.log_slope(Y)).exp()
+
+
+def mapped(history: History, map: Warp) -> History:
+    """A history with its values, and their standard errors, as a map has them."""
+    if map == IDENTITY:
+        return history
+
+    def of(record: Record) -> Record:
+        if record.value is None:
+            return record
+        y, error = torch.tensor(record.value, dtype=torch.double), record.standard_error
+        slope = map.log_slope(y).exp().item()
+        return replace(record, value=map(y).item(), standard_error=None if error is None else error * slope)
+
+    return History([of(record) for record in history])
 
 
 def _by_fidelity(records: list[Record]) -> list[list[Record]]:

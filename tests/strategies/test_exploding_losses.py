@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from mfbo_torch.history import History
+from mfbo_torch.history import History, Query, Record
 from mfbo_torch.problems import Currin, Problem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import GPBUCB, GPUCB, MFGPUCB, ExpectedImprovement
 from mfbo_torch.warp import IDENTITY
 
 
@@ -48,6 +49,52 @@ def test_penalties_of_the_first_design(penalty):
     assert regret < 0.01, "1.9 and 0.35 where the others are lost beside them"
 
 
+@pytest.fixture(scope="module")
+def late():
+    return ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
+
+
+def test_what_was_kept_changes_no_decision(late):
+    _, history, problem = late
+    capital = 20 * problem.space.costs[-1]
+    kept = MFGPUCB(seed=2).bind(problem.space, capital)
+    first = next(r.id for r in history if r.value == -1e6)
+    for n in range(first - 2, first + 4):
+        some = History(history.records[:n])
+        new = MFGPUCB(seed=2).bind(problem.space, capital)
+        assert kept.ask(some) == new.ask(some), f"of {n} values"
+        points = torch.rand(5, 2, dtype=torch.double)
+        for ours, fresh in zip(kept.predict(some, points), new.predict(some, points), strict=True):
+            assert torch.equal(ours, fresh)
+
+
+@pytest.mark.parametrize("strategy", [ExpectedImprovement, GPUCB, GPBUCB])
+def test_penalties_are_tamed_without_cheap_fidelities(strategy):
+    problem = Bowl(-1e8)
+    history = run(problem, strategy(seed=2), 25.0, progress=False)
+    assert min(r.value for r in history) == -1e8
+    assert -history.best(0).value < 0.1, "2 to 3 where the others are lost beside it"
+    bound = strategy(seed=2).bind(problem.space, 25.0)
+    seen = torch.tensor([r.query.x for r in history if r.value > -1e8], dtype=torch.double)
+    mean, deviation = bound.predict(history, seen)
+    assert (mean[:, 0] - torch.tensor([r.value for r in history if r.value > -1e8])).abs().max() < 5.0
+    assert (deviation[:, 0] < 5.0).all(), "in the units of the values"
+
+
+def test_noise_beside_a_penalty():
+    torch.manual_seed(0)
+    problem = Bowl(-1e8)
+    strategy = ExpectedImprovement(seed=0).bind(problem.space, 40.0)
+    records = []
+    for i, (u, noise) in enumerate(zip(torch.rand(30, 2).tolist(), torch.randn(30).tolist(), strict=True)):
+        x = (15 * u[0] - 5, 15 * u[1])
+        query, value = Query(x, 0, {"stage": "initial"}), problem.evaluate(x, 0) + 8.0 * noise
+        records.append(Record(i, query, 1.0).done(value))
+    history = History(records)
+    assert strategy.map(history) != IDENTITY
+    assert 2.0 < strategy.noise_deviations(history)[0] < 40.0
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_penalties_at_one_fidelity(seed):
     problem = Bowl(-1e8)
@@ -58,8 +105,8 @@ def test_penalties_at_one_fidelity(seed):
     assert -history.best(0).value < 0.05, "4 where the others are lost beside it"
 
 
-def test_a_penalty_that_comes_late():
-    regret, history, problem = ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
+def test_a_penalty_that_comes_late(late):
+    regret, history, problem = late
     first = next(r.id for r in history if r.value == -1e6)
     assert history.records[first].query.meta["stage"] != "initial"
     assert regret < 0.01, "0.12 where the map stays as it was"
