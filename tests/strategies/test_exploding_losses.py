@@ -10,7 +10,8 @@ from mfbo_torch.problems import Currin, Problem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPBUCB, GPUCB, MFGPUCB, ExpectedImprovement
-from mfbo_torch.warp import IDENTITY
+from mfbo_torch.strategies.surrogate import Growing
+from mfbo_torch.warp import IDENTITY, Warp
 
 
 class Penalised(Currin):
@@ -54,18 +55,14 @@ def late():
     return ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
 
 
-def test_what_was_kept_changes_no_decision(late):
-    _, history, problem = late
-    capital = 20 * problem.space.costs[-1]
-    kept = MFGPUCB(seed=2).bind(problem.space, capital)
-    first = next(r.id for r in history if r.value == -1e6)
-    for n in range(first - 2, first + 4):
-        some = History(history.records[:n])
-        new = MFGPUCB(seed=2).bind(problem.space, capital)
-        assert kept.ask(some) == new.ask(some), f"of {n} values"
-        points = torch.rand(5, 2, dtype=torch.double)
-        for ours, fresh in zip(kept.predict(some, points), new.predict(some, points), strict=True):
-            assert torch.equal(ours, fresh)
+def test_a_new_map_makes_a_new_model():
+    problem = Currin()
+    strategy, growing = MFGPUCB(seed=0).bind(problem.space, 20 * problem.space.costs[-1]), Growing(25)
+    history = run(problem, MFGPUCB(seed=0), 3 * problem.space.costs[-1], progress=False)
+    X = torch.tensor([[0.5, 0.5]], dtype=torch.double)
+    for map in (IDENTITY, Warp(5.0, 1.0, 0.0, 1.0)):
+        kept, new = (strategy.grown(grown, history.done, map) for grown in (growing, Growing(25)))
+        assert torch.equal(kept.mean_variance(X)[0], new.mean_variance(X)[0])
 
 
 @pytest.mark.parametrize("strategy", [ExpectedImprovement, GPUCB, GPBUCB])
