@@ -38,9 +38,9 @@ from mfbo_torch.strategies.limited import Each, measured, moments_of, processes
 from mfbo_torch.strategies.model_based import ModelBased
 from mfbo_torch.strategies.process import Process
 from mfbo_torch.strategies.surrogate import Memo, quiet
-from mfbo_torch.strategies.tails import seen, shaping
+from mfbo_torch.strategies.tails import designed, seen, shaping
 from mfbo_torch.strategies.two_stages import most_information, places
-from mfbo_torch.warp import IDENTITY, Warp, fitted
+from mfbo_torch.warp import IDENTITY, LEAST, Warp, fitted
 
 Noted = tuple[Tensor, dict[str, Any]]
 """A design, and what it is noted with."""
@@ -117,11 +117,13 @@ class OneFidelity(ModelBased):
 
     def map(self, history: History) -> Warp:
         """Through which the model sees the values: a monotone map where some are far below all others, such as losses
-        that explode or penalties in place of failures, beside which the others would be lost; else the identity."""
-        records, far = shaping(history, self.modelled(history))
-        if not far or self.prior is not None:
+        that explode or penalties in place of failures, beside which the others would be lost; else the identity, as
+        where the process is known or the first design has too few values to tell."""
+        known = self.modelled(history)
+        if self.prior is not None or len(designed(history, known)) < LEAST:
             return IDENTITY
-        return self._warp([(r.id, r.value) for r in records], lambda: fitted(values(records)))
+        records, far = shaping(history, known)
+        return self._warp([(r.id, r.value) for r in records], lambda: fitted(values(records))) if far else IDENTITY
 
     def _observed(self, records: list[Record], map: Warp = IDENTITY) -> tuple[Tensor, Tensor, Tensor | None]:
         Y, Yvar = seen(records, map)

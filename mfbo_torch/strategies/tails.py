@@ -12,12 +12,8 @@ from mfbo_torch.history import History, Record, noise_variances, values
 from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, torn
 
 
-def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
-    """The records that a map of the values is made of, and whether some of them are far below all others.
-
-    Those of the first design, as values from where one searches say little of the rest, and all up to the last one that
-    is farther below than those before allow for. Of fewer than :data:`~mfbo_torch.warp.LEAST` so many are taken, if
-    some of these are torn from the others.
+def designed(history: History, known: list[Record]) -> list[Record]:
+    """The records of the first design: values from where one searches say little of the rest.
 
     Args:
         history: Everything asked so far.
@@ -25,7 +21,20 @@ def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
     """
     asked = next((r.id for r in history if r.query.meta.get("stage") == "model"), len(history))
     own = [r for r in known if r.query.meta.get("stage") != "model"]
-    first = own = [r for r in own if r.decided or r.id < asked]
+    return [r for r in own if r.decided or r.id < asked]
+
+
+def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
+    """The records that a map of the values is made of, and whether some of them are far below all others.
+
+    Those of the first design, and all up to the last one that is farther below than those before allow for. Of fewer
+    than :data:`~mfbo_torch.warp.LEAST` so many are taken, if some of these are torn from the others.
+
+    Args:
+        history: Everything asked so far.
+        known: What counts of what was observed, in its order.
+    """
+    first = own = designed(history, known)
     if len(first) < LEAST:
         first = known[:LEAST]
         if len(first) < LEAST or not torn(_numbers(first)):
