@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from mfbo_torch.history import History, Status
 from mfbo_torch.metrics import best_values, capital_spent
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.scale import extent, off_scale
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 BLUE, ORANGE, GREEN, RED, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -63,16 +64,6 @@ def note(
     """Text at a point, moved by a few printer's points."""
     place: dict[str, Any] = {"xycoords": units, "xytext": shift, "textcoords": "offset points"}
     axes.annotate(text, at, annotation_clip=False, **place, **{"color": INK, **style})
-
-
-def off_scale(values: Sequence[float]) -> np.ndarray:
-    """Which values, a fifth at most, are a hundred times as far from the median as the others are apart: beside them
-    the others would be a line."""
-    if len(set(values)) < 2:
-        return np.zeros(len(values), bool)
-    distance = np.abs(np.array(values) - np.median(values))
-    apart = np.ptp(np.array(values)[distance.argsort(kind="stable")[: math.ceil(0.8 * len(values))]])
-    return (distance > 100.0 * apart) & bool(apart)
 
 
 def stretch_name(stretch: range, problem: Problem) -> str:
@@ -133,8 +124,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         upper.step(until, level, where="post", color=INK, linewidth=2.0, zorder=2, label="best so far")
         title = f"best value {line[-1]:.5g}"
     if off.any():
-        kept = np.array([*np.array(values)[~off], *([] if problem.optimum is None else [problem.optimum])])
-        upper.set_ylim(kept.min() - 0.05 * np.ptp(kept), kept.max() + 0.05 * np.ptp(kept))
+        upper.set_ylim(*extent(values, [] if problem.optimum is None else [problem.optimum]))
     if problem.optimum is not None:
         upper.axhline(problem.optimum, color=GREEN, linewidth=1.2, linestyle=DASHES[1], zorder=1)
         corner = (1.0, problem.optimum), ("axes fraction", "data"), (-2, 3)

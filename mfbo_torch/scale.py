@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 from torch import Tensor
 
 ROUNDING = 1e-14
@@ -32,3 +36,20 @@ def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, flo
     if Y.numel() > few and varies(Y):
         return shift, spread
     return shift, max(spread, least, Y.abs().max().item()) or 1.0
+
+
+def off_scale(values: Sequence[float]) -> np.ndarray:
+    """Which values, a fifth at most, are a hundred times as far from the median as the others are apart: beside them
+    the others would be a line."""
+    if len(set(values)) < 2:
+        return np.zeros(len(values), bool)
+    distance = np.abs(np.array(values) - np.median(values))
+    apart = np.ptp(np.array(values)[distance.argsort(kind="stable")[: math.ceil(0.8 * len(values))]])
+    return (distance > 100.0 * apart) & bool(apart)
+
+
+def extent(values: Sequence[float], also: Sequence[float] = ()) -> tuple[float, float]:
+    """The ends of an axis for the values that are not :func:`off_scale`, and for some more, with a margin."""
+    kept = np.array([*np.array(values)[~off_scale(values)], *also])
+    margin = 0.05 * np.ptp(kept)
+    return float(kept.min() - margin), float(kept.max() + margin)

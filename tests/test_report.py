@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -267,6 +268,23 @@ def test_the_best_line_and_the_queries_of_each_fidelity():
     deciding = pictures["times"][0]["data"]
     took = {id: seconds for part in deciding for id, seconds in zip(part["x"], part["y"], strict=True)}
     assert took == {r.id: r.decision_seconds for r in run.history}
+
+
+def test_values_beside_which_the_others_would_be_a_line():
+    whole = made(Hill(), 40)
+    far = {r.id for r in whole.done[::9]}
+    history = History(replace(r, value=-1e7) if r.id in far else r for r in whole)
+    run = experiment(Hill(), GPUCB(), history)
+    pictures, notes = report.sections(run, None)[:2]
+    rest = [r.value for r in history.done if r.id not in far]
+    low, high = pictures["progress"][0]["layout"]["yaxis"]["range"]
+    assert low < min(rest) < max(rest) < high
+    assert high - low < 1.2 * (max(rest) - min(rest)) + 1e-9
+    assert f"{len(far)} of the values are off the scale" in notes["progress"]
+    colors = pictures["parallel"][0]["data"][-1]["dimensions"][-1]["values"]
+    assert min(colors) > -1e6
+    assert pictures["calibration"][0]["layout"]["xaxis"]["range"][0] > -1e6
+    assert "range" not in report.sections(experiment(Hill(), GPUCB(), whole), None)[0]["progress"][0]["layout"]["yaxis"]
 
 
 def test_foretold_is_what_was_believed_before():

@@ -95,7 +95,9 @@ def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str
                 "marker": {"color": view.color(m), "size": 6},
             }
         )
-    left = figure(data, "Foretold and observed", xaxis=axis("observed"), yaxis=axis("foretold"))
+    scale = view.extent([r for r, _, _ in drawn])
+    both = {"range": scale} if scale else {}
+    left = figure(data, "Foretold and observed", xaxis=axis("observed", **both), yaxis=axis("foretold", **both))
     widths = [NormalDist().inv_cdf(0.5 + level / 2) for level in LEVELS]
     curve = {
         "type": "scatter",

@@ -69,9 +69,11 @@ def _lines(view: View, records: list[Record], chosen: list[int], whole: bool) ->
     if whole:
         ticks = {"tickvals": list(range(len(view.names))), "ticktext": [short(name, 14) for name in view.names]}
         dimensions.append({"label": "fidelity", "range": [0, view.target], "values": places, **ticks})
+    low, high = view.extent(records) or (-math.inf, math.inf)
+    values = [min(max(value, low), high) for value in values]
     dimensions.append({"label": "value", "values": [_digits(value) for value in values]})
     count = len(view.names)
-    line: dict[str, Any] = {"color": [r.value for r in better]}
+    line: dict[str, Any] = {"color": [view.problem.signed(value) for value in values]}
     m = places[-1] if places else 0
     line["colorscale"] = [[0, "--faint"], [1, view.color(m)]]
     if whole:

@@ -20,18 +20,22 @@ Figures = list[dict[str, Any]]
 
 def progress(view: View) -> tuple[Figures, str]:
     """Every value against the capital spent by then and the best one at the target, with a note."""
-    records, notes = [], []
+    records, notes, best = [], [], view.problem.optimum
     for m in range(len(view.names)):
         done = thinned(view.at(m, view.done), view.value, MOST_DRAWN)
         crosses = thinned(view.at(m, view.failed), lambda r: r.id, MOST_CROSSES)
         records.append((done, crosses))
     drawn, all_of = sum(len(d) + len(c) for d, c in records), len(view.done) + len(view.failed)
-    if view.problem.optimum is not None:
+    if best is not None:
         notes.append("Dotted: the optimum.")
     if view.failed:
         notes.append("Crosses: queries that failed.")
     if drawn < all_of:
         notes.append(f"{drawn:,} of {all_of:,} are drawn: of each stretch the lowest and the highest.")
+    scale = view.extent(view.done, [] if best is None else [best])
+    if scale is not None:
+        count = sum(not scale[0] <= view.value(r) <= scale[1] for r in view.done)
+        notes.append(f"{count:,} of the values are off the scale: a double click shows them.")
     data = [_best_so_far(view)]
     for m, (done, crosses) in enumerate(records):
         top, color = m == view.target, view.color(m)
@@ -53,7 +57,7 @@ def progress(view: View) -> tuple[Figures, str]:
                 {**common, **place, "text": text, "marker": mark, "cliponaxis": False, "showlegend": False, "name": ""}
             )
     shapes = []
-    if (best := view.problem.optimum) is not None:
+    if best is not None:
         line = {"color": QUIET, "width": 1, "dash": "dot"}
         shapes.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": best, "y1": best, "line": line})
     end = view.spent[-1] if view.spent else 1
@@ -63,7 +67,7 @@ def progress(view: View) -> tuple[Figures, str]:
         "showlegend": len(view.names) > 1,
         "margin": {"l": 56, "r": 12, "t": 40, "b": 48},
         "xaxis": axis(f"capital spent{view.unit}", **along),
-        "yaxis": axis("value", domain=[0.07 if view.failed else 0, 1]),
+        "yaxis": axis("value", domain=[0.07 if view.failed else 0, 1], **({"range": scale} if scale else {})),
         "yaxis2": {"domain": [0, 0.05], "range": [-1, 1], "visible": False, "fixedrange": True},
     }
     return [figure(data, **layout)], " ".join(notes)

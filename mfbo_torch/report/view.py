@@ -9,6 +9,7 @@ from typing import Any
 from mfbo_torch.experiment import Experiment
 from mfbo_torch.history import Record, Status
 from mfbo_torch.parameters import Parameter, shown
+from mfbo_torch.scale import extent, off_scale
 
 INK, QUIET, PAGE, LINE = "--ink", "--quiet", "--page", "--line"
 """Colours of the page's two themes, by the names of their CSS variables."""
@@ -44,6 +45,12 @@ class View:
         value = self.problem.value_of(record)
         assert value is not None
         return value
+
+    def extent(self, records: Sequence[Record], also: Sequence[float] = ()) -> tuple[float, float] | None:
+        """The ends of an axis for the values of some records, and for some more; ``None``, plotly's own, where no value
+        is off the scale of the others."""
+        values = [self.value(r) for r in records]
+        return extent(values, also) if off_scale(values).any() else None
 
     def color(self, m: int, soft: bool = False) -> str:
         """The colour of a stretch of fidelities."""
