@@ -284,6 +284,7 @@ def test_values_beside_which_the_others_would_be_a_line():
     colors = pictures["parallel"][0]["data"][-1]["dimensions"][-1]["values"]
     assert min(colors) > -1e6
     assert pictures["calibration"][0]["layout"]["xaxis"]["range"][0] > -1e6
+    assert all(each["layout"]["yaxis"]["range"][0] > -1e6 for each in pictures["slices"])
     assert "range" not in report.sections(experiment(Hill(), GPUCB(), whole), None)[0]["progress"][0]["layout"]["yaxis"]
 
 

@@ -123,7 +123,8 @@ def slices(view: View, found: dict[str, Any]) -> tuple[list[dict[str, Any]], str
         lows.append(min(mean - 2 * (dev or 0) for mean, dev in zip(*level.values(), strict=True)))
         highs.append(max(mean + 2 * (dev or 0) for mean, dev in zip(*level.values(), strict=True)))
     slack = 0.04 * (max(highs) - min(lows) or 1)
-    extent = [min(lows) - slack, max(highs) + slack]
+    low, high = view.extent(view.done) or (-math.inf, math.inf)
+    extent = [max(min(lows) - slack, low), min(max(highs) + slack, high)]
     where = view.names[view.place[through.query.fidelity]]
     silent = [name for name, level in zip(view.names, panels[0]["levels"], strict=True) if not level]
     note = (
