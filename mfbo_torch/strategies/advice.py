@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mfbo_torch.history import History
     from mfbo_torch.strategies.model_based import ModelBased
 
-NEGLIGIBLE = 0.05
+NEGLIGIBLE = 0.01
 """Inferred noise below this share of the values' standard deviation is none: smooth functions without noise stay far
 below, and it would decide little."""
 
@@ -38,7 +38,7 @@ def advised(strategy: ModelBased, history: History, best: Record) -> Record | Re
     records = history.select(Status.DONE, target)
     noise, X = strategy.noise_deviations(history), points(records)[:, :-1]
     own, known = noise[target], noise_variances(records)
-    noisy = own is not None and bool(own > NEGLIGIBLE * strategy.spread(records) if known is None else known.any())
+    noisy = own is not None and bool(own > NEGLIGIBLE * strategy.spread(history) if known is None else known.any())
     if not noisy and not strategy.space.limits:
         return best
     believed, feasible = strategy.predict(history, X), strategy.chances(history, X)

@@ -182,7 +182,7 @@ class MFGPUCB(MultiFidelityModelBased):
         u, level = nested(self, over_best(self, model, beta, history), u, level, history)
         fidelity = self.free(self.probing(u, level, history), history)
         u = clear(self, u, fidelity, history, generator)
-        warp = self._map(history)
+        warp = self.map(history)
         return self.query(u, fidelity, stage="model", beta=beta, **self.believed(model, u, fidelity, warp))
 
     def bounded(
@@ -300,10 +300,9 @@ class MFGPUCB(MultiFidelityModelBased):
 
     def model(self, history: History) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
-        return self.grown(self._growing, self.modelled(history), self._map(history))
+        return self.grown(self._growing, self.modelled(history), self.map(history))
 
-    def _map(self, history: History) -> Warp:
-        """The map of the values that :meth:`model` is about."""
+    def map(self, history: History) -> Warp:
         return IDENTITY if self._hedge is None else self._hedge.common(history)
 
     def grown(

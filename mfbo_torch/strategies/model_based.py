@@ -28,6 +28,7 @@ from mfbo_torch.strategies.reach import PUBLIC, in_reach
 from mfbo_torch.strategies.repeats import BUSY_RADIUS, clear, used_up
 from mfbo_torch.strategies.subset import Subset
 from mfbo_torch.strategies.surrogate import Surrogate, draw_seed, quiet, seeded
+from mfbo_torch.warp import IDENTITY, Warp
 
 DTYPES = ("float64", "float32")
 
@@ -140,9 +141,19 @@ class ModelBased(Strategy):
         """The standard deviation of the noise in an observation at each fidelity; ``None`` where no model tells it."""
         return (None,) * self.space.num_fidelities
 
-    def spread(self, records: list[Record]) -> float:
-        """The standard deviation of some values, or that of the process where it is known: beside it noise counts."""
-        return shift_scale(values(records))[1]
+    def map(self, history: History) -> Warp:
+        """Through which the model sees the values."""
+        return IDENTITY
+
+    def spread(self, history: History) -> float:
+        """The standard deviation of the values at the target, those far below all others drawn near as in :meth:`map`,
+        or that of the process where it is known: beside it noise counts."""
+        Y, map = values(history.select(Status.DONE, self.space.target)), self.map(history)
+        return self.deviation(map(Y)) * map.unit(Y)
+
+    def deviation(self, Y: Tensor) -> float:
+        """That of some values, or of the process where it is known."""
+        return shift_scale(Y)[1]
 
     @in_reach
     def ask(self, history: History, n: int = 1) -> list[Query]:

@@ -171,8 +171,8 @@ class OneFidelity(ModelBased):
         own = self.process.noise(*self.observed(history)) * self.map(history).unit(values(records)) if records else None
         return tuple(own if m == self.level else None for m in range(self.space.num_fidelities))
 
-    def spread(self, records: list[Record]) -> float:
-        return self.process.units(values(records))[1]
+    def deviation(self, Y: Tensor) -> float:
+        return self.process.units(Y)[1]
 
     def propose(self, history: History, generator: torch.Generator) -> Query:
         if self.untouched(history):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query, Recommendation, Record
 from mfbo_torch.problems import Currin, Problem
 from mfbo_torch.runner import run
 from mfbo_torch.space import Space
@@ -90,6 +90,7 @@ def test_noise_beside_a_penalty():
     history = History(records)
     assert strategy.map(history) != IDENTITY
     assert 2.0 < strategy.noise_deviations(history)[0] < 40.0
+    assert isinstance(strategy.recommend(history), Recommendation), "beside the penalty alone there would be no noise"
 
 
 @pytest.mark.parametrize("seed", [0, 1])
