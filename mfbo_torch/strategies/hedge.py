@@ -71,6 +71,9 @@ class Hedge:
       largest [Ament2023logei]_, which looks elsewhere once there is little left to gain where it is.
     - The target alone, by expected improvement: no cheap fidelity can mislead it.
 
+    Where some values are far below all others (:mod:`~mfbo_torch.strategies.tails`), beside which these would be lost,
+    all three see the values through that map.
+
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost, but to the
     target once the fidelities below have had as much capital since its last query as one of them costs. Where a bound
     promises less than :data:`WORTH` deviations over the best known mean, or the improvement expected is below

@@ -52,7 +52,8 @@ class OneFidelity(ModelBased):
     """One GP at one fidelity, the target unless a subclass says otherwise, and an acquisition to maximise.
 
     Where the space has candidates, the acquisition is maximised over them, exactly, and a design is asked
-    again where that is best; designs that failed are left out while there are others.
+    again where that is best; designs that failed are left out while there are others. Losses that explode and penalties
+    in place of failures are drawn near the other values (:meth:`map`).
 
     Args:
         initial: Number of uniform random initial queries; by default 10, at most what half of the
