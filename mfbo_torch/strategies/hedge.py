@@ -47,6 +47,13 @@ SURE = 1e-6
 """No prediction is taken to be more exact than this part of a deviation."""
 
 
+class _TargetOnly(ExpectedImprovement):
+    """The hedge has mapped the values that it sees."""
+
+    def map(self, history: History) -> Warp:
+        return IDENTITY
+
+
 class Kept:
     """What a strategy's hedge keeps between decisions.
 
@@ -58,7 +65,7 @@ class Kept:
         self.bent: Growing[PerFidelityGP] = Growing(strategy.refit_every)
         self.integrated: Memo[CoKrigingGP] = Memo()
         self.warp: Memo[Warp] = Memo()
-        self.target_only = ExpectedImprovement(seed=strategy.seed, device=strategy.device, dtype=strategy.dtype)
+        self.target_only = _TargetOnly(seed=strategy.seed, device=strategy.device, dtype=strategy.dtype)
 
 
 class Hedge:

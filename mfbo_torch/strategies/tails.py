@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Record, noise_variances, values
@@ -57,15 +56,13 @@ def mapped(history: History, map: Warp) -> History:
     """A history with its values, and their standard errors, as a map has them."""
     if map == IDENTITY:
         return history
-
-    def of(record: Record) -> Record:
-        if record.value is None:
-            return record
-        y, error = torch.tensor(record.value, dtype=torch.double), record.standard_error
-        slope = map.log_slope(y).exp().item()
-        return replace(record, value=map(y).item(), standard_error=None if error is None else error * slope)
-
-    return History([of(record) for record in history])
+    done = history.done
+    Y = values(done).squeeze(-1)
+    moved = {
+        r.id: replace(r, value=y, standard_error=r.standard_error and r.standard_error * slope)
+        for r, y, slope in zip(done, map(Y).tolist(), map.log_slope(Y).exp().tolist(), strict=True)
+    }
+    return History(moved.get(r.id, r) for r in history)
 
 
 def _by_fidelity(records: list[Record]) -> list[list[Record]]:

@@ -11,6 +11,7 @@ from mfbo_torch.runner import run
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPBUCB, GPUCB, MFGPUCB, ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing
+from mfbo_torch.strategies.tails import mapped, seen
 from mfbo_torch.warp import IDENTITY, Warp
 
 
@@ -114,3 +115,19 @@ def test_a_penalty_that_comes_late(late):
     assert after.below > 1e3
     asked = again.ask(History(history.records[: first + 3]))[0]
     assert asked.x == history.records[first + 3].query.x, "the history alone decides"
+
+
+def test_a_history_on_the_other_side_of_a_map():
+    map, (far, out, lost, last) = Warp(1.0, 2.0, 3.0, 0.0), (Record(i, Query((0.1 * i,), 0), 1.0) for i in range(4))
+    history = History([far.done(-5.0, 0.3), out, lost.failed("it broke"), last.done(2.0)])
+    near, pending, broken, plain = mapped(history, map)
+    y = torch.tensor(-5.0, dtype=torch.double)
+    assert near.value == map(y).item()
+    assert near.standard_error == pytest.approx(0.3 * map.log_slope(y).exp().item())
+    assert (pending, broken) == history.records[1:3]
+    assert (plain.value, plain.standard_error) == (0.5, None)
+    assert mapped(history, IDENTITY) is history
+    (Y, Yvar), known = seen([near, near], IDENTITY), history.records[:1]
+    assert seen(known, map)[0].item() == near.value
+    assert seen(known, map)[1].item() == pytest.approx(near.standard_error**2)
+    assert Y.shape == Yvar.shape == (2, 1)
