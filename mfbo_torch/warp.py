@@ -102,10 +102,16 @@ def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
 
 def torn(values: Sequence[float]) -> bool:
     """Whether up to half of some values are :data:`FAR` times as far below their centre as the others are apart."""
+    return edge(values) > min(values)
+
+
+def edge(values: Sequence[float]) -> float:
+    """The smallest value that is not torn from those above it."""
     ordered = sorted(values)
     centre, top = ordered[len(ordered) // 2], ordered[-1]
     pairs = itertools.pairwise(ordered)
-    return any(0 < FAR * (top - upper) < centre - lower for lower, upper in pairs if upper <= centre)
+    tears = [upper for lower, upper in pairs if upper <= centre and 0 < FAR * (top - upper) < centre - lower]
+    return max(tears, default=ordered[0])
 
 
 def exploded(first: Sequence[float], later: Sequence[float]) -> int | None:

@@ -18,6 +18,7 @@ from mfbo_torch.outcomes import Limit
 from mfbo_torch.strategies.model_based import ModelBased
 from mfbo_torch.strategies.process import Process, outcome_gp
 from mfbo_torch.strategies.surrogate import Growing, Memo, Surrogate
+from mfbo_torch.strategies.tails import drawn_near
 
 T = TypeVar("T")
 
@@ -45,13 +46,16 @@ class Each(Generic[T]):
         return self._made[name]
 
 
-def measured(records: Sequence[Record], name: str) -> list[Record]:
-    """Records with an outcome in the place of the value."""
-    outcomes = [r.outcomes[name] for r in records]
-    return [
-        Record(r.id, r.query, r.cost, found.value, r.status, standard_error=found.standard_error)
-        for r, found in zip(records, outcomes, strict=True)
-    ]
+def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
+    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.tails.drawn_near` its limit."""
+    outcomes, sign = [r.outcomes[limit.name] for r in records], 1 if limit.upper else -1
+    near = drawn_near([sign * (limit.bound - outcome.value) for outcome in outcomes])
+    found: list[Record] = []
+    for record, outcome, (margin, slope) in zip(records, outcomes, near, strict=True):
+        value = outcome.value if slope == 1.0 else limit.bound - sign * margin
+        error = outcome.standard_error and outcome.standard_error * slope
+        found.append(Record(record.id, record.query, record.cost, value, record.status, standard_error=error))
+    return found
 
 
 def processes(surrogate: Surrogate, groups: tuple[int, ...] | None) -> Each[Process]:
@@ -70,7 +74,7 @@ def _process(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int,
 
 
 def moments_of(
-    each: Each[Process], limits: Sequence[Limit], data: Callable[[str], tuple[Tensor, Tensor, Tensor | None]]
+    each: Each[Process], limits: Sequence[Limit], data: Callable[[Limit], tuple[Tensor, Tensor, Tensor | None]]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Mean and variance ``... x K`` of outcomes at ``... x d`` designs, in their own units.
 
@@ -79,7 +83,7 @@ def moments_of(
         limits: Of ``K`` outcomes.
         data: The observations of one: designs, values, and the variances of their noise where known.
     """
-    known = [(each[limit.name], data(limit.name)) for limit in limits]
+    known = [(each[limit.name], data(limit)) for limit in limits]
     models = [(process.model(*seen), process.units(seen[1])) for process, seen in known]
 
     def moments(X: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +127,7 @@ class Chains:
         found: list[Chain] = []
         for limit in limits if records else ():
             growing, coarse = self._each[limit.name]
-            made = chain(growing, measured(records, limit.name))
+            made = chain(growing, measured(records, limit))
             found.append(coarse(made, partial(CoKrigingGP, made)) if integrated else made)
         return found
 

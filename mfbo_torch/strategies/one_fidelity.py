@@ -136,7 +136,7 @@ class OneFidelity(ModelBased):
             return None
         groups = self.space.groups
         each = self._outcomes(groups, lambda: processes(self.surrogate, groups))
-        moments = moments_of(each, limits, lambda name: self._observed(measured(records, name)))
+        moments = moments_of(each, limits, lambda limit: self._observed(measured(records, limit)))
         return WithinLimits(limits, moments, self.cube.shape[1])
 
     def posterior(self, history: History) -> tuple[CachedGP, Tensor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor
 
 from mfbo_torch.history import History, Record, noise_variances, values
-from mfbo_torch.warp import IDENTITY, LEAST, Warp, exploded, torn
+from mfbo_torch.warp import FAR, IDENTITY, LEAST, Warp, edge, exploded, torn
 
 
 def designed(history: History, known: list[Record]) -> list[Record]:
@@ -63,6 +64,33 @@ def mapped(history: History, map: Warp) -> History:
         for r, y, slope in zip(done, map(Y).tolist(), map.log_slope(Y).exp().tolist(), strict=True)
     }
     return History(moved.get(r.id, r) for r in history)
+
+
+def drawn_near(margins: Sequence[float]) -> list[tuple[float, float]]:
+    r"""By how much an outcome keeps its limit, without what is far beyond it: a penalty says no more than that it is.
+
+    The range of the first :data:`~mfbo_torch.warp.LEAST`, but for those torn from the others, and of the limit itself
+    is from ``e`` to ``e + r``, and grows with every value. Of one that is more than :data:`~mfbo_torch.warp.FAR` ``r``
+    below, :math:`e - r u`, there is left :math:`e - r u / (1 + u)`.
+
+    Args:
+        margins: In their order, negative where the limit is broken.
+
+    Returns:
+        For each, what is left and the slope of the map there.
+    """
+    first = [*margins[:LEAST], 0.0]
+    low, high = min(edge(first), 0.0), max(first)
+    far: list[bool] = []
+    for margin in margins:
+        far.append(0 < FAR * (high - low) < low - margin)
+        if not far[-1]:
+            low, high = min(low, margin), max(high, margin)
+    found: list[tuple[float, float]] = []
+    for margin, away in zip(margins, far, strict=True):
+        u = (low - margin) / (high - low) if away else 0.0
+        found.append((low - (high - low) * u / (1 + u), (1 + u) ** -2) if away else (margin, 1.0))
+    return found
 
 
 def _by_fidelity(records: list[Record]) -> list[list[Record]]:

@@ -9,7 +9,7 @@ import torch
 from botorch.acquisition.analytic import LogConstrainedExpectedImprovement, LogExpectedImprovement
 from botorch.models import ModelListGP, SingleTaskGP
 
-from mfbo_torch import Observation, Optimizer, Parameter, Space
+from mfbo_torch import Observation, Optimizer, Parameter, Space, minimize
 from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation
@@ -27,6 +27,7 @@ from mfbo_torch.strategies import (
     RandomSearch,
 )
 from mfbo_torch.strategies.base import LIMITED
+from mfbo_torch.strategies.tails import drawn_near
 
 SPACE = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1, 10], limits={"load": ">= 16"})
 
@@ -107,6 +108,34 @@ def test_while_nothing_is_feasible_the_most_likely_is_sought():
     chances = strategy.chances(optimizer.history, torch.rand(50, 2).double())
     (own,) = strategy.chances(optimizer.history, torch.tensor([record.query.x])).tolist()
     assert own >= chances.max() - 1e-6 or math.isclose(own, 1.0, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_penalty_in_an_outcome_does_not_hide_its_limit(upper):
+    sign = 1 if upper else -1
+
+    def measured(x, y):
+        load = 1e8 if x + y > 1.6 else 10 + 12 * x * x + 6 * y
+        return {"value": (x - 0.8) ** 2 + (y - 0.7) ** 2, "load": sign * load}
+
+    limit = {"load": "<= 20" if upper else ">= -20"}
+    space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1], limits=limit)
+    assert minimize(measured, space, 20, seed=1).fun < 0.011, "0.09 where the limit is lost beside it; the best 0.0097"
+
+
+def test_what_is_far_beyond_a_limit_is_drawn_near():
+    margins = [3.0, -2.0, 5.0, -1e8, 1.0, -40.0, 0.5, 2.0, -1.0, 4.0, -1e4, -500.0]
+    near = drawn_near(margins)
+    kept = [i for i, (margin, slope) in enumerate(near) if slope == 1.0]
+    assert kept == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert all(near[i][0] == margins[i] for i in kept)
+    far = [near[i][0] for i in (3, 10, 11)]
+    assert -85.0 < far[0] < far[1] < far[2] < -40.0, "one range below the others at most, in their order"
+    assert all(0 < near[i][1] < 1 for i in (3, 10, 11))
+    assert drawn_near([]) == []
+    assert drawn_near([-1e8]) == [(-1e8, 1.0)], "nothing to compare it with"
+    plain = [9.0, 8.5, -80.0, 9.5, 8.0]
+    assert drawn_near(plain) == [(margin, 1.0) for margin in plain], "it is not far from the limit"
 
 
 @pytest.mark.parametrize("strategy", [MFSKO, MFNaive, Direct, NaiveRepeat])
