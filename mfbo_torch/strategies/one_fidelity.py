@@ -163,7 +163,7 @@ class OneFidelity(ModelBased):
         return mean, deviation
 
     def foretold(self, history: History, u: Tensor) -> tuple[float, float]:
-        """Mean and deviation of what would be observed at ``1 x d`` designs of the unit cube."""
+        """Mean and deviation of what would be observed at ``1 x d`` designs of the unit cube, as :meth:`map` has it."""
         mean, deviation = self.process.predict(*self.observed(history), u, observed=True)
         return mean.item(), deviation.item()
 
