@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mfbo_torch.scale import varies
 
-BELOW, ABOVE = (0.0, *(4.0**k for k in range(16))), (0.0, 1.0)
+BELOW, ABOVE = (0.0, *(4.0**k for k in range(60))), (0.0, 1.0)
 """How strongly the tails may be shortened, per deviation: by 1, six deviations become two. Losses that explode are
 below, and make up the deviation themselves; what stands out above is what is looked for."""
 PRICE = 3.0
