@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
@@ -47,11 +48,14 @@ class Each(Generic[T]):
 
 
 def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
-    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.tails.drawn_near` its limit."""
-    outcomes, sign = [r.outcomes[limit.name] for r in records], 1 if limit.upper else -1
-    near = drawn_near([sign * (limit.bound - outcome.value) for outcome in outcomes])
-    found: list[Record] = []
-    for record, outcome, (margin, slope) in zip(records, outcomes, near, strict=True):
+    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.tails.drawn_near` its limit, each
+    fidelity's for itself: another one may have other units."""
+    sign, margins = 1 if limit.upper else -1, defaultdict[int, list[float]](list)
+    for record in records:
+        margins[record.query.fidelity].append(sign * (limit.bound - record.outcomes[limit.name].value))
+    near, found = {m: iter(drawn_near(some)) for m, some in margins.items()}, list[Record]()
+    for record in records:
+        outcome, (margin, slope) = record.outcomes[limit.name], next(near[record.query.fidelity])
         value = outcome.value if slope == 1.0 else limit.bound - sign * margin
         error = outcome.standard_error and outcome.standard_error * slope
         found.append(Record(record.id, record.query, record.cost, value, record.status, standard_error=error))
