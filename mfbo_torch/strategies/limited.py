@@ -48,8 +48,8 @@ class Each(Generic[T]):
 
 
 def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
-    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.tails.drawn_near` its limit, each
-    fidelity's for itself: another one may have other units."""
+    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.tails.drawn_near` its limit,
+    those of each fidelity for themselves: another one may have other units."""
     sign, margins = 1 if limit.upper else -1, defaultdict[int, list[float]](list)
     for record in records:
         margins[record.query.fidelity].append(sign * (limit.bound - record.outcomes[limit.name].value))

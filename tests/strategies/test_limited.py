@@ -12,8 +12,8 @@ from botorch.models import ModelListGP, SingleTaskGP
 from mfbo_torch import Observation, Optimizer, Parameter, Space, minimize
 from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.errors import SettingError
-from mfbo_torch.history import History, Recommendation
-from mfbo_torch.outcomes import limits_of
+from mfbo_torch.history import History, Query, Recommendation, Record, Status
+from mfbo_torch.outcomes import Outcome, limits_of
 from mfbo_torch.strategies import (
     GPBUCB,
     GPUCB,
@@ -27,6 +27,7 @@ from mfbo_torch.strategies import (
     RandomSearch,
 )
 from mfbo_torch.strategies.base import LIMITED
+from mfbo_torch.strategies.limited import measured
 from mfbo_torch.strategies.tails import drawn_near
 
 SPACE = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1, 10], limits={"load": ">= 16"})
@@ -121,6 +122,21 @@ def test_a_penalty_in_an_outcome_does_not_hide_its_limit(upper):
     limit = {"load": "<= 20" if upper else ">= -20"}
     space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1], limits=limit)
     assert minimize(measured, space, 20, seed=1).fun < 0.011, "0.09 where the limit is lost beside it; the best 0.0097"
+
+
+def test_a_fidelity_in_other_units_is_not_far_beyond_a_limit():
+    (limit,) = limits_of({"load": ">= 0"})
+    cheap, target = [0.001 * k for k in range(1, 9)] + [-1e6], [-1.0, -2.0, -3.0]
+    records = [
+        Record(i, Query((0.1,), int(load in target)), 1.0, 0.0, Status.DONE, outcomes={"load": Outcome(load, 0.1)})
+        for i, load in enumerate([*cheap, *target])
+    ]
+    found = measured(records, limit)
+    assert [r.value for r in found if r.query.fidelity] == target
+    assert [r.value for r in found[:8]] == cheap[:8]
+    assert -0.01 < found[8].value < 0
+    assert found[8].standard_error < 1e-6
+    assert found[0].standard_error == 0.1
 
 
 def test_what_is_far_beyond_a_limit_is_drawn_near():
