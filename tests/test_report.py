@@ -281,6 +281,7 @@ def test_values_beside_which_the_others_would_be_a_line():
     assert low < min(rest) < max(rest) < high
     assert high - low < 1.2 * (max(rest) - min(rest)) + 1e-9
     assert f"{len(far)} of the values are off the scale" in notes["progress"]
+    assert "Values off the scale" in notes["parallel"]
     colors = pictures["parallel"][0]["data"][-1]["dimensions"][-1]["values"]
     assert min(colors) > -1e6
     assert pictures["calibration"][0]["layout"]["xaxis"]["range"][0] > -1e6

@@ -38,6 +38,8 @@ def parallel(view: View) -> tuple[list[dict[str, Any]], str]:
     notes = ["The better the value, the stronger the colour." if len(groups) == 1 else ""]
     if len(groups) > 1:
         notes = ["The better the value, the stronger the colour; at all fidelities the colour is the fidelity's."]
+    if view.extent(view.done) is not None:
+        notes.append("Values off the scale are at its ends.")
     if len(chosen) < view.space.dim:
         notes.append(f"{len(chosen)} of {view.space.dim} parameters, those whose ranks go with the value's most.")
     if any(len(records) > MOST_LINES for _, records in groups):

@@ -46,7 +46,7 @@ from mfbo_torch.strategies.process import known_fidelities
 from mfbo_torch.strategies.published import EVERY, Published, divided, known
 from mfbo_torch.strategies.repeats import clear
 from mfbo_torch.strategies.surrogate import LARGE, Growing, fitting, refit_step
-from mfbo_torch.strategies.tails import seen
+from mfbo_torch.strategies.tails import through
 from mfbo_torch.strategies.thresholds import impatience
 from mfbo_torch.warp import IDENTITY, Warp
 
@@ -332,7 +332,7 @@ class MFGPUCB(MultiFidelityModelBased):
 
     def warped(self, records: list[Record], warp: Warp) -> tuple[Tensor, Tensor, Tensor | None]:
         """Points, mapped values and the variances of their noise where known, where the models live."""
-        to, (Y, Yvar) = self.surrogate.to, seen(records, warp)
+        to, (Y, Yvar) = self.surrogate.to, through(warp, records)
         return to(self.unit_points(records)), to(Y), None if Yvar is None else to(Yvar)
 
     def fitted(self, X: Tensor, Y: Tensor, Yvar: Tensor | None, outcome: bool = False) -> PerFidelityGP:

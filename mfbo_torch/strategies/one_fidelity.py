@@ -38,7 +38,7 @@ from mfbo_torch.strategies.limited import Each, measured, moments_of, processes
 from mfbo_torch.strategies.model_based import ModelBased
 from mfbo_torch.strategies.process import Process
 from mfbo_torch.strategies.surrogate import Memo, quiet
-from mfbo_torch.strategies.tails import designed, seen, shaping
+from mfbo_torch.strategies.tails import designed, shaping, through
 from mfbo_torch.strategies.two_stages import most_information, places
 from mfbo_torch.warp import IDENTITY, LEAST, Warp, fitted
 
@@ -127,7 +127,7 @@ class OneFidelity(ModelBased):
         return self._warp([(r.id, r.value) for r in records], lambda: fitted(values(records))) if far else IDENTITY
 
     def _observed(self, records: list[Record], map: Warp = IDENTITY) -> tuple[Tensor, Tensor, Tensor | None]:
-        Y, Yvar = seen(records, map)
+        Y, Yvar = through(map, records)
         return self.unit_points(records)[:, :-1], Y.reshape(-1, 1), Yvar
 
     def within_limits(self, history: History) -> WithinLimits | None:

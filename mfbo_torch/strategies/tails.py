@@ -1,8 +1,7 @@
-"""Values far below all others, losses that explode or penalties in place of failures: what a map of all is made of."""
+"""Values far from all others, losses that explode or penalties in place of failures, brought near them for a model."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,11 +42,12 @@ def shaping(history: History, known: list[Record]) -> tuple[list[Record], bool]:
     later = [r for r in known if r.id not in ids]
     last = exploded(_numbers(first), _numbers(later))
     if last is None:
-        return first, any(torn(_numbers(group)) for group in _by_fidelity(first))
+        fidelities = {r.query.fidelity for r in first}
+        return first, any(torn(_numbers([r for r in first if r.query.fidelity == m])) for m in fidelities)
     return [r for r in known if r.id <= later[last].id or r.id in ids], True
 
 
-def seen(records: list[Record], map: Warp) -> tuple[Tensor, Tensor | None]:
+def through(map: Warp, records: list[Record]) -> tuple[Tensor, Tensor | None]:
     """The ``n x 1`` values of some records as a map has them, and the variances of their noise where known."""
     Y, known = values(records), noise_variances(records)
     return map(Y), None if known is None else known * (2 * map.log_slope(Y)).exp()
@@ -91,13 +91,6 @@ def drawn_near(margins: Sequence[float]) -> list[tuple[float, float]]:
         u = (low - margin) / (high - low) if away else 0.0
         found.append((low - (high - low) * u / (1 + u), (1 + u) ** -2) if away else (margin, 1.0))
     return found
-
-
-def _by_fidelity(records: list[Record]) -> list[list[Record]]:
-    groups: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        groups[record.query.fidelity].append(record)
-    return [*groups.values()]
 
 
 def _numbers(records: list[Record]) -> list[float]:

@@ -11,7 +11,7 @@ from mfbo_torch.runner import run
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPBUCB, GPUCB, MFGPUCB, ExpectedImprovement
 from mfbo_torch.strategies.surrogate import Growing
-from mfbo_torch.strategies.tails import mapped, seen
+from mfbo_torch.strategies.tails import mapped, through
 from mfbo_torch.warp import IDENTITY, Warp
 
 
@@ -127,7 +127,7 @@ def test_a_history_on_the_other_side_of_a_map():
     assert (pending, broken) == history.records[1:3]
     assert (plain.value, plain.standard_error) == (0.5, None)
     assert mapped(history, IDENTITY) is history
-    (Y, Yvar), known = seen([near, near], IDENTITY), history.records[:1]
-    assert seen(known, map)[0].item() == near.value
-    assert seen(known, map)[1].item() == pytest.approx(near.standard_error**2)
+    (Y, Yvar), known = through(IDENTITY, [near, near]), history.records[:1]
+    assert through(map, known)[0].item() == near.value
+    assert through(map, known)[1].item() == pytest.approx(near.standard_error**2)
     assert Y.shape == Yvar.shape == (2, 1)
