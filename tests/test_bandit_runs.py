@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.bandit.metrics import pseudo_regret
+from benchmarks.quality.bandit.metrics import pseudo_regret
 from mfbo_torch import compare, config
 from mfbo_torch.cli import main
 from mfbo_torch.history import History

@@ -7,8 +7,8 @@ import warnings
 import pytest
 import torch
 
-from benchmarks.bandit import plain
-from benchmarks.bandit.metrics import plays, pseudo_regret
+from benchmarks.quality.bandit import plain
+from benchmarks.quality.bandit.metrics import plays, pseudo_regret
 from mfbo_torch import simulator
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from benchmarks.bandit import plain
+from benchmarks.quality.bandit import plain
 from mfbo_torch.concentration import Tail
 from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query

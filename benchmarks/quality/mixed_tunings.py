@@ -1,0 +1,160 @@
+"""Three real tunings with choices, conditions and booleans, on data that come with scikit-learn. All are deterministic.
+
+What is maximised is the negative logarithm of the cross entropy of held-out data, or of the share of wrong answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from benchmarks.quality.robust.tunings import CLASSES, Array, digits, score
+from mfbo_torch.problems import Problem
+from mfbo_torch.space import Parameter, Space
+
+
+class Optimisers(Problem):
+    """A small neural network by epochs: 1, 3, 9 and 27 of them at as many units of cost, the target last.
+
+    64 inputs, one hidden layer, ten classes, batches of 50. The parameters: which optimiser, its learning rate in
+    (1e-4, 10) and the hidden units in 4..64, both on a log scale, the activation, and momentum in (0, 0.99) for
+    stochastic gradient descent.
+    """
+
+    epochs = (1, 3, 9, 27)
+
+    def __init__(self) -> None:
+        parameters = (
+            Parameter("optimizer", choices=["sgd", "adam", "rmsprop", "adagrad"]),
+            Parameter("rate", 1e-4, 10.0, log=True),
+            Parameter("units", 4, 64, log=True, integer=True),
+            Parameter("activation", choices=["relu", "tanh", "sigmoid"]),
+            Parameter("momentum", 0.0, 0.99, when={"optimizer": "sgd"}),
+        )
+        self.space = Space(parameters, tuple(map(float, self.epochs)))
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        point, level = self.checked(x, fidelity)
+        named = self.space.named(point)
+        features, labels, others, truth = (torch.as_tensor(part) for part in digits())
+        features, others = features.float(), others.float()
+        activation = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}[named["activation"]]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            layers = torch.nn.Linear(64, named["units"]), activation(), torch.nn.Linear(named["units"], CLASSES)
+            model = torch.nn.Sequential(*layers)
+            descent = _descent(named, model)
+            for _ in range(self.epochs[level]):
+                for batch in torch.randperm(len(labels)).split(50):
+                    descent.zero_grad()
+                    torch.nn.functional.cross_entropy(model(features[batch]), labels[batch]).backward()
+                    descent.step()
+            with torch.no_grad():
+                return score(torch.nn.functional.cross_entropy(model(others), truth).item())
+
+
+def _descent(named: dict[str, Any], model: torch.nn.Module) -> torch.optim.Optimizer:
+    kind, rate = named["optimizer"], named["rate"]
+    if kind == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=rate, momentum=named["momentum"])
+    kinds = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
+    return kinds[kind](model.parameters(), lr=rate)
+
+
+class Kernels(Problem):
+    """A support vector machine by share of the data: 120, 360 and all 1,200 digits at the costs 1, 4, 20, target last.
+
+    The parameters: which kernel, the penalty ``C`` in (1e-3, 1e3), for all but the linear kernel ``gamma`` in
+    (1e-4, 10), both on a log scale, for polynomials the degree in 2..5, for these and the sigmoid the offset in
+    (-1, 1), and whether classes are weighed.
+    """
+
+    sizes = (120, 360, 1200)
+
+    def __init__(self) -> None:
+        parameters = (
+            Parameter("kernel", choices=["linear", "poly", "rbf", "sigmoid"]),
+            Parameter("C", 1e-3, 1e3, log=True),
+            Parameter("gamma", 1e-4, 10.0, log=True, when={"kernel": ["poly", "rbf", "sigmoid"]}),
+            Parameter("degree", 2, 5, integer=True, when={"kernel": "poly"}),
+            Parameter("coef0", -1.0, 1.0, when={"kernel": ["poly", "sigmoid"]}),
+            Parameter("class_weight", choices=[None, "balanced"]),
+        )
+        self.space = Space(parameters, (1.0, 4.0, 20.0))
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        from sklearn.svm import SVC
+
+        point, level = self.checked(x, fidelity)
+        features, labels, others, truth = digits()
+        size = self.sizes[level]
+        model = SVC(**self.space.named(point), max_iter=20_000).fit(features[:size], labels[:size])
+        wrong = float((model.predict(others) != truth).mean())
+        return -math.log(wrong + 1 / (2 * len(truth)))
+
+
+@cache
+def tumours() -> tuple[Array, Array, Array, Array]:
+    """Features and labels of 380 tumours to train on and of the other 189."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+
+    features, labels = load_breast_cancer(return_X_y=True)
+    order = np.random.Generator(np.random.PCG64(0)).permutation(len(labels))
+    features, labels = features[order], labels[order]
+    return features[:380], labels[:380], features[380:], labels[380:]
+
+
+class Booleans(Problem):
+    """Boosted trees by share of the data: 60, 150 and all 380 tumours at the costs 1, 2.5, 6.3, the target last.
+
+    Sixty rounds. The parameters: learning rate in (0.01, 1) on a log scale, leaves of a tree in 2..32, share of the
+    features at a split in (0.1, 1); whether features may interact, whether classes are weighed, and whether to stop
+    early, and then after how many rounds without progress, 1..10.
+    """
+
+    sizes = (60, 150, 380)
+
+    def __init__(self) -> None:
+        parameters = (
+            Parameter("rate", 0.01, 1.0, log=True),
+            Parameter("leaves", 2, 32, integer=True),
+            Parameter("features", 0.1, 1.0),
+            Parameter("interact", choices=[True, False]),
+            Parameter("balanced", choices=[True, False]),
+            Parameter("early", choices=[True, False]),
+            Parameter("patience", 1, 10, integer=True, when={"early": True}),
+        )
+        self.space = Space(parameters, (1.0, 2.5, 6.3))
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.metrics import log_loss
+        from threadpoolctl import threadpool_limits
+
+        point, level = self.checked(x, fidelity)
+        named = self.space.named(point)
+        model = HistGradientBoostingClassifier(
+            learning_rate=named["rate"],
+            max_leaf_nodes=named["leaves"],
+            max_features=named["features"],
+            interaction_cst=None if named["interact"] else "no_interactions",
+            class_weight="balanced" if named["balanced"] else None,
+            early_stopping=named["early"],
+            n_iter_no_change=named.get("patience", 1),
+            max_iter=60,
+            random_state=0,
+        )
+        features, labels, others, truth = tumours()
+        size = self.sizes[level]
+        with threadpool_limits(1):
+            model.fit(features[:size], labels[:size])
+            chances = model.predict_proba(others)
+        return score(float(log_loss(truth, chances, labels=range(2))))
+
+
+TUNINGS = {"network": Optimisers, "svm": Kernels, "trees": Booleans}
