@@ -25,10 +25,10 @@ the report alone).
 ``benchmarks.quality.indirect.ablation``   CMES and MES with parts exchanged; ``indirect-ablation.csv``, ``.md``
 ``benchmarks.quality.indirect.fields``     several resolutions on other fields; ``indirect-fields.csv``, ``.md``
 ``benchmarks.quality.bandit.figure2``      regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``
-``benchmarks.speed.ops.run``               operations checked against BoTorch and timed; ``MACHINE.json``, ``.png``
+``benchmarks.speed.ops.run``               operations checked against BoTorch and timed; ``MACHINE.json``
 ``benchmarks.gpu``                         everything on a CUDA device; ``DEVICE.json``, ``DEVICE.md``
-``benchmarks.speed.greedy``                selecting batches from a finite set; ``greedy.json``, ``greedy.png``
-``benchmarks.speed.bandit``                time a play, three ways; ``bandit-speed.json``, ``bandit-speed.png``
+``benchmarks.speed.greedy``                selecting batches from a finite set; ``greedy.json``
+``benchmarks.speed.bandit``                time a play, three ways; ``bandit-speed.json``
 ``benchmarks.speed.indirect``              time and memory against samples and queries; ``indirect-scaling.json``
 ``benchmarks.speed.decision_time``         decisions beside MF-GIBBON's, and as data grow; ``decision_time.json``
 ``benchmarks.speed.mixed_decision``        decisions with choices and without; ``mixed_decision.json``
@@ -39,7 +39,7 @@ the report alone).
 ``benchmarks.robustness.bit_flips``        every bit of a journal changed: noticed or harmless? ``bit_flips.json``
 ``benchmarks.robustness.fuzz``             damaged files of every kind, read as anyone would; ``fuzz.json``
 ``benchmarks.figures``                     how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
-``benchmarks.figures.averages``            a function seen through averages; ``indirect-NAME.png``
+``benchmarks.figures.averages``            a function seen through averages; ``indirect-shifted-peak.png``
 =========================================  =========================================================================
 
 ``benchmarks.quality.dragonfly_child`` is what the study of continuous fidelities runs in an environment of dragonfly's.

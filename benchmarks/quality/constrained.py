@@ -13,7 +13,6 @@ feasible is known.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 
 from benchmarks.quality.constrained_problems import NAMES, Cheapened
@@ -45,10 +44,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

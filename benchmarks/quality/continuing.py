@@ -16,7 +16,6 @@ import pickle
 import statistics
 import sys
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +133,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write the table; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

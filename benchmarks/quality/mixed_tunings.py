@@ -8,13 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 
-from benchmarks.quality.robust.tunings import CLASSES, Array, digits, score
+from benchmarks.quality.robust.tunings import CLASSES, Array, boosted, digits, trained
 from mfbo_torch.problems import Problem
 from mfbo_torch.space import Parameter, Space
+
+DESCENTS: dict[str, type[torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
 
 
 class Optimisers(Problem):
@@ -40,29 +46,13 @@ class Optimisers(Problem):
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         point, level = self.checked(x, fidelity)
         named = self.space.named(point)
-        features, labels, others, truth = (torch.as_tensor(part) for part in digits())
-        features, others = features.float(), others.float()
         activation = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}[named["activation"]]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            layers = torch.nn.Linear(64, named["units"]), activation(), torch.nn.Linear(named["units"], CLASSES)
-            model = torch.nn.Sequential(*layers)
-            descent = _descent(named, model)
-            for _ in range(self.epochs[level]):
-                for batch in torch.randperm(len(labels)).split(50):
-                    descent.zero_grad()
-                    torch.nn.functional.cross_entropy(model(features[batch]), labels[batch]).backward()
-                    descent.step()
-            with torch.no_grad():
-                return score(torch.nn.functional.cross_entropy(model(others), truth).item())
-
-
-def _descent(named: dict[str, Any], model: torch.nn.Module) -> torch.optim.Optimizer:
-    kind, rate = named["optimizer"], named["rate"]
-    if kind == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=rate, momentum=named["momentum"])
-    kinds = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
-    return kinds[kind](model.parameters(), lr=rate)
+        kind, momentum = DESCENTS[named["optimizer"]], {k: named[k] for k in ("momentum",) if k in named}
+        return trained(
+            lambda: (torch.nn.Linear(64, named["units"]), activation(), torch.nn.Linear(named["units"], CLASSES)),
+            lambda parameters: kind(parameters, lr=named["rate"], **momentum),
+            self.epochs[level],
+        )
 
 
 class Kernels(Problem):
@@ -132,13 +122,11 @@ class Booleans(Problem):
         self.space = Space(parameters, (1.0, 2.5, 6.3))
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from sklearn.metrics import log_loss
-        from threadpoolctl import threadpool_limits
-
         point, level = self.checked(x, fidelity)
         named = self.space.named(point)
-        model = HistGradientBoostingClassifier(
+        return boosted(
+            tumours(),
+            self.sizes[level],
             learning_rate=named["rate"],
             max_leaf_nodes=named["leaves"],
             max_features=named["features"],
@@ -147,14 +135,7 @@ class Booleans(Problem):
             early_stopping=named["early"],
             n_iter_no_change=named.get("patience", 1),
             max_iter=60,
-            random_state=0,
         )
-        features, labels, others, truth = tumours()
-        size = self.sizes[level]
-        with threadpool_limits(1):
-            model.fit(features[:size], labels[:size])
-            chances = model.predict_proba(others)
-        return score(float(log_loss(truth, chances, labels=range(2))))
 
 
 TUNINGS = {"network": Optimisers, "svm": Kernels, "trees": Booleans}

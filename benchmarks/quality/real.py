@@ -20,7 +20,7 @@ from statistics import fmean, median
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from benchmarks.common import mean_and_error, tidy
+from benchmarks.common import markdown, mean_and_error, tidy
 from benchmarks.study import Job, Look, Row, Study, grouped
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Query, Record
@@ -132,8 +132,7 @@ def table(runs: Runs) -> str:
             continue
         unseen = any(not math.isnan(row["held_out"]) for label in labels for row in runs[name, label, CAPITALS[-1]])
         columns = [*map(str, CAPITALS), "worst seed", "seconds", *["held out"] * unseen]
-        parts += ["| strategy | seeds | " + " | ".join(columns) + " |"]
-        parts += ["| --- | ---: |" + " ---: |" * len(columns)]
+        body = []
         for label in labels:
             last = runs[name, label, CAPITALS[-1]]
             cells = [
@@ -142,8 +141,8 @@ def table(runs: Runs) -> str:
             cells.append(f"{min(row['best'] for row in last):.5g}")
             cells.append(f"{median(row['decision_seconds'] + row['evaluation_seconds'] for row in last):.1f}")
             cells += [_mean([row["held_out"] for row in last])] * unseen
-            parts.append(f"| {label} | {len(last)} | " + " | ".join(cells) + " |")
-        parts.append("")
+            body.append([label, str(len(last)), *cells])
+        parts += [*markdown(["strategy", "seeds", *columns], body), ""]
     return "\n".join(parts)
 
 
@@ -219,10 +218,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write the tables and the picture; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

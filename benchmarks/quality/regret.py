@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from benchmarks.common import mean_and_error, tidy
+from benchmarks.common import markdown, mean_and_error, tidy
 from benchmarks.study import Look, Row, Study, read
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import average_regret, simple_regret
@@ -165,8 +165,8 @@ def table(found: Results) -> str:
             "mean cumulative regret",
             lambda key: mean_and_error(found.averages[key], ".2g", ".1g"),
         )
-    parts += ["## Seconds a decision", "", "| strategy | median over runs |", "| --- | ---: |"]
-    parts += [f"| {label} | {median(found.seconds[label]):.3f} |" for label in ENTRIES if label in found.seconds]
+    body = [[label, f"{median(found.seconds[label]):.3f}"] for label in ENTRIES if label in found.seconds]
+    parts += ["## Seconds a decision", "", *markdown(["strategy", "median over runs"], body)]
     return "\n".join(parts) + "\n"
 
 
@@ -175,13 +175,12 @@ def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) ->
     labels = [label for label in ENTRIES if any((name, label, c) in values for c in CAPITALS)]
     if not labels:
         return []
-    parts = [f"| {title} | seeds | " + " | ".join(map(str, CAPITALS)) + " |"]
-    parts += ["| --- | ---: |" + " ---: |" * len(CAPITALS)]
+    body = []
     for label in labels:
         cells = [cell((name, label, c)) if (name, label, c) in values else "" for c in CAPITALS]
         seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
-        parts.append(f"| {label} | {seeds} | " + " | ".join(cells) + " |")
-    return [*parts, ""]
+        body.append([label, str(seeds), *cells])
+    return [*markdown([title, "seeds", *map(str, CAPITALS)], body), ""]
 
 
 def picture(regrets: Regrets) -> Figure:
@@ -247,10 +246,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write the tables and the pictures; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

@@ -124,10 +124,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write the table; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

@@ -5,8 +5,7 @@
 First the K = 1,000 problem of Fig. 2 with a capital of 3,000: a plain Python loop over arms and fidelities, the
 strategy asked one play at a time, and the simulator with all trials; all three must decide alike, or nothing is
 told. Then the same against the number of arms: Bernoulli rewards, three fidelities, capital for three plays an arm
-at the cheapest one and some more. Times are processor time per play and trial. Writes ``bandit-speed.json`` and
-``bandit-speed.png``.
+at the cheapest one and some more. Times are processor time per play and trial. Writes ``bandit-speed.json``.
 """
 
 from __future__ import annotations
@@ -15,22 +14,15 @@ import time
 from collections.abc import Sequence
 
 import torch
-from matplotlib.figure import Figure
 
-from benchmarks.common import parser, quiet, tidy, write_json
+from benchmarks.common import parser, quiet, write_json
 from benchmarks.quality.bandit import plain
-from mfbo_torch import plots
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.runner import run
 from mfbo_torch.simulator import simulate
 from mfbo_torch.strategies import MFUCB
 
 ARMS = (10, 30, 100, 300, 1000, 3000)
-LABELS = {
-    "simulator": "many trials at once",
-    "strategy": "the strategy, play by play",
-    "loop": "plain Python, play by play",
-}
 
 
 def seconds_a_play(problem: MultiFidelityBandit, capital: float, trials: int) -> dict[str, float]:
@@ -73,18 +65,6 @@ def around(target: torch.Tensor, generator: torch.Generator) -> MultiFidelityBan
     return MultiFidelityBandit(means.tolist(), zeta.tolist(), (1, 10, 100), "bernoulli")
 
 
-def picture(arms: list[int], rows: list[dict[str, float]]) -> Figure:
-    """Time per play and trial against the number of arms."""
-    figure = Figure(figsize=(7.0, 4.2), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    for (way, label), color in zip(LABELS.items(), plots.CURVES, strict=False):
-        axes.plot(arms, [1e6 * row[way] for row in rows], marker="o", color=color, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="arms", ylabel="microseconds a play and trial")
-    tidy(axes)
-    axes.legend(frameon=False)
-    return figure
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check, time, draw, write."""
     options = parser(__doc__, arms=ARMS, trials=20, capital=3000.0).parse_args(arguments)
@@ -103,7 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "by_arms": dict(zip(map(str, options.arms), rows, strict=True)),
     }
     write_json(options.results / "bandit-speed.json", report)
-    picture(options.arms, rows).savefig(options.results / "bandit-speed.png")
 
 
 if __name__ == "__main__":

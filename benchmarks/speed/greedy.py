@@ -4,7 +4,7 @@
 
 ``batch``: one batch from 10,000 points. ``large``: 64 picks from a million points beside one pass over all of
 their variances. ``rounds``: GP-BUCB for 400 queries on 10,000 points, and which share of the variances is
-never computed. Writes ``greedy.json`` and ``greedy.png``.
+never computed. Writes ``greedy.json``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.common import parser, quiet, write_json
@@ -142,24 +140,6 @@ def _agree(picks: list[list[int]]) -> bool:
     return all(one == picks[0] for one in picks)
 
 
-def figure(found: dict[str, Any], path: Path) -> None:
-    """Two panels over the queries: the share of variances saved, and the seconds a batch takes."""
-    picture = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = picture.subplots(1, 2)
-    labels = {"lazy": "ours, each batch for itself", "paper": "the paper's, bounds kept", "whole": "all variances"}
-    for name, style in (("lazy", "-"), ("paper", "--"), ("whole", ":")):
-        if name != "whole":
-            left.plot(found["t"], [100 * share for share in found[name]["saved"]], style, label=labels[name])
-        right.semilogy(found["t"], found[name]["seconds"], style, label=labels[name])
-    left.set(xlabel="queries, t", ylabel="variances not computed, %", ylim=(None, 101))
-    right.set(xlabel="queries, t", ylabel=f"seconds a batch of {found['q']}")
-    for panel in (left, right):
-        panel.grid(alpha=0.3, which="both", linewidth=0.5)
-        panel.legend()
-    picture.suptitle(f"GP-BUCB on {found['m']:,} points of the {found['d']}-dimensional cube", fontsize=11)
-    picture.savefig(path, dpi=150)
-
-
 BATCH = Case("greedy", 200, 10_000, q=10)
 LARGE = Case("greedy", 500, 10**6, q=64)
 ROUNDS = (10_000, 3, 10, 400)
@@ -186,7 +166,6 @@ def main(
     for name in ("lazy", "paper"):
         print(f"{LABELS[name]:36s} saves {100 * min(found[name]['saved']):.2f} % of the variances or more")
     write_json(options.results / "greedy.json", report)
-    figure(found, options.results / "greedy.png")
     return int(not (report["batch"]["same_picks"] and found["same_picks"]))
 
 

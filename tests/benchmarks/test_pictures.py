@@ -5,9 +5,10 @@ import pytest
 from test_plots import history, saved, texts
 from toy import Hill, Plain
 
-from benchmarks.figures import pictures
-from mfbo_torch.history import History
-from mfbo_torch.problems import SyntheticBandit
+from benchmarks.figures import averages, pictures
+from mfbo_torch.history import History, Query
+from mfbo_torch.problems import ShiftedPeak, SyntheticBandit
+from mfbo_torch.strategies import CMES
 
 
 def test_queries_by_value_counts_every_query(tmp_path):
@@ -64,3 +65,16 @@ def test_plays_per_arm():
     assert len(one.collections) == 1  # no play at the target, no dots
     assert len(other.collections) == 2
     assert other.collections[0].get_offsets()[:, 1].tolist() == [3.0] * 200
+
+
+def test_averages_are_drawn_over_what_they_average():
+    problem, past = ShiftedPeak((0.3, 0.1)), History()
+    for x in (-2.0, 0.0, 1.5):
+        past = past.asked(Query((x,), 0), problem.space.costs[0])
+        past = past.updated(past.records[-1].done(problem.reward((x,), 0)))
+    left, right = averages.posteriors(CMES(space=problem.space), past, problem).axes
+    bars = left.containers[0]
+    assert bars.lines[0].get_xdata().tolist() == pytest.approx([-2.0, 0.0, 1.5])
+    (segments,) = bars.lines[2]
+    assert segments.get_segments()[1][:, 0].tolist() == pytest.approx([-0.3, 0.3])
+    assert sum(line.get_label() == "truth" for line in (*left.lines, *right.lines)) == 2

@@ -3,7 +3,7 @@
     python -m benchmarks.quality.batch.run CONFIG [--workers N] [--methods LABEL ...] [--seeds N] [--report]
 
 Adds the runs of ``NAME.yaml`` that are missing to ``batch/NAME.csv`` (:mod:`benchmarks.study`) and writes the tables
-and the pictures of :mod:`benchmarks.quality.batch.report`.
+of :mod:`benchmarks.quality.batch.report`.
 
 A row is the state of a run after ``capital`` evaluations, in the order in which they ended: what they cost and the
 simulated time they took, average and minimum regret (without noise; the minimum at the target), and the processor time
@@ -70,7 +70,7 @@ def execute(config: Mapping[str, Any], job: Job) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write the table and the picture; the exit status."""
+    """Run what is missing, and write the table; the exit status."""
     options: ArgumentParser = parser(__doc__, workers=1)
     options.add_argument("config", type=Path)
     options.add_argument("--methods", nargs="+", metavar="LABEL")

@@ -16,7 +16,7 @@ is recommended then; the number of queries stands for the capital.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -109,10 +109,5 @@ STUDY = Study(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, write the table; the exit status."""
-    return STUDY.main(__doc__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main(__doc__))

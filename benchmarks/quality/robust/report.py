@@ -1,7 +1,6 @@
-"""Tables and pictures of ``robust.csv``.
+"""Tables and the picture of ``robust.csv``.
 
-``robust.md``, ``robust.png`` (loss against capital, a panel for each problem) and ``robust-profile.png`` (how often a
-method is within a factor of the best).
+``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best).
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.common import tidy
+from benchmarks.common import markdown, tidy
 from benchmarks.quality.robust.peers import PEERS
 from benchmarks.quality.robust.problems import FLOOR, HELD_OUT, PROBLEMS, loss, noisy
 from benchmarks.study import read
@@ -134,8 +132,7 @@ def several_workers(runs: Runs, flights: Runs) -> list[str]:
     methods = [method for row in rows for method in row]
     lines = ["", "## Workers that are never waited for", ""]
     lines += ["Median (worst seed) at 20; run times vary around their cost by a deviation of 0.3 of the logarithm.", ""]
-    lines += ["| problem | " + " | ".join(methods) + " |", "| --- |" + " ---: |" * len(methods)]
-    both = {**runs, **flights}
+    both, body = {**runs, **flights}, []
     for name in problems_of(flights):
         cells = [
             f"{middle(both, name, m, 20):.2g} ({worst(both, name, m, 20):.2g}), {len(both[name, m, 20])}"
@@ -143,17 +140,15 @@ def several_workers(runs: Runs, flights: Runs) -> list[str]:
             else ""
             for m in methods
         ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return [*lines, "", "Behind the comma the number of seeds."]
+        body.append([name, *cells])
+    return [*lines, *markdown(["problem", *methods], body), "", "Behind the comma the number of seeds."]
 
 
 def summary(runs: Runs) -> list[str]:
     """One row a method over all problems."""
-    lines = [
-        "| method | problems | mean at 10 | mean at 20 | near the best at 10 | at 20 | most above the best at 20 | "
-        f"worst seed above {BASELINE}'s | seconds a decision |",
-        "| --- |" + " ---: |" * 8,
-    ]
+    head = ["method", "problems", "mean at 10", "mean at 20", "near the best at 10", "at 20"]
+    head += ["most above the best at 20", f"worst seed above {BASELINE}'s", "seconds a decision"]
+    body = []
     for method in methods_of(runs):
         names = [name for name in problems_of(runs) if (name, method, 20) in runs]
         means, near = [], []
@@ -171,8 +166,9 @@ def summary(runs: Runs) -> list[str]:
             if (m, c) == (method, 20)
         )
         cells = [method, str(len(names)), *means, *near, f"{max(ratios):.3g}×", str(above) if compared else ""]
-        lines.append("| " + " | ".join([*cells, f"{seconds:.3f}"]) + " |")
-    lines += ["", f"Mean: geometric, of the medians. Near: on how many problems the median is within {CLOSE}× of the"]
+        body.append([*cells, f"{seconds:.3f}"])
+    lines = [*markdown(head, body), ""]
+    lines += [f"Mean: geometric, of the medians. Near: on how many problems the median is within {CLOSE}× of the"]
     lines += ["smallest; the default is not compared with its own other versions."]
     return lines
 
@@ -184,14 +180,12 @@ def versions(runs: Runs) -> list[str]:
         return []
     first, *others = names
     lines = ["", "## The default before and after", "", f"Median loss in multiples of that of {first}.", ""]
-    lines += ["| problem | " + " | ".join(f"{m} at {c}" for m in others for c in CAPITALS) + " |"]
-    lines += ["| --- |" + " ---: |" * len(others) * len(CAPITALS)]
+    body = []
     for name in problems_of(runs):
         ratios = [middle(runs, name, m, c) / middle(runs, name, first, c) for m in others for c in CAPITALS]
         if not all(map(math.isnan, ratios)):
-            cells = ("" if math.isnan(ratio) else f"{ratio:.2g}" for ratio in ratios)
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
+            body.append([name, *("" if math.isnan(ratio) else f"{ratio:.2g}" for ratio in ratios)])
+    return lines + markdown(["problem", *(f"{m} at {c}" for m in others for c in CAPITALS)], body)
 
 
 def one_table(runs: Runs, name: str) -> list[str]:
@@ -201,7 +195,7 @@ def one_table(runs: Runs, name: str) -> list[str]:
     fails = any(run.failed for (problem, _, _), found in runs.items() for run in found if problem == name)
     heads = ["method", "seeds", *(f"at {c}" for c in CAPITALS)]
     heads += ["luckiest observation at 20"] * is_noisy + ["capital that failed"] * fails
-    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " ---: |" * (len(heads) - 1)]
+    body = []
     for method in there:
         cells = [method, str(max(len(runs.get((name, method, c), [])) for c in CAPITALS))]
         for c in CAPITALS:
@@ -215,8 +209,8 @@ def one_table(runs: Runs, name: str) -> list[str]:
         for wanted, column in ((is_noisy, "lucky"), (fails, "failed")):
             if wanted:
                 cells.append(f"{median(getattr(run, column) for run in last):.2g}" if last else "")
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        body.append(cells)
+    return markdown(heads, body)
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -232,38 +226,6 @@ def styles_of(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
         else:
             found[method] = {"color": colors[method], "linewidth": 1.0, "zorder": 2}
     return found
-
-
-def picture(runs: Runs) -> Figure:
-    """Median loss against capital, a panel for each problem; the default's seeds as a band, the baseline's worst."""
-    names, methods = problems_of(runs), methods_of(runs)
-    styles, columns = styles_of(methods), min(6, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(3.0 * columns + 1, 2.5 * rows + 1.2), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for axes, name in zip(panels, names, strict=False):
-        for method in methods:
-            at = [c for c in CAPITALS if (name, method, c) in runs]
-            medians, high = ([part(runs, name, method, c) for c in at] for part in (middle, worst))
-            axes.plot(at, medians, label=method, marker="o", markersize=3, **styles[method])
-            if default(method):
-                low = [min(run.loss for run in runs[name, method, c]) for c in at]
-                axes.fill_between(at, low, high, color=styles[method]["color"], alpha=0.15, linewidth=0, zorder=1)
-            elif method == BASELINE:
-                axes.plot(
-                    at, high, **{**styles[method], "linewidth": 1.0}, linestyle=":", label=f"{method}, worst seed"
-                )
-        axes.set_title(name + " (held out)" * (name in HELD_OUT), fontsize=10)
-        axes.set(yscale="log", xticks=CAPITALS)
-        tidy(axes)
-    for axes in panels[len(names) :]:
-        axes.set_axis_off()
-    for axes in panels[max(0, len(names) - columns) : len(names)]:
-        axes.tick_params(labelbottom=True)
-    figure.supxlabel("capital, in queries at the target")
-    figure.supylabel("median loss (bands: all seeds of the default)")
-    legend(figure, panels[0])
-    return figure
 
 
 def profile(runs: Runs) -> Figure:
@@ -289,22 +251,15 @@ def profile(runs: Runs) -> Figure:
         tidy(axes)
     figure.supxlabel("loss, in multiples of the smallest median of any method")
     figure.supylabel("share of runs, problems weighed alike")
-    legend(figure, figure.axes[-1])
+    figure.legend(*figure.axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     return figure
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """One for all panels, above them."""
-    columns = max(int(figure.get_figwidth() / 2.75), 1)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
-
-
 def write(path: Path, held_out: bool = True) -> None:
-    """Write the table and the pictures beside the results."""
+    """Write the table and the picture beside the results."""
     runs = collect(path, held_out)
     if not runs:
         raise SystemExit(f"{path}: there are no runs to report")
     path.with_suffix(".md").write_text(text := table(runs))
-    picture(apart(runs)).savefig(path.with_suffix(".png"), dpi=110)
     profile(apart(runs)).savefig(path.with_name(f"{path.stem}-profile.png"), dpi=110)
     print(text)

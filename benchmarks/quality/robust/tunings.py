@@ -7,8 +7,9 @@ What is maximised is the negative logarithm of the cross entropy of held-out dat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +40,43 @@ def score(loss: float) -> float:
     return -math.log(min(max(loss, 1e-12), LARGEST_LOSS)) if math.isfinite(loss) else -math.log(LARGEST_LOSS)
 
 
+def boosted(data: tuple[Array, Array, Array, Array], size: int, **settings: Any) -> float:
+    """The score of boosted trees that are fitted to the first ``size`` of some data."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import log_loss
+    from threadpoolctl import threadpool_limits
+
+    features, labels, others, truth = data
+    model = HistGradientBoostingClassifier(random_state=0, **settings)
+    with threadpool_limits(1):
+        model.fit(features[:size], labels[:size])
+        chances = model.predict_proba(others)
+    return score(float(log_loss(truth, chances, labels=model.classes_)))
+
+
+def trained(layers: Callable[[], Sequence[torch.nn.Module]], descent: Callable[[Any], Any], epochs: int) -> float:
+    """The score of a network after some epochs on the digits in batches of 50, by random numbers of its own.
+
+    Args:
+        layers: Of the network, made where its random numbers are drawn.
+        descent: From its parameters to the optimiser.
+        epochs: How many.
+    """
+    features, labels, others, truth = (torch.as_tensor(part) for part in digits())
+    features, others = features.float(), others.float()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*layers())
+        steps = descent(model.parameters())
+        for _ in range(epochs):
+            for batch in torch.randperm(len(labels)).split(50):
+                steps.zero_grad()
+                torch.nn.functional.cross_entropy(model(features[batch]), labels[batch]).backward()
+                steps.step()
+        with torch.no_grad():
+            return score(torch.nn.functional.cross_entropy(model.eval()(others), truth).item())
+
+
 class Trees(Problem):
     """Boosted trees by share of the data: 100, 300 and all 1,200 digits at the costs 1, 3, 12, the target last.
 
@@ -61,12 +99,10 @@ class Trees(Problem):
         self.optimum = TREES
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from sklearn.metrics import log_loss
-        from threadpoolctl import threadpool_limits
-
         (rate, penalty, leaves, least, share), level = self.checked(x, fidelity)
-        model = HistGradientBoostingClassifier(
+        return boosted(
+            digits(),
+            self.sizes[level],
             learning_rate=rate,
             l2_regularization=penalty,
             max_leaf_nodes=round(leaves),
@@ -74,14 +110,7 @@ class Trees(Problem):
             max_features=share,
             max_iter=12,
             early_stopping=False,
-            random_state=0,
         )
-        features, labels, others, truth = digits()
-        size = self.sizes[level]
-        with threadpool_limits(1):
-            model.fit(features[:size], labels[:size])
-            chances = model.predict_proba(others)
-        return score(float(log_loss(truth, chances, labels=range(CLASSES))))
 
 
 class Network(Problem):
@@ -107,24 +136,17 @@ class Network(Problem):
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
         (rate, decay, momentum, units, dropout), level = self.checked(x, fidelity)
-        features, labels, others, truth = (torch.as_tensor(part) for part in digits())
-        features, others = features.float(), others.float()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            model = torch.nn.Sequential(
-                torch.nn.Linear(64, round(units)),
+        hidden = round(units)
+        return trained(
+            lambda: (
+                torch.nn.Linear(64, hidden),
                 torch.nn.ReLU(),
                 torch.nn.Dropout(dropout),
-                torch.nn.Linear(round(units), CLASSES),
-            )
-            descent = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=decay)
-            for _ in range(self.epochs[level]):
-                for batch in torch.randperm(len(labels)).split(50):
-                    descent.zero_grad()
-                    torch.nn.functional.cross_entropy(model(features[batch]), labels[batch]).backward()
-                    descent.step()
-            with torch.no_grad():
-                return score(torch.nn.functional.cross_entropy(model.eval()(others), truth).item())
+                torch.nn.Linear(hidden, CLASSES),
+            ),
+            lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=decay),
+            self.epochs[level],
+        )
 
 
 TREES = 2.5621174848503445

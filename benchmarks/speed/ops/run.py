@@ -3,7 +3,7 @@
     python -m benchmarks.speed.ops.run [--device cpu|cuda] [--only TEXT ...] [--rounds 101] [--threads N]
 
 The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
-``<machine>.json`` and ``<machine>.png``. A time is only reported beside a passing check. The percentages
+``<machine>.json``. A time is only reported beside a passing check. The percentages
 are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
 Ours and BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches.
 ``--only`` is for the cases whose name has one of these texts, without the growth; ``--span`` makes a turn as many calls
@@ -22,7 +22,6 @@ import torch
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.speed.ops.cases import CASES, SWEEPS, Case
 from benchmarks.speed.ops.operations import build
-from benchmarks.speed.ops.plot import draw_growth
 from benchmarks.timing import ceilings, exponent, peak_bytes, side_by_side, spread
 
 
@@ -113,8 +112,6 @@ def main(arguments: list[str] | None = None, cases: list[Case] = CASES, sweeps: 
         )
     name = named(here["machine"])
     write_json(options.results / f"{name}.json", report)
-    if growth:
-        draw_growth(growth, sweeps, options.results / f"{name}.png", here)
     return int(any(row.get("error", "unmeasured").startswith("differs") for row in rows))
 
 
