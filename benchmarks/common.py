@@ -100,10 +100,15 @@ def cut_after(minutes: float) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean of some seeds; NaN of one."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
 def mean_and_error(values: Sequence[float], mean: str, error: str) -> str:
     """The mean of some seeds ± its standard error, each in a format; of one seed without."""
-    told = f"{fmean(values):{mean}}"
-    return f"{told} ± {stdev(values) / math.sqrt(len(values)):{error}}" if len(values) > 1 else told
+    shown = f"{fmean(values):{mean}}"
+    return f"{shown} ± {standard_error(values):{error}}" if len(values) > 1 else shown
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from gaussian import draw, factor
 
-from benchmarks.speed.greedy_paper import PaperLazy
+from benchmarks.speed.greedy import PaperLazy
 from mfbo_torch.ops.greedy import greedy
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks.common import RESULTS, cut_after
+from benchmarks.common import RESULTS, cut_after, standard_error
 from benchmarks.quality import continuing, continuous, mixed, real, regret, stopping
 from benchmarks.quality.bandit import figure2
 from benchmarks.quality.batch import report as batch
@@ -93,7 +93,7 @@ def test_the_report_of_averages_says_where_a_baseline_is_better(tmp_path):
                     value = level + 0.01 * seed
                     writer.writerow(("fixed linear", label, seed, capital, value, value, capital, 1.0))
     found = report.collect(path)
-    assert report.error(found["fixed linear", "CMES", "simple", 10.0]) == pytest.approx(0.01 / 3**0.5)
+    assert standard_error(found["fixed linear", "CMES", "simple", 10.0]) == pytest.approx(0.01 / 3**0.5)
     wrong = report.exceptions(found)
     assert len(wrong) == 6
     assert all("MES 0.1100" in line for line in wrong)

@@ -18,7 +18,7 @@ import torch
 import benchmarks
 from benchmarks.common import about
 from benchmarks.quality.bandit import figure2
-from benchmarks.quality.mixed_tunings import TUNINGS
+from benchmarks.quality.mixed import TUNINGS
 from benchmarks.speed import bandit
 from benchmarks.speed.ops.cases import TINY, Case
 from benchmarks.speed.ops.run import named

@@ -12,8 +12,8 @@ from botorch.test_functions import synthetic
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize, rosen
 
-from benchmarks.quality.constrained_problems import NAMES, Cheapened
-from benchmarks.quality.mixed_tunings import TUNINGS as MIXED
+from benchmarks.quality.constrained import NAMES, Cheapened
+from benchmarks.quality.mixed import TUNINGS as MIXED
 from benchmarks.quality.robust import calibration, functions, peers, problems, report, run
 from benchmarks.quality.robust.problems import (
     DEVELOPMENT,

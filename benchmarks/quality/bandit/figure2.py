@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.common import parser, quiet, write_json
+from benchmarks.common import markdown, parser, quiet, write_json
 from benchmarks.figures import pictures
 from benchmarks.quality.bandit.metrics import OPTIMAL, expected_plays, lower_bound, meets, partition, upper_bound
 from benchmarks.speed.bandit import around
@@ -183,14 +183,18 @@ def table(report: dict[str, Any]) -> str:
         "the last quarter of the capital per unit of it; seconds of all trials together, wall clock and processor.",
         "",
     ]
-    lines += ["| problem | strategy | regret | late slope | plays a trial | seconds | processor |"]
-    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    body = []
     for number, found in report["problems"].items():
         for name, row in found["strategies"].items():
             (regret, error), (slope, slope_error) = row["regret"], row["late_slope"]
-            cells = f"{regret:,.0f} ± {error:,.0f} | {slope:.4f} ± {slope_error:.4f} | {row['plays_a_trial']:,.0f}"
-            lines.append(f"| {number} | {name} | {cells} | {row['seconds']:.1f} | {row['processor_seconds']:.1f} |")
-    lines += ["", "## Plays of MF-UCB by group of arms", ""]
+            cells = [
+                f"{regret:,.0f} ± {error:,.0f}",
+                f"{slope:.4f} ± {slope_error:.4f}",
+                f"{row['plays_a_trial']:,.0f}",
+            ]
+            body.append([str(number), name, *cells, f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}"])
+    head = ["problem", "strategy", "regret", "late slope", "plays a trial", "seconds", "processor"]
+    lines += [*markdown(head, body, left=2), "", "## Plays of MF-UCB by group of arms", ""]
     lines += ["Mean plays per arm at each fidelity, the cheapest first; in brackets what Lemma 5 bounds the mean by,"]
     lines += ["where it does. K(m): the arms that fidelity m tells from the optimum.", ""]
     lines += ["| problem | group | arms | plays at fidelity 1, 2, ... |", "| --- | --- | ---: | --- |"]
@@ -206,16 +210,15 @@ def table(report: dict[str, Any]) -> str:
     lines += ["term of Theorem 4 at the capital, over the fidelities of the theorem and over all; what was measured;"]
     lines += ["Theorem 2 with its factors, at most the optimum times the capital.", ""]
     two, four = f"{RHO:g}", f"{THEOREM:g}"
-    lines += [f"| problem | met | open | Theorem 4 | all fidelities | ρ = {two} | ρ = {four} | Theorem 2, ρ = {two} |"]
-    lines[-1] += f" ρ = {four} |"
-    lines += ["| --- |" + " ---: |" * 8]
+    body = []
     for number, found in report["problems"].items():
         limits, measured = found["bounds"], found["strategies"]
         numbers = [limits["lower"], limits["lower_everywhere"]]
         numbers += [measured[name]["regret"][0] for name in ("MF-UCB", WIDER)]
         numbers += [limits["upper"][two], limits["upper"][four]]
-        cells = " | ".join(f"{value:,.0f}" for value in numbers)
-        lines.append(f"| {number} | {limits['met']} | {limits['open']} | {cells} |")
+        body.append([str(number), str(limits["met"]), str(limits["open"]), *(f"{value:,.0f}" for value in numbers)])
+    head = ["problem", "met", "open", "Theorem 4", "all fidelities", f"ρ = {two}", f"ρ = {four}"]
+    lines += markdown([*head, f"Theorem 2, ρ = {two}", f"ρ = {four}"], body)
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
     lines += ["", "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"]
     lines[-1] += f" {mf:,.0f},"

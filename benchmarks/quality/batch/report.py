@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.common import markdown
+from benchmarks.common import markdown, mean_and_error
 from benchmarks.study import read
 
 Run = dict[str, np.ndarray]
@@ -54,12 +54,6 @@ def later_average(run: Run) -> float:
     return float(total / (run["capital"][-1] - FIRST))
 
 
-def told(values: list[float]) -> str:
-    """Mean and standard error."""
-    error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{mean(values):.4f} ± {error:.4f}"
-
-
 def batch_table(runs: Runs) -> list[str]:
     """Average regret after the first batch, its ratio to the first strategy's, minimum regret and run time."""
     last = int(next(iter(next(iter(runs.values())).values()))["capital"][-1])
@@ -71,9 +65,9 @@ def batch_table(runs: Runs) -> list[str]:
         reference = reference or averages
         shared = sorted(averages.keys() & reference.keys())
         ratio = mean(averages[t] for t in shared) / mean(reference[t] for t in shared) if shared else math.nan
-        least = told([float(run["minimum"][-1]) for run in trials.values()])
+        least = mean_and_error([float(run["minimum"][-1]) for run in trials.values()], ".4f", ".4f")
         seconds = median(float(run["seconds"][-1]) for run in trials.values())
-        average = told(list(averages.values()))
+        average = mean_and_error(list(averages.values()), ".4f", ".4f")
         body.append([label, str(len(trials)), average, f"{ratio:.2f}", least, f"{seconds:.2f}"])
     notes = "Means and standard errors; ratio to the first strategy over the trials that both have; seconds of"
     return [*markdown(head, body), "", f"{notes} processor time for all decisions of a trial, median."]

@@ -11,21 +11,19 @@ from the tenth query on.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 import torch
 
-from benchmarks.common import markdown
+from benchmarks.common import markdown, mean_and_error
 from benchmarks.quality.indirect import run
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.history import History
-from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
 from mfbo_torch.strategies.surrogate import draw_seed, seeded
 
@@ -58,14 +56,9 @@ VARIANTS: dict[str, Callable[[int], Strategy]] = {
 
 def execute(job: Job) -> list[Row]:
     """Run a job; one row for each number of queries."""
-    problem, most = run.problem_of(job), max(job.capitals)
-    problem.trial = job.seed
-    optimizer, advised = Optimizer(VARIANTS[job.method](job.seed).bind(problem.space, most)), []
-    while asked := optimizer.ask(capital=most):
-        (record,) = asked
-        optimizer.tell(record.id, problem.observe(record.query.x, record.query.fidelity, record.id))
-        advised.append(optimizer.recommend())
-    simple = problem.regrets(optimizer.history, advised)[0].tolist()
+    problem = run.problem_of(job)
+    history, advised, _ = run.advised_run(job, problem, VARIANTS[job.method])
+    simple = problem.regrets(history, advised)[0].tolist()
     inputs = torch.tensor([found.x for found in advised if found is not None], dtype=torch.double)
     current = (problem.latent_optimum - problem.latent(inputs)).tolist()
     settled = round(fmean(current[SETTLED - 1 :] or current), 6)
@@ -99,13 +92,9 @@ def _table(title: str, regrets: Mapping[tuple[str, str], Seeds], columns: Mappin
 
 
 def _cell(values: Seeds, others: Seeds) -> str:
-    text = f"{fmean(values.values()):.4f} ± {_error([*values.values()]):.4f}"
+    text = mean_and_error([*values.values()], ".4f", ".4f")
     apart = [value - others[seed] for seed, value in values.items() if seed in others]
-    return f"{text} ({fmean(apart):+.4f} ± {_error(apart):.4f})" if len(apart) > 1 and any(apart) else text
-
-
-def _error(values: Sequence[float]) -> float:
-    return stdev(values) / math.sqrt(len(values))
+    return f"{text} ({mean_and_error(apart, '+.4f', '.4f')})" if len(apart) > 1 and any(apart) else text
 
 
 STUDY = Study(

@@ -24,7 +24,6 @@ from statistics import fmean, median
 import torch
 
 from benchmarks.common import markdown
-from benchmarks.quality.indirect import run as papers
 from benchmarks.quality.indirect.run import COLUMNS, explored
 from benchmarks.study import Job, Row, Study, grouped
 from mfbo_torch import strategies
@@ -58,7 +57,7 @@ def execute(job: Job) -> list[Row]:
     if job.problem == EVEN:
         return even(job)
     problem = Satellite(seed=job.seed) if job.problem == "satellite" else ShiftedPeak(WIDTHS)
-    return explored(job, problem, {**papers.MAKERS, **MAKERS})
+    return explored(job, problem, MAKERS[job.method])
 
 
 def even(job: Job) -> list[Row]:

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.common import markdown, tidy
+from benchmarks.common import markdown, standard_error, tidy
 from benchmarks.study import grouped
 from mfbo_torch.problems import IndirectBranin
 
@@ -45,11 +45,6 @@ def collect(path: Path) -> dict[Key, list[float]]:
     }
 
 
-def error(values: list[float]) -> float:
-    """Standard error of a mean."""
-    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
-
-
 def ours(setting: str) -> str:
     """Who should be best."""
     return "CMES" if setting.startswith("fixed") else "CMETS"
@@ -67,10 +62,10 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
                     other = found.get((setting, label, regret, capital), [])
                     if label == champion or len(own) < 2 or len(other) < 2:
                         continue
-                    if mean(own) - mean(other) > max(error(own), error(other)):
+                    if mean(own) - mean(other) > max(standard_error(own), standard_error(other)):
                         lines.append(
                             f"- {setting}, {regret} regret at {capital:g}: {champion} {mean(own):.4f} ± "
-                            f"{error(own):.4f}, {label} {mean(other):.4f} ± {error(other):.4f}"
+                            f"{standard_error(own):.4f}, {label} {mean(other):.4f} ± {standard_error(other):.4f}"
                         )
     return lines
 
@@ -107,9 +102,9 @@ def table(found: dict[Key, list[float]]) -> str:
                     if values is None:
                         cells.append("")
                         continue
-                    text = f"{mean(values):.4f} ± {error(values):.4f}"
+                    text = f"{mean(values):.4f} ± {standard_error(values):.4f}"
                     worst = f" ({max(values):.3g})" if len(values) > 1 else ""
-                    tie = mean(values) - mean(best[c]) <= max(error(values), error(best[c]), 0.0)
+                    tie = mean(values) - mean(best[c]) <= max(standard_error(values), standard_error(best[c]), 0.0)
                     cells.append((f"**{text}**" if tie or values is best[c] else text) + worst)
                 body.append([label, str(len(found[setting, label, regret, capitals[-1]])), *cells])
             parts += markdown(["strategy", "seeds", *(f"{c:g}" for c in capitals)], body)
@@ -132,7 +127,7 @@ def picture(found: dict[Key, list[float]]) -> Figure:
                     continue
                 values = [found[setting, label, regret, c] for c in capitals]
                 middle = np.array([max(mean(v), 1e-5) for v in values])
-                spread = np.array([error(v) if len(v) > 1 else 0.0 for v in values])
+                spread = np.array([standard_error(v) if len(v) > 1 else 0.0 for v in values])
                 color, width = COLORS[label], 2.2 if label == ours(setting) else 1.4
                 low, high = np.maximum(middle - spread, middle / 10), middle + spread
                 axes.fill_between(capitals, low, high, color=color, alpha=0.14, linewidth=0)

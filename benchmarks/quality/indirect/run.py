@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from benchmarks.quality.indirect import report
 from benchmarks.quality.indirect.report import CAPITALS, SETTINGS
 from benchmarks.study import Job, Row, Study
 from mfbo_torch import strategies
+from mfbo_torch.history import History, Recommendation
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
@@ -58,30 +59,34 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[float, ...]]:
 
 def execute(job: Job) -> list[Row]:
     """Run a job."""
-    return explored(job, problem_of(job))
+    return explored(job, problem_of(job), MAKERS[job.method])
 
 
-def explored(
-    job: Job,
-    problem: IndirectProblem,
-    makers: Mapping[str, Callable[[int], Strategy]] = MAKERS,
-) -> list[Row]:
-    """One row for each capital at which there is a recommendation."""
-    problem.trial, capitals = job.seed, job.capitals
-    optimizer = Optimizer(makers[job.method](job.seed).bind(problem.space, max(capitals)))
+def advised_run(
+    job: Job, problem: IndirectProblem, make: Callable[[int], Strategy]
+) -> tuple[History, list[Recommendation | None], list[float]]:
+    """A run to the largest capital: its history, what is recommended after each query, and processor time by then."""
+    problem.trial, most = job.seed, max(job.capitals)
+    optimizer = Optimizer(make(job.seed).bind(problem.space, most))
     started, seconds, advised = time.process_time(), [], []
-    while asked := optimizer.ask(capital=max(capitals)):
+    while asked := optimizer.ask(capital=most):
         (record,) = asked
         optimizer.tell(record.id, problem.observe(record.query.x, record.query.fidelity, record.id))
         advised.append(optimizer.recommend())
         seconds.append(round(time.process_time() - started, 2))
-    history = optimizer.history
+    return optimizer.history, advised, seconds
+
+
+def explored(job: Job, problem: IndirectProblem, make: Callable[[int], Strategy]) -> list[Row]:
+    """One row for each capital at which there is a recommendation."""
+    history, advised, seconds = advised_run(job, problem, make)
     simple, instant = (regret.tolist() for regret in problem.regrets(history, advised))
-    rows: list[Row] = []
-    for capital, n in zip(capitals, paid_for(capital_spent(history), capitals).tolist(), strict=True):
-        if n:
-            rows.append((*job[:3], capital, round(simple[n - 1], 6), round(instant[n - 1], 6), n, seconds[n - 1]))
-    return rows
+    within = zip(job.capitals, paid_for(capital_spent(history), job.capitals).tolist(), strict=True)
+    return [
+        (*job[:3], capital, round(simple[n - 1], 6), round(instant[n - 1], 6), n, seconds[n - 1])
+        for capital, n in within
+        if n
+    ]
 
 
 COLUMNS = ("simple", "instant", "queries", "cpu_seconds")

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -66,13 +67,18 @@ class Ledger:
         return History(self._records)
 
 
-def _optuna(ledger: Ledger, seed: int, sampler: Any, pruner: Any = None) -> None:
+def _optuna(ledger: Ledger, seed: int, kind: str, several: bool = False) -> None:
     """Trials until the capital is spent: at the target alone or, with a pruner, from the cheapest fidelity up."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    pruners = {"pruner": pruner or optuna.pruners.NopPruner(), "study_name": f"seed {seed}"}  # brackets go by the name
-    study = optuna.create_study(direction="maximize", sampler=sampler, **pruners)
+    settings = {"deterministic_objective": not noisy(ledger.problem)} if kind == "GPSampler" else {}
+    sampler = getattr(optuna.samplers, kind)(seed=seed, **settings)
+    steps, pruner = ledger.space.num_fidelities, optuna.pruners.NopPruner()
+    if several:
+        pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=steps)
+    name = f"seed {seed}"  # brackets go by it
+    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner, study_name=name)
     while True:
         trial = study.ask()
         x: dict[str, Any] = {}
@@ -85,7 +91,7 @@ def _optuna(ledger: Ledger, seed: int, sampler: Any, pruner: Any = None) -> None
             suggest = trial.suggest_int if p.integer else trial.suggest_float
             x[p.name] = suggest(p.name, p.lower, p.upper, log=p.log)
         value, pruned = None, False
-        for fidelity in range(ledger.space.num_fidelities) if pruner else [ledger.space.target]:
+        for fidelity in range(steps) if several else [ledger.space.target]:
             value = ledger.value(x, fidelity)
             if value is None:
                 break
@@ -98,29 +104,6 @@ def _optuna(ledger: Ledger, seed: int, sampler: Any, pruner: Any = None) -> None
             study.tell(trial, state=states.PRUNED if pruned else states.FAIL)
         else:
             study.tell(trial, value)
-
-
-def optuna_tpe(ledger: Ledger, seed: int) -> None:
-    """Optuna's ``TPESampler`` at the target."""
-    import optuna
-
-    _optuna(ledger, seed, optuna.samplers.TPESampler(seed=seed))
-
-
-def optuna_gp(ledger: Ledger, seed: int) -> None:
-    """Optuna's ``GPSampler`` at the target."""
-    import optuna
-
-    sampler = optuna.samplers.GPSampler(seed=seed, deterministic_objective=not noisy(ledger.problem))
-    _optuna(ledger, seed, sampler)
-
-
-def optuna_hyperband(ledger: Ledger, seed: int) -> None:
-    """Optuna's ``TPESampler`` with ``HyperbandPruner``, a step a fidelity."""
-    import optuna
-
-    pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=ledger.space.num_fidelities)
-    _optuna(ledger, seed, optuna.samplers.TPESampler(seed=seed), pruner)
 
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:
@@ -176,23 +159,16 @@ def _labelled(ledger: Ledger, found: dict[str, Any]) -> dict[str, Any]:
     return {name: choices[name][value] if name in choices else value for name, value in found.items()}
 
 
-def smac_multi_fidelity(ledger: Ledger, seed: int) -> None:
-    """SMAC3's ``MultiFidelityFacade``: random forest and Hyperband."""
-    _smac(ledger, seed, True)
-
-
-def smac_black_box(ledger: Ledger, seed: int) -> None:
-    """SMAC3's ``BlackBoxFacade`` at the target: Gaussian process and expected improvement."""
-    _smac(ledger, seed, False)
-
-
 PEERS: dict[str, Callable[[Ledger, int], None]] = {
-    "OptunaTPE": optuna_tpe,
-    "OptunaGP": optuna_gp,
-    "OptunaHyperband": optuna_hyperband,
-    "SMACMultiFidelity": smac_multi_fidelity,
-    "SMACBlackBox": smac_black_box,
+    "OptunaTPE": partial(_optuna, kind="TPESampler"),
+    "OptunaGP": partial(_optuna, kind="GPSampler"),
+    "OptunaHyperband": partial(_optuna, kind="TPESampler", several=True),
+    "SMACMultiFidelity": partial(_smac, several=True),
+    "SMACBlackBox": partial(_smac, several=False),
 }
+"""At the target alone, or at several fidelities: Optuna's ``HyperbandPruner`` with a step a fidelity, SMAC3's
+``MultiFidelityFacade`` (random forest and Hyperband; its ``BlackBoxFacade`` is a Gaussian process with expected
+improvement)."""
 
 
 def missing(method: str) -> str | None:
