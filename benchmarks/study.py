@@ -95,7 +95,7 @@ class Study:
     Args:
         module: Where the study is the attribute ``STUDY``: worker processes find it there.
         name: Stem of its files.
-        problems: From a name to the problem.
+        problems: From a name to what makes the problem, or whatever ``execute`` makes of it.
         methods: From a name to the strategy of a seed, or whatever ``play`` makes of it.
         capitals: At which a run is looked at, in units of the target's cost; one run goes to the largest.
         columns: What is measured, besides the key.
@@ -112,7 +112,7 @@ class Study:
 
     module: str
     name: str
-    problems: Mapping[str, Callable[[], Any]]
+    problems: Mapping[str, Any]
     methods: Mapping[str, Any]
     capitals: tuple[Any, ...]
     columns: tuple[str, ...]
@@ -197,8 +197,8 @@ class Study:
             most = int(most) if most is not None and most == int(most) else most
             wanted = self.jobs(given.problems, given.methods, seeds, most)
             failed = measure(wanted, self.rows, path, self.header, workers=given.workers)
-        if self.report is not None and (given.report or path.exists()):
-            self.report(path)
+        if self.report is not None:
+            reported(path, self.report)
         return failed
 
     def main(self, page: str | None, arguments: Sequence[str] | None = None) -> int:
@@ -209,6 +209,17 @@ class Study:
 def _study_of(module: str) -> Study:
     study: Study = import_module(module).STUDY
     return study
+
+
+def reported(path: Path, report: Callable[[Path], object]) -> None:
+    """Write the report of a file.
+
+    Raises:
+        SystemExit: It has no rows.
+    """
+    if not read(path):
+        raise SystemExit(f"{path}: there are no runs to report")
+    report(path)
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -34,10 +34,10 @@ def illustration(
     values: Sequence[ArrayLike],
     bounds: Sequence[ArrayLike],
     queries: Sequence[tuple[float, float, int]],
-    next_query: tuple[float, int] | None,
+    next_query: tuple[float, int],
     width: ArrayLike,
     gamma: float,
-    optimum: float | None = None,
+    optimum: float,
 ) -> Figure:
     r"""One decision of MF-GP-UCB in one dimension [Kandasamy2016mfgpucb]_ (Figs. 2 and 6).
 
@@ -68,22 +68,20 @@ def illustration(
         asked = [(at, value) for at, value, fidelity in queries if fidelity == m]
         if asked:
             upper.plot(*zip(*asked, strict=True), "x", color=color, ms=8, mew=2.2, zorder=4)
-    if optimum is not None:
-        for axes in (upper, lower):
-            axes.axvline(optimum, color=FAINT, linewidth=1.0, linestyle=DASHES[2], zorder=0)
-        side, shift = ("right", -4) if optimum > x.mean() else ("left", 4)
-        note(upper, r"$x_\star$", (optimum, 0.0), ("data", "axes fraction"), (shift, 5), ha=side, fontsize=14)
+    for axes in (upper, lower):
+        axes.axvline(optimum, color=FAINT, linewidth=1.0, linestyle=DASHES[2], zorder=0)
+    side, shift = ("right", -4) if optimum > x.mean() else ("left", 4)
+    note(upper, r"$x_\star$", (optimum, 0.0), ("data", "axes fraction"), (shift, 5), ha=side, fontsize=14)
     lower.plot(x, width, color=colors[0], linewidth=1.8)
     lower.axhline(gamma, color=INK, linewidth=1.2, linestyle=DASHES[1])
     note(lower, r"$\gamma^{(1)}$", (1.0, gamma), ("axes fraction", "data"), (5, 0), va="center", fontsize=12)
     lower.set_ylabel(r"$\beta_t^{1/2}\,\sigma^{(1)}_{t-1}$", fontsize=12)
     lower.set_ylim(0.0, 1.15 * max(float(np.max(np.asarray(width))), gamma))
     lower.set_xlabel("$x$")
-    if next_query is not None:
-        at, fidelity = next_query
-        name = f"next query, at fidelity {fidelity + 1}"
-        for axes, height in ((upper, np.interp(at, x, lowest)), (lower, np.interp(at, x, np.asarray(width)))):
-            axes.plot([at], [height], "*", color="#C8102E", ms=17, mec="white", mew=0.8, zorder=6, label=name)
+    at, fidelity = next_query
+    name = f"next query, at fidelity {fidelity + 1}"
+    for axes, height in ((upper, np.interp(at, x, lowest)), (lower, np.interp(at, x, np.asarray(width)))):
+        axes.plot([at], [height], "*", color="#C8102E", ms=17, mec="white", mew=0.8, zorder=6, label=name)
     handles, labels = upper.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=10)
     upper.set_xlim(float(x.min()), float(x.max()))

@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -103,7 +102,7 @@ def report(path: Path) -> None:
 STUDY = Study(
     "benchmarks.quality.continuous",
     "continuous",
-    {name: partial(lambda name: getattr(problems, name)(), name) for name in PROBLEMS},
+    {name: getattr(problems, name) for name in PROBLEMS},
     dict.fromkeys(("BOCA", "MFGPUCB, 3 levels", "LogEI, target alone", "dragonfly")),
     (10, 20),
     ("regret", "spent", "queries", "decision_seconds"),

@@ -134,26 +134,21 @@ def table(runs: Runs) -> str:
         columns = [*map(str, CAPITALS), "worst seed", "seconds", *["held out"] * unseen]
         body = []
         for label in labels:
-            last = runs[name, label, CAPITALS[-1]]
-            cells = [
-                _mean([row["best"] for row in runs[name, label, c]]) + _cut(runs[name, label, c]) for c in CAPITALS
-            ]
+            found = [runs[name, label, c] for c in CAPITALS]
+            last = found[-1]
+            cut = [any(row["spent"] < row["capital"] - 1 for row in rows) for rows in found]
+            cells = [_mean(rows, "best") + "†" * was for rows, was in zip(found, cut, strict=True)]
             cells.append(f"{min(row['best'] for row in last):.5g}")
             cells.append(f"{median(row['decision_seconds'] + row['evaluation_seconds'] for row in last):.1f}")
-            cells += [_mean([row["held_out"] for row in last])] * unseen
+            cells += [_mean(last, "held_out")] * unseen
             body.append([label, str(len(last)), *cells])
         parts += [*markdown(["strategy", "seeds", *columns], body), ""]
     return "\n".join(parts)
 
 
-def _mean(values: Sequence[float]) -> str:
-    if not all(map(math.isfinite, values)):
-        return "-"
-    return mean_and_error(values, ".5g", ".2g")
-
-
-def _cut(rows: Sequence[dict[str, float]]) -> str:
-    return "†" * any(row["spent"] < row["capital"] - 1 for row in rows)
+def _mean(rows: Sequence[dict[str, float]], name: str) -> str:
+    values = [row[name] for row in rows]
+    return mean_and_error(values, ".5g", ".2g") if all(map(math.isfinite, values)) else "-"
 
 
 def picture(runs: Runs) -> Figure:

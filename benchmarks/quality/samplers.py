@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 
 import optuna
 import torch
@@ -71,7 +70,7 @@ def execute(job: Job) -> list[Row]:
 STUDY = Study(
     "benchmarks.quality.samplers",
     "doors-samplers",
-    {name: partial(FUNCTIONS.get, name) for name in FUNCTIONS},
+    FUNCTIONS,
     METHODS,
     (20, 40),
     ("regret", "processor_seconds"),

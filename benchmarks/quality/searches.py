@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from scipy.stats import loguniform, randint, uniform
@@ -116,7 +115,7 @@ def execute(job: Job) -> list[Row]:
 STUDY = Study(
     "benchmarks.quality.searches",
     "doors-searches",
-    {name: partial(CASES.get, name) for name in CASES},
+    CASES,
     dict.fromkeys(("MultiFidelitySearchCV", "HalvingRandomSearchCV", "RandomizedSearchCV")),
     (10,),
     ("held_out", "cross_validated", "resources", "fitting_seconds", "processor_seconds"),

@@ -34,22 +34,21 @@ def test_queries_by_value_where_all_are_the_same(capital):
     assert sum(bar.get_height() for bars in axes.containers for bar in bars) == 0
 
 
-@pytest.mark.parametrize("optimum", [None, 0.2, 0.9])
-@pytest.mark.parametrize("next_query", [None, (0.25, 0)])
-def test_illustration(tmp_path, optimum, next_query):
+@pytest.mark.parametrize("optimum", [0.2, 0.9])
+def test_illustration(tmp_path, optimum):
     x = np.linspace(0, 1, 101)
     f1, f2 = np.sin(6 * x), np.sin(6 * x) + 0.1
     width = 0.1 + 0.3 * x
     queries = [(0.1, 0.5, 0), (0.6, -0.4, 0), (0.3, 1.0, 1)]
-    figure = pictures.illustration(x, [f1, f2], [f1 + 0.5, f2 + width], queries, next_query, width, 0.2, optimum)
+    figure = pictures.illustration(x, [f1, f2], [f1 + 0.5, f2 + width], queries, (0.25, 0), width, 0.2, optimum)
     upper, lower = figure.axes
     phi = next(line for line in upper.lines if line.get_label() == r"$\varphi$")
     assert phi.get_ydata() == pytest.approx(np.minimum(f1 + 0.5, f2 + width))
     crosses = [line for line in upper.lines if line.get_marker() == "x"]
     assert [len(line.get_xdata()) for line in crosses] == [2, 1]
     stars = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "*"]
-    assert [line.get_xdata()[0] for line in stars] == ([0.25, 0.25] if next_query else [])
-    assert (r"$x_\star$" in texts(upper)) == (optimum is not None)
+    assert [line.get_xdata()[0] for line in stars] == [0.25, 0.25]
+    assert r"$x_\star$" in texts(upper)
     assert r"$\gamma^{(1)}$" in texts(lower)
     assert any(list(line.get_ydata()) == list(width) for line in lower.lines)
     assert saved(figure, tmp_path)

@@ -26,7 +26,7 @@ from benchmarks.common import parser
 from benchmarks.quality.batch import report
 from benchmarks.quality.batch.report import COLUMNS, FOLDER
 from benchmarks.quality.batch.simulate import simulate, varying
-from benchmarks.study import KEY, Job, Row, measure
+from benchmarks.study import KEY, Job, Row, measure, reported
 from mfbo_torch.config import build, resolve_run
 from mfbo_torch.problems.finite import FiniteProblem
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.report:
         wanted = jobs(config, given.methods, given.seeds)
         status = measure(wanted, partial(execute, config), path, (*KEY, *COLUMNS), workers=given.workers)
-    report.write(path)
+    reported(path, report.write)
     return status
 
 

@@ -151,6 +151,8 @@ def summary(runs: Runs) -> list[str]:
     body = []
     for method in methods_of(runs):
         names = [name for name in problems_of(runs) if (name, method, 20) in runs]
+        if not names:
+            continue
         means, near = [], []
         for capital in (10, 20):
             medians = [middle(runs, name, method, capital) for name in names]
@@ -258,8 +260,6 @@ def profile(runs: Runs) -> Figure:
 def write(path: Path, held_out: bool = True) -> None:
     """Write the table and the picture beside the results."""
     runs = collect(path, held_out)
-    if not runs:
-        raise SystemExit(f"{path}: there are no runs to report")
     path.with_suffix(".md").write_text(text := table(runs))
     profile(apart(runs)).savefig(path.with_name(f"{path.stem}-profile.png"), dpi=110)
     print(text)
