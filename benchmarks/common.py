@@ -39,7 +39,7 @@ PACKAGES = (
     "smac",
     "scikit-learn",
 )
-"""Whose versions are told where they are installed."""
+"""Whose versions are listed where they are installed."""
 
 
 def parser(page: str | None, **defaults: Any) -> ArgumentParser:

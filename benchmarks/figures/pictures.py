@@ -97,7 +97,7 @@ def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figur
     others at the cheap fidelities [Kandasamy2016mfgpucb]_ (Fig. 3, right).
 
     Args:
-        history: What was asked.
+        history: What was queried.
         problem: A problem that is cheap to evaluate: its target is, at every design queried.
         bins: Number of equal ranges of values.
     """

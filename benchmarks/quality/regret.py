@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
     Attributes:
         make: From a seed to the strategy.
-        capitals: At which capitals its regret is told.
+        capitals: At which capitals its regret is measured.
         separate: Problems where each capital is a run of its own, for a strategy that plans with the
             capital; elsewhere all are read off one run to the largest.
         problems: Where it runs.

@@ -35,7 +35,7 @@ HEADER, PARTS = 100, 16
 
 
 def make(path: Path, rows: int, seed: int = 0) -> None:
-    """A journal with so many rows: queries asked, some tried again, done, failed, and one that is pending."""
+    """A journal of some length: queries asked, some tried again, done, failed, and one that is pending."""
     numbers, history = random.Random(seed), History()
     with Journal(path) as journal:
         while journal.sequence < rows:

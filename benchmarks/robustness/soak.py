@@ -77,7 +77,7 @@ class Watched(RandomSearch):
 
 
 def on_dask(observations: int, workers: int) -> list[dict[str, float]]:
-    """One run on Dask workers, looked at after every tenth part has been asked and at the end."""
+    """One run on Dask workers, looked at after every tenth part has been queried and at the end."""
     problem, strategy = Hartmann3(), Watched(max(observations // 10, 1))
     capital = observations * problem.space.costs[-1]
     with (

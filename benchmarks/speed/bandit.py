@@ -4,7 +4,7 @@
 
 First the K = 1,000 problem of Fig. 2 with a capital of 3,000: a plain Python loop over arms and fidelities, the
 strategy asked one play at a time, and the simulator with all trials; all three must decide alike, or nothing is
-told. Then the same against the number of arms: Bernoulli rewards, three fidelities, capital for three plays an arm
+reported. Then the same against the number of arms: Bernoulli rewards, three fidelities, capital for three plays an arm
 at the cheapest one and some more. Times are processor time per play and trial. Writes ``bandit-speed.json``.
 """
 
@@ -71,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet()
     large = seconds_a_play(SyntheticBandit(4), options.capital, options.trials)
     ratio = large["loop"] / large["simulator"]
-    told = {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
-    print(f"K = 1,000: {ratio:.0f} times the plain loop", told)
+    line = {way: f"{1e6 * value:.1f} us" for way, value in large.items()}
+    print(f"K = 1,000: {ratio:.0f} times the plain loop", line)
     rows = [seconds_a_play(bernoulli(arms), 3.0 * arms + 300.0, options.trials) for arms in options.arms]
     for arms, row in zip(options.arms, rows, strict=True):
         print(f"{arms:6d} arms", {way: f"{1e6 * value:.1f} us" for way, value in row.items()})

@@ -41,15 +41,15 @@ POINTS = 51
 
 
 def strategies(problem: MultiFidelityBandit) -> dict[str, ArmStrategy]:
-    """What is compared, each told how the rewards are distributed."""
-    told: dict[str, Any] = {"rewards": "bounded"}
+    """What is compared, each with how the rewards are distributed."""
+    settings: dict[str, Any] = {"rewards": "bounded"}
     if problem.rewards == "gaussian":
-        told = {"rewards": "gaussian", "scale": problem.scale}
+        settings = {"rewards": "gaussian", "scale": problem.scale}
     return {
-        "MF-UCB": MFUCB(rho=RHO, **told),
-        "UCB": UCB(rho=RHO, **told),
-        "successive elimination": SuccessiveElimination(**told),
-        WIDER: MFUCB(rho=THEOREM, **told),
+        "MF-UCB": MFUCB(rho=RHO, **settings),
+        "UCB": UCB(rho=RHO, **settings),
+        "successive elimination": SuccessiveElimination(**settings),
+        WIDER: MFUCB(rho=THEOREM, **settings),
     }
 
 
@@ -79,13 +79,13 @@ def measure(number: int, trials: int, share: float) -> tuple[dict[str, Any], dic
     problem = SyntheticBandit(number)
     capital = share * problem.capital
     amounts = torch.linspace(0.0, capital, POINTS, dtype=torch.double)
-    told = meets(problem)
+    met = meets(problem)
     found: dict[str, Any] = {
         "capital": capital,
         "strategies": {},
         "bounds": {
-            "met": int(told.sum()),
-            "open": int((~told & (partition(problem) != OPTIMAL)).sum()),
+            "met": int(met.sum()),
+            "open": int((~met & (partition(problem) != OPTIMAL)).sum()),
             "lower": lower_bound(problem, capital),
             "lower_everywhere": lower_bound(problem, capital, everywhere=True),
             "upper": {f"{rho:g}": upper_bound(problem, capital, rho) for rho in (RHO, THEOREM)},
@@ -109,8 +109,8 @@ def measure(number: int, trials: int, share: float) -> tuple[dict[str, Any], dic
             "curve": (amounts, regret),
             "groups": groups(problem, simulation, THEOREM if name == WIDER else RHO),
         }
-        told = f"regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}"
-        print(f"problem {number}, {name}: {told}", flush=True)
+        line = f"regret {final[0]:.0f} ± {final[1]:.0f}, late slope {slope[0]:.4f}"
+        print(f"problem {number}, {name}: {line}", flush=True)
     return found, simulations
 
 
@@ -128,7 +128,7 @@ def useless(trials: int, share: float) -> dict[str, Any]:
 
 
 def violated(trials: int, share: float) -> bool:
-    """Whether a run warns that is told a fifth of the first problem's ζ."""
+    """Whether a run warns that is given a fifth of the first problem's ζ."""
     problem = SyntheticBandit(1)
     zeta = [bound / 5 for bound in problem.space.zeta or ()]
     with warnings.catch_warnings(record=True) as caught:

@@ -93,8 +93,8 @@ def table(found: dict[Key, list[float]]) -> str:
             parts += ["", f"## {setting}: {regret} regret", ""]
             best, body = {}, []
             for c in capitals:
-                told = (found.get((setting, label, regret, c)) for label in labels)
-                best[c] = min((values for values in told if values), key=mean)
+                rows = (found.get((setting, label, regret, c)) for label in labels)
+                best[c] = min((values for values in rows if values), key=mean)
             for label in labels:
                 cells = []
                 for c in capitals:

@@ -165,7 +165,7 @@ MEDIANS = {
 
 
 FLOOR = 1e-4
-"""Losses below it are not told apart."""
+"""Losses below it count as equal."""
 
 
 def loss(name: str, regret: float) -> float:

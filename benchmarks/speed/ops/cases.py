@@ -14,7 +14,7 @@ class Case:
     Args:
         operation: A key of :data:`benchmarks.speed.ops.operations.OPERATIONS`.
         n: Points of the GP (of each of them).
-        m: Points asked for at once.
+        m: Points queried at once.
         d: Inputs.
         q: Picks of a greedy selection.
         processes: How many GPs at once.
@@ -117,4 +117,4 @@ SWEEPS = {
     "m": [Case("posterior", 200, m) for m in (30, 100, 300, 1_000, 3_000, 10_000)],
     "n": [Case("posterior", n, 1_000) for n in (25, 50, 100, 200, 400, 800, 1_600)],
 }
-"""How the time grows: with the points asked for and with those of the GP."""
+"""How the time grows: with the points queried and with those of the GP."""
