@@ -276,16 +276,16 @@ def measure(
             raise SystemExit(f"{path} has the columns {', '.join(header)}, not {', '.join(columns)}")
         have = {tuple(row[:length]) for row in rows for length in (3, 4)}
         left = [job for job in jobs if not _keys(job) <= have]
-        session, failed = {"first_row": len(rows), **about()} if left else {}, False
+        entry, failed = {"first_row": len(rows), **about()} if left else {}, False
         outcomes = _outcomes(left, execute, workers)
         for job, found in tqdm(outcomes, initial=len(jobs) - len(left), total=len(jobs), unit="run"):
             if isinstance(found, BaseException):
                 failed = True
                 tqdm.write(f"{job[:3]} failed, the others go on: {type(found).__name__}: {found}")
                 continue
-            if session:
-                _note(path.with_suffix(".about.json"), session)
-                session = {}
+            if entry:
+                _note(path.with_suffix(".about.json"), entry)
+                entry = {}
             lines = [] if file.tell() else [columns]
             lines += [row for row in found if tuple(map(str, row[:4])) not in have]
             _add(file, lines, path.with_suffix(UNFINISHED))
@@ -320,11 +320,11 @@ def _add(file: FileIO, rows: Iterable[Row], unfinished: Path) -> None:
     unfinished.unlink()
 
 
-def _note(path: Path, session: dict[str, Any]) -> None:
-    """Put a session behind those of a file."""
-    sessions = json.loads(path.read_text()) if path.exists() else []
+def _note(path: Path, entry: dict[str, Any]) -> None:
+    """Put an entry behind those of a file."""
+    entries = json.loads(path.read_text()) if path.exists() else []
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps([*sessions, session], indent=1) + "\n")
+    draft.write_text(json.dumps([*entries, entry], indent=1) + "\n")
     draft.replace(path)
 
 

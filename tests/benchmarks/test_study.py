@@ -116,9 +116,9 @@ def test_who_has_added_rows_is_beside_them(path):
     measure(GRID[:1], execute, path, COLUMNS)
     measure(GRID[:1], execute, path, COLUMNS)  # adds nothing
     measure(GRID, execute, path, COLUMNS)
-    sessions = json.loads(about.read_text())
-    assert [session["first_row"] for session in sessions] == [0, 2]
-    assert all(session["torch"] and session["threads"] == 1 for session in sessions)
+    entries = json.loads(about.read_text())
+    assert [entry["first_row"] for entry in entries] == [0, 2]
+    assert all(entry["torch"] and entry["threads"] == 1 for entry in entries)
 
 
 def test_rows_of_another_benchmark_are_left_alone(path):
