@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 
 from benchmarks.common import parser, quiet
 from mfbo_torch.history import History
-from mfbo_torch.plots import BLUE, INK, ORANGE, RED, canvas, tidy
+from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, canvas, tidy
 from mfbo_torch.problems import ShiftedPeak
-from mfbo_torch.problems.averaged import IndirectProblem
-from mfbo_torch.runner import run
+from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import CMES
-from mfbo_torch.strategies.over_averages import OverAverages
-from mfbo_torch.strategies.surrogate import quiet as unwarned
-from mfbo_torch.strategies.unit_conditionals import reach
+from mfbo_torch.strategies.indirect.base import OverAverages
+from mfbo_torch.strategies.common.fit_schedule import quiet as unwarned
+from mfbo_torch.strategies.indirect.unit_conditionals import reach
 
 CAPITAL = 15.0
 

@@ -4,7 +4,7 @@
 
 MFGPUCB on three problems, asked one query at a time for 300 evaluations, 600 on Hartmann-6D: without a capital its last
 one begins with 240 cheap ones. With a limit its models are made of at most that many observations of each fidelity,
-chosen as in :mod:`mfbo_torch.strategies.subset`, whose parts are lowered in proportion; the limit of long runs, 1,000,
+chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long runs, 1,000,
 is never reached here, and 0 is none. Beside the regret at the end there is the processor time of the last tenth of the
 decisions. Adds the runs that are missing to ``limits.csv`` (:mod:`benchmarks.study`), where the method is the limit and
 the capital the number of evaluations.
@@ -19,7 +19,8 @@ from unittest.mock import patch
 
 from benchmarks.study import Job, Row, Study
 from mfbo_torch import Optimizer, problems
-from mfbo_torch.strategies import MFGPUCB, subset
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.common import subsample
 
 EVALUATIONS = {"Currin": 300, "Hartmann3": 300, "Hartmann6": 600}
 
@@ -32,7 +33,7 @@ def plan(problem: str, limit: str, seed: int) -> Iterable[tuple[int, ...]]:
 def execute(job: Job) -> list[Row]:
     """One run."""
     (evaluations,), limit = job.capitals, int(job.method)
-    problem, share = STUDY.problems[job.problem](), (limit or 10**9) / subset.MOST
+    problem, share = STUDY.problems[job.problem](), (limit or 10**9) / subsample.MOST
     parts = {part: int(share * getattr(subset, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
     optimizer = Optimizer(MFGPUCB(seed=job.seed), problem=problem)
     late, step = 0.0, 9 * evaluations // 10

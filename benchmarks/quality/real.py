@@ -6,7 +6,7 @@ Adds the runs that are missing to ``real.csv`` (:mod:`benchmarks.study`) and wri
 errors over the seeds) and ``real.png``: the best value at the target against nominal capital, and against seconds as in
 the paper's Figs. 4 and 5. Those are wall clock, comparable only as far as the machine was equally busy. Capital is in
 nominal costs, the initial design included. ``MFBO_DATA_DIR`` names the folder with the data
-(:mod:`mfbo_torch.problems.data`).
+(:mod:`mfbo_torch.problems.real.data`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mfbo_torch import strategies
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.metrics import best_values
 from mfbo_torch.problems import SALSA, SVM, Problem, Supernova, ViolaJones
-from mfbo_torch.runner import run
+from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import Strategy
 
 CAPITALS = (5, 10, 15, 20, 30)

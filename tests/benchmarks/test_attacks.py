@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.robustness import bit_flips
 from benchmarks.speed import bandit
-from mfbo_torch import journal
+from mfbo_torch.history.storage import journal
 from mfbo_torch.problems import MultiFidelityBandit
 
 

@@ -13,7 +13,7 @@ from toy import Hill, Walk
 from benchmarks.quality.batch import report
 from benchmarks.quality.batch import run as runner
 from benchmarks.quality.batch.simulate import simulate, varying
-from mfbo_torch.config import build, resolve_run
+from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.history import Query, Record
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs" / "batch").glob("*.yaml"))

@@ -23,7 +23,8 @@ from benchmarks.speed import bandit
 from benchmarks.speed.ops.cases import TINY, Case
 from benchmarks.speed.ops.run import named
 from mfbo_torch.problems import SVM
-from mfbo_torch.strategies import GPUCB, RandomSearch, subset
+from mfbo_torch.strategies import GPUCB, RandomSearch
+from mfbo_torch.strategies.common import subsample
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 MACHINE = named(about()["machine"])
@@ -72,7 +73,7 @@ def faults_report(folder: Path, printed: str) -> None:
 
 def limits_report(folder: Path, printed: str) -> None:
     assert (folder / "limits.csv").read_text().count("Currin") == 2
-    assert subset.MOST == 1000
+    assert subsample.MOST == 1000
 
 
 class Smoke(NamedTuple):

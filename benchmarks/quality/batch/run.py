@@ -27,8 +27,8 @@ from benchmarks.quality.batch import report
 from benchmarks.quality.batch.report import COLUMNS, FOLDER
 from benchmarks.quality.batch.simulate import simulate, varying
 from benchmarks.study import KEY, Job, Row, measure, reported
-from mfbo_torch.config import build, resolve_run
-from mfbo_torch.problems.finite import FiniteProblem
+from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.problems.synthetic.finite import FiniteProblem
 
 
 def jobs(config: Mapping[str, Any], labels: list[str] | None = None, seeds: int | None = None) -> list[Job]:

@@ -25,7 +25,7 @@ from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.history import History
 from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
-from mfbo_torch.strategies.surrogate import draw_seed, seeded
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
 
 SETTING, SETTLED = "fixed linear", 10
 Seeds = dict[int, float]

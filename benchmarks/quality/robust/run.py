@@ -25,7 +25,7 @@ from benchmarks.quality.robust.problems import DEVELOPMENT, MEDIANS, PROBLEMS, n
 from benchmarks.study import Job, Look, Row, Study
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.problems import Problem
-from mfbo_torch.runner import run
+from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import GPUCB, MFGIBBON, MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 
 OURS: dict[str, Callable[[int], Strategy]] = {
