@@ -6,8 +6,8 @@ A change is *detected* where the journal is refused, *harmless* where its histor
 decision are what they were, and *missed* otherwise, also where reading it ends in another error. So that the whole
 takes minutes, rows are compared with those that were written, the first that differs is verified as the journal does,
 and only where none does SQLite looks the file over. One in ``--check``, and those in the file's header, are read by
-:class:`~mfbo_torch.journal.Journal` itself, and it is an error if the two disagree. Writes ``bit_flips.json``; the exit
-status is 1 if a change was missed.
+:class:`~mfbo_torch.history.storage.journal.Journal` itself, and it is an error if the two disagree. Writes
+``bit_flips.json``; the exit status is 1 if a change was missed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import parser, write_json
-from mfbo_torch import executors
-from mfbo_torch.checksum import COLUMN, chained
-from mfbo_torch.events import columns
 from mfbo_torch.history import History, Query
-from mfbo_torch.journal import Journal, JournalError
+from mfbo_torch.history.storage.journal import Journal, JournalError
+from mfbo_torch.history.storage.journal_rows import columns
+from mfbo_torch.loop import executors
+from mfbo_torch.utils.checksum import COLUMN, chained
 
 HEADER, PARTS = 100, 16
 """Bytes of SQLite's header; into so many parts the file is divided."""
@@ -103,7 +103,7 @@ class Quick:
         return "harmless" if len(found) == len(self._rows) else "missed"
 
     def _wrong(self, row: tuple[Any, ...], number: int) -> bool:
-        """As :func:`~mfbo_torch.checksum.wrong` finds it after rows that are as they were."""
+        """As :func:`~mfbo_torch.utils.checksum.wrong` finds it after rows that are as they were."""
         named = dict(zip(self._names, row, strict=True))
         (found,) = chained([named], self._sums[min(number, len(self._rows))])
         return named["sequence"] != number + 1 or named[COLUMN] != found

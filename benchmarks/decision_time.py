@@ -27,17 +27,19 @@ from benchmarks.common import parser, quiet, write_json
 from benchmarks.timing import replaced
 from mfbo_torch import PerFidelityGP
 from mfbo_torch.history import History, Query
-from mfbo_torch.models import exact, level
-from mfbo_torch.models.co_kriging import CoKrigingGP
-from mfbo_torch.models.level import Level
+from mfbo_torch.models.gp import exact
+from mfbo_torch.models.multi_fidelity import level
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
+from mfbo_torch.models.multi_fidelity.level import Level
 from mfbo_torch.problems import Hartmann3
-from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy, model_based, surrogate
-from mfbo_torch.strategies.design import sobol
-from mfbo_torch.strategies.model_based import ModelBased
+from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy
+from mfbo_torch.strategies.common import fit_schedule, model_based
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.common.model_based import ModelBased
 
 AHEAD, NEXT = 10, 3
 PARTS = {
-    "fit": ((PerFidelityGP, "fit"), (surrogate, "_fitted")),
+    "fit": ((PerFidelityGP, "fit"), (fit_schedule, "_fitted")),
     "factor": ((Level, "factor"), (level, "grow"), (exact, "factorize"), (CoKrigingGP, "__init__")),
     "screening": ((ModelBased, "maximize_from"), (ModelBased, "maximize")),
     "optimiser": ((model_based, "optimize_acqf"),),

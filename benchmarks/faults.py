@@ -27,9 +27,9 @@ from pathlib import Path
 from benchmarks.common import parser
 from benchmarks.runs import measure
 from benchmarks.troubled import CENTS, OUTCOMES, Troubled, expected
-from mfbo_torch import executors
-from mfbo_torch.journal import Journal
-from mfbo_torch.runner import run
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import RandomSearch
 
 COLUMNS = (

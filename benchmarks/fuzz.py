@@ -26,7 +26,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.common import parser, write_json
-from mfbo_torch import cli
+from mfbo_torch.app import cli
 
 SECONDS, GIBIBYTES = 10, 1.0
 EVIL = "evilmod"

@@ -3,9 +3,9 @@
     python -m benchmarks.limits [--seeds 3] [--evaluations 300] [--limit 100]
 
 MFGPUCB on three problems, asked one query at a time. With a limit its models are made of at most so many observations
-of each fidelity, chosen as in :mod:`mfbo_torch.strategies.subset`, whose parts are lowered in proportion; the limit of
-long runs, 1,000, is never reached here. Beside the regret at the end there is the processor time of the last tenth of
-the decisions. Adds the runs that are missing to ``limits.csv`` (see :mod:`benchmarks.runs`).
+of each fidelity, chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the
+limit of long runs, 1,000, is never reached here. Beside the regret at the end there is the processor time of the last
+tenth of the decisions. Adds the runs that are missing to ``limits.csv`` (see :mod:`benchmarks.runs`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from unittest.mock import patch
 from benchmarks.common import parser
 from benchmarks.runs import measure
 from mfbo_torch import Optimizer, problems
-from mfbo_torch.strategies import MFGPUCB, subset
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.common import subsample
 
 COLUMNS = ("problem", "limit", "seed", "evaluations", "most_of_a_fidelity", "regret", "ms_a_late_decision")
 PROBLEMS = {"Currin": 1, "Hartmann3": 1, "Hartmann6": 2}
@@ -28,11 +29,11 @@ PROBLEMS = {"Currin": 1, "Hartmann3": 1, "Hartmann6": 2}
 def execute(job: tuple[str, int, int, int]) -> list[tuple[object, ...]]:
     """One run; a limit of 0 is none."""
     name, limit, seed, evaluations = job
-    problem, share = getattr(problems, name)(), (limit or 10**9) / subset.MOST
-    parts = {part: int(share * getattr(subset, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
+    problem, share = getattr(problems, name)(), (limit or 10**9) / subsample.MOST
+    parts = {part: int(share * getattr(subsample, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
     optimizer = Optimizer(MFGPUCB(seed=seed), problem=problem)
     late, step = 0.0, 9 * evaluations // 10
-    with patch.multiple(subset, **parts):
+    with patch.multiple(subsample, **parts):
         for i in range(evaluations):
             started = time.process_time()
             (record,) = optimizer.ask()

@@ -1,6 +1,6 @@
 """The pictures that only benchmarks draw: the method in one dimension, queries by value, plays per arm.
 
-Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, as in :mod:`mfbo_torch.plots`.
+Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, as in :mod:`mfbo_torch.loop.plots`.
 
 References:
 
@@ -24,7 +24,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from mfbo_torch.history import History
-from mfbo_torch.plots import DASHES, FAINT, GREEN, INK, canvas, fidelity_colors, note, stretch_name, tidy
+from mfbo_torch.loop.plots import DASHES, FAINT, GREEN, INK, canvas, fidelity_colors, note, stretch_name, tidy
 from mfbo_torch.problems import MultiFidelityBandit
 from mfbo_torch.problems.base import Problem
 

@@ -29,7 +29,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.common import about, quiet
-from mfbo_torch import executors
+from mfbo_torch.loop import executors
 
 Job = tuple[Any, ...]
 Execute = Callable[[Any], Iterable[Sequence[object]]]

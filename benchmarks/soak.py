@@ -26,14 +26,14 @@ import torch
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.decision_time import observed
 from benchmarks.timing import exponent, seconds
-from mfbo_torch import executors
 from mfbo_torch.history import History, Query
-from mfbo_torch.journal import Journal
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Hartmann3
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
-from mfbo_torch.strategies.design import sobol
-from mfbo_torch.strategies.surrogate import refit_step
+from mfbo_torch.strategies.common.fit_schedule import refit_step
+from mfbo_torch.strategies.common.initial_design import sobol
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 10_000)
 LARGE = 1000

@@ -19,9 +19,9 @@ from benchmarks.common import parser
 from benchmarks.runs import measure, read
 from mfbo_torch import problems
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
+from mfbo_torch.loop.stopping import Idle, gain, reached
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.runner import run
-from mfbo_torch.stopping import Idle, gain, reached
 from mfbo_torch.strategies import MFGPUCB, Strategy
 
 FILE = "stopping.csv"

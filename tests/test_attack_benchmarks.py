@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import bit_flips, fuzz, limits
 from benchmarks.runs import read
-from mfbo_torch import journal
-from mfbo_torch.strategies import subset
+from mfbo_torch.history.storage import journal
+from mfbo_torch.strategies.common import subsample
 
 
 def test_bits_of_a_journal_that_changed_are_found_or_harmless(tmp_path, capsys):
@@ -40,4 +40,4 @@ def test_long_runs_with_and_without_a_limit_on_what_models_are_made_of(tmp_path,
     assert (limited["limit"], whole["limit"]) == ("8", "0")
     assert int(limited["most_of_a_fidelity"]) > 8
     assert float(limited["regret"]) >= 0
-    assert subset.MOST == 1000
+    assert subsample.MOST == 1000

@@ -14,7 +14,7 @@ from benchmarks.batch import report
 from benchmarks.batch import run as runner
 from benchmarks.batch.simulate import simulate, varying
 from benchmarks.runs import read
-from mfbo_torch.config import build, resolve_run
+from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.history import Query, Record
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs" / "batch").glob("*.yaml"))

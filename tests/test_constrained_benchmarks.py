@@ -8,7 +8,7 @@ from botorch.test_functions import synthetic
 
 from benchmarks.constrained.problems import NAMES, Cheapened
 from benchmarks.constrained.run import CAPITALS, COLUMNS, METHODS, Job, execute
-from mfbo_torch.outcomes import outcomes_of
+from mfbo_torch.history.observation import outcomes_of
 from mfbo_torch.strategies import RandomSearch
 
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from mfbo_torch import cli
-from mfbo_torch.settings import check_run
+from mfbo_torch.app import cli
+from mfbo_torch.app.schema import check_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from benchmarks.indirect import plots
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import DiseaseMap, IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import CMES, CMETS
+from mfbo_torch.utils.errors import SettingError
 
 
 def asked(problem, points, fidelity=0):

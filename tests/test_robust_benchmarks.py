@@ -13,8 +13,8 @@ from scipy.optimize import minimize, rosen
 
 from benchmarks.robust import calibration, functions, peers, problems, report, run
 from benchmarks.robust.problems import DEVELOPMENT, FLOOR, HELD_OUT, MEDIANS, PROBLEMS, Formula, loss, random_median
-from mfbo_torch.evaluation import evaluate
 from mfbo_torch.history import Status
+from mfbo_torch.loop.evaluation import evaluate
 
 TUNINGS = ("trees", "network")
 CHEAP = [name for name in PROBLEMS if name not in TUNINGS]

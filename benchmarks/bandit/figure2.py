@@ -25,11 +25,11 @@ from benchmarks import pictures
 from benchmarks.bandit.metrics import OPTIMAL, expected_plays, lower_bound, meets, partition, upper_bound
 from benchmarks.bandit.speed import around
 from benchmarks.common import parser, quiet, write_json
-from mfbo_torch import plots
+from mfbo_torch.loop import plots
+from mfbo_torch.loop.bandit_simulation import Simulation, simulate
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.simulator import Simulation, simulate
 from mfbo_torch.strategies import MFUCB, UCB, SuccessiveElimination
-from mfbo_torch.strategies.arms import ArmStrategy, ZetaWarning
+from mfbo_torch.strategies.bandit.base import ArmStrategy, ZetaWarning
 
 RHO = 2.0
 THEOREM = 4.01

@@ -18,10 +18,10 @@ import math
 import torch
 from torch import Tensor
 
-from mfbo_torch.concentration import switching_thresholds
+from mfbo_torch.confidence.concentration import switching_thresholds
 from mfbo_torch.history import History
 from mfbo_torch.metrics import Regret, query_costs, regret_at
-from mfbo_torch.problems.bandit import MultiFidelityBandit
+from mfbo_torch.problems.bandit.bandit import MultiFidelityBandit
 
 OPTIMAL = -1
 """Where :func:`partition` puts the optimal arms."""

@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.bandit import plain
 from benchmarks.common import parser, quiet, tidy, write_json
-from mfbo_torch import plots
+from mfbo_torch.loop import plots
+from mfbo_torch.loop.bandit_simulation import simulate
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.runner import run
-from mfbo_torch.simulator import simulate
 from mfbo_torch.strategies import MFUCB
 
 ARMS = (10, 30, 100, 300, 1000, 3000)

@@ -24,8 +24,8 @@ import yaml
 from benchmarks.batch.simulate import simulate, varying
 from benchmarks.common import parser
 from benchmarks.runs import measure
-from mfbo_torch.config import build, resolve_run
-from mfbo_torch.problems.finite import FiniteProblem
+from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.problems.synthetic.finite import FiniteProblem
 
 FOLDER = "batch"
 COLUMNS = ("problem", "strategy", "trial", "queries", "spent", "time", "average", "minimum", "seconds")

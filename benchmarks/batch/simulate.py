@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from mfbo_torch.history import History, Record
-from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies import Strategy
 

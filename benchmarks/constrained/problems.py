@@ -10,9 +10,10 @@ from botorch.test_functions import synthetic
 from botorch.test_functions.base import ConstrainedBaseTestProblem
 from torch import Tensor
 
-from mfbo_torch.outcomes import Limit, Observation
+from mfbo_torch.history.observation import Observation
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.outcome_constraints import Limit
 
 NAMES = ("ConstrainedHartmann", "PressureVessel", "SpeedReducer", "WeldedBeamSO")
 OPTIMA = {

@@ -22,8 +22,8 @@ from benchmarks.constrained.problems import NAMES, Cheapened
 from benchmarks.runs import measure
 from mfbo_torch import strategies
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import best_values, capital_spent, paid_for
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
 FILE = "constrained.csv"

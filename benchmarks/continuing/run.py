@@ -27,9 +27,9 @@ from sklearn.neural_network import MLPClassifier
 from benchmarks.common import parser, quiet
 from benchmarks.runs import measure, read
 from mfbo_torch import MFGPUCB
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.runner import run
-from mfbo_torch.trial import Trial
+from mfbo_torch.problems.trial import Trial
 
 FILE = "continuing.csv"
 COLUMNS = ("method", "seed", "epochs", "loss", "queries", "at_target")

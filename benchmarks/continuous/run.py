@@ -24,9 +24,9 @@ from benchmarks.robust.peers import Ledger, Spent
 from benchmarks.runs import measure, read
 from mfbo_torch import problems, strategies
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for, simple_regret
-from mfbo_torch.problems.continuous import ContinuousProblem
-from mfbo_torch.runner import run
+from mfbo_torch.problems.synthetic.continuous import ContinuousProblem
 
 FILE = "continuous.csv"
 COLUMNS = ("problem", "method", "seed", "capital", "regret", "spent", "queries", "decision_seconds")

@@ -26,9 +26,9 @@ from benchmarks.indirect.run import problem_of
 from benchmarks.runs import measure, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.history import History
-from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
-from mfbo_torch.strategies.surrogate import draw_seed, seeded
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
 
 FILE, PAGE = "indirect-ablation.csv", "indirect-ablation.md"
 COLUMNS = ("variant", "seed", "queries", "simple", "current", "mean_current")

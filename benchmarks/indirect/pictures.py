@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.common import parser, quiet
 from benchmarks.indirect import plots
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import DiseaseMap, IndirectBranin, IndirectProblem, Satellite, ShiftedPeak
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import CMES, CMETS
-from mfbo_torch.strategies.over_averages import OverAverages
+from mfbo_torch.strategies.indirect.base import OverAverages
 
 RUNS: dict[str, tuple[Callable[[], IndirectProblem], Callable[[], OverAverages], float]] = {
     "shifted-peak": (ShiftedPeak, CMES, 15),

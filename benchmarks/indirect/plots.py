@@ -1,6 +1,6 @@
 """Pictures of indirect queries: what is believed of ``f`` beside what is seen of ``g``, and the tree over the box.
 
-Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, as in :mod:`mfbo_torch.plots`.
+Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, as in :mod:`mfbo_torch.loop.plots`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from matplotlib.patches import Ellipse, Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record
+from mfbo_torch.loop.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, canvas, tidy
 from mfbo_torch.models import EmpiricalConditional
-from mfbo_torch.models.conditionals.weighted import Weights
-from mfbo_torch.models.conditionals.windows import UniformWindows, Windows
-from mfbo_torch.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, canvas, tidy
-from mfbo_torch.problems.averaged import IndirectProblem
-from mfbo_torch.strategies.cmets import CMETS, Node
-from mfbo_torch.strategies.over_averages import OverAverages
-from mfbo_torch.strategies.surrogate import quiet
-from mfbo_torch.strategies.unit_conditionals import reach
+from mfbo_torch.models.indirect.conditionals.weighted import Weights
+from mfbo_torch.models.indirect.conditionals.windows import UniformWindows, Windows
+from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.strategies.common.fit_schedule import quiet
+from mfbo_torch.strategies.indirect.base import OverAverages
+from mfbo_torch.strategies.indirect.cmets import CMETS, Node
+from mfbo_torch.strategies.indirect.unit_conditionals import reach
+from mfbo_torch.utils.errors import SettingError
 
 COLORMAP = "viridis"
 

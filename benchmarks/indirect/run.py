@@ -26,8 +26,8 @@ from typing import NamedTuple
 from benchmarks.common import parser
 from benchmarks.runs import measure
 from mfbo_torch import strategies
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.metrics import capital_spent, paid_for
-from mfbo_torch.optimizer import Optimizer
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
 

@@ -19,8 +19,8 @@ from benchmarks.mixed.tunings import TUNINGS
 from benchmarks.robust.peers import PEERS, Ledger, missing
 from benchmarks.runs import measure, read
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 
 FILE = "mixed.csv"

@@ -5,7 +5,7 @@
 Adds the runs that are missing to ``real.csv`` (see :mod:`benchmarks.runs`); ``python -m benchmarks.real.report``
 makes the tables and the picture. Capital is in nominal costs, the initial design included; beside it are the seconds
 that deciding and evaluating took until then. ``MFBO_DATA_DIR`` names the folder with the data
-(:mod:`mfbo_torch.problems.data`).
+(:mod:`mfbo_torch.problems.real.data`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from benchmarks.common import cut_after, parser
 from benchmarks.runs import measure
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Record
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import best_values, capital_spent, paid_for
 from mfbo_torch.problems import SALSA, SVM, Problem, Supernova, ViolaJones
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
 FILE = "real.csv"

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from benchmarks.common import cut_after, parser
 from benchmarks.runs import measure
 from mfbo_torch import problems, strategies
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import average_regret, capital_spent, paid_for, simple_regret
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import Strategy
 
 FILE = "regret.csv"

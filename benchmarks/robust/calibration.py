@@ -27,9 +27,9 @@ from benchmarks.common import parser
 from benchmarks.robust.problems import DEVELOPMENT, PROBLEMS
 from benchmarks.runs import measure, read
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import Problem
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import MFGPUCB
 
 FILE, PAGE = "calibration.csv", "calibration.md"

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.robust.problems import noisy
-from mfbo_torch.evaluation import evaluate
 from mfbo_torch.history import History, Query, Record, payable
+from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import Problem
 
 
@@ -29,7 +29,7 @@ class Ledger:
 
     Args:
         problem: What to evaluate.
-        capital: What it may cost, as :func:`mfbo_torch.runner.run` counts it.
+        capital: What it may cost, as :func:`mfbo_torch.loop.runner.run` counts it.
     """
 
     def __init__(self, problem: Problem, capital: float) -> None:

@@ -23,9 +23,9 @@ from benchmarks.robust.peers import PEERS, Ledger, missing
 from benchmarks.robust.problems import DEVELOPMENT, MEDIANS, PROBLEMS, noisy
 from benchmarks.runs import measure
 from mfbo_torch.history import History, Recommendation, Record, Status
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import Problem
-from mfbo_torch.runner import run
 from mfbo_torch.strategies import GPUCB, MFGIBBON, MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 
 FILE = "robust.csv"

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.max_values import gumbel, thompson
 from mfbo_torch.acquisition.truncated_entropy import log_noisy_information, log_truncated_information
-from mfbo_torch.checks import one_of, whole
-from mfbo_torch.models.deconditional import DeconditionalGP
+from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.utils.validation import one_of, whole
 
 SAMPLERS = {"thompson": thompson, "gumbel": gumbel}
 FORMS = ("truncated", "noisy")

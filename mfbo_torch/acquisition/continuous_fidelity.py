@@ -15,9 +15,9 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
-from mfbo_torch.checks import number
-from mfbo_torch.errors import SettingError
-from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number
 
 
 def information_gaps(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:

@@ -12,11 +12,11 @@ from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from torch import Tensor
 
-from mfbo_torch.checks import number, several
-from mfbo_torch.errors import SettingError
-from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.checks import check_points
-from mfbo_torch.models.pending import at_every_fidelity
+from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.gp.pending import at_every_fidelity
+from mfbo_torch.models.input_checks import check_points
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, several
 
 EXAMPLE = "FidelityColumn(model, [0.0, 0.5, 1.0]), the values that the last input column has, the target's last"
 

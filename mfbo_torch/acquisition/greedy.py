@@ -17,11 +17,11 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.fused import FLOOR
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
-from mfbo_torch.checks import whole
-from mfbo_torch.errors import SettingError
-from mfbo_torch.models.checks import check_points
+from mfbo_torch.models.input_checks import check_points
 from mfbo_torch.ops import greedy as operation
 from mfbo_torch.ops.greedy import Selection
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import whole
 
 CHUNK = 1024
 """Choices at a time where the model has no factor."""

@@ -21,10 +21,10 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound
-from mfbo_torch.checks import number
-from mfbo_torch.models.cached import CachedGP
+from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
+from mfbo_torch.utils.validation import number
 
 
 class HallucinatedUpperConfidenceBound(AcquisitionFunction):

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor
 
-from mfbo_torch.models.deconditional import DeconditionalGP
+from mfbo_torch.models.indirect.deconditional import DeconditionalGP
 from mfbo_torch.ops.low_rank import pivoted_cholesky
 
 TOLERANCE = 1e-10

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
 from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound, least_bound
-from mfbo_torch.checks import number
-from mfbo_torch.errors import SettingError
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number
 
 
 class MultiFidelityUpperConfidenceBound(AcquisitionFunction):

@@ -15,8 +15,8 @@ from plotly import graph_objects as go
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import read
-from mfbo_torch.errors import SettingError
 from mfbo_torch.metrics import best_values, capital_spent
+from mfbo_torch.utils.errors import SettingError
 
 
 class ValueAgainstCost(Analysis):

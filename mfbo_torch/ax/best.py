@@ -14,11 +14,11 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import read
 from mfbo_torch.ax.node import StrategyNode
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record, Status, noise_variances, values
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
-from mfbo_torch.strategies.surrogate import quiet
+from mfbo_torch.strategies.common.fit_schedule import quiet
+from mfbo_torch.utils.errors import SettingError
 
 
 class BestPoint(NamedTuple):
@@ -70,9 +70,10 @@ def best_point(client: Client) -> BestPoint | BestInput:
     """What the strategy recommends: a completed arm at the target fidelity, or an input.
 
     An arm comes with what was observed and what the model expects there; where values are noisy it is the one of which
-    the model expects most, see :func:`~mfbo_torch.strategies.advice.advised`. The model is the strategy's; where that
-    has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are averages of what is
-    optimised recommends the input with the best posterior mean: the best average is not the optimum.
+    the model expects most, see :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the
+    strategy's; where that has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are
+    averages of what is optimised recommends the input with the best posterior mean: the best average is not the
+    optimum.
 
     Raises:
         SettingError: The client has no strategy node, or nothing is completed (at the target).

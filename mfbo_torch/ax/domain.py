@@ -10,11 +10,11 @@ from ax.core.parameter import Parameter as AxParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.fidelities import Fidelities
 from mfbo_torch.history import Query
-from mfbo_torch.outcomes import Limit
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.fidelities import Fidelities
+from mfbo_torch.space.outcome_constraints import Limit
+from mfbo_torch.utils.errors import SettingError
 
 PARTS = ("lower", "upper", "log", "integer", "choices", "when")
 """What Ax knows of a parameter."""

@@ -11,8 +11,8 @@ from ax.core.outcome_constraint import OutcomeConstraint
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UserInputError
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.outcomes import Limit, limits_of
+from mfbo_torch.space.outcome_constraints import Limit, limits_of
+from mfbo_torch.utils.errors import SettingError
 
 CONSTRAINTS = "outcome_constraints"
 

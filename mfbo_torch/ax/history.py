@@ -13,9 +13,10 @@ from ax.core.experiment import Experiment
 
 from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.goal import Goal, goal
-from mfbo_torch.continuing import below
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.outcomes import Limit, Outcome
+from mfbo_torch.history.continuation import below
+from mfbo_torch.history.observation import Outcome
+from mfbo_torch.space.outcome_constraints import Limit
 
 Seen = tuple[float, float | None]
 """A value and its standard error, where that is known."""

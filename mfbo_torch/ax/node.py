@@ -24,12 +24,12 @@ from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META, read
 from mfbo_torch.ax.settings import decode, encode
-from mfbo_torch.checks import one_of
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
-from mfbo_torch.journal import plain
-from mfbo_torch.own_state import OwnState
+from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.strategies import Strategy
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.validation import one_of
 
 
 class StrategyNode(ExternalGenerationNode):

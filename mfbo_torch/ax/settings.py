@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from mfbo_torch.errors import SettingError
-from mfbo_torch.evaluation import describe
+from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import Strategy
+from mfbo_torch.utils.errors import SettingError
 
 _PACKAGE = "mfbo_torch."
 _TRUSTED: dict[str, FunctionType] = {}
@@ -31,7 +31,8 @@ def trust(*functions: FunctionType) -> None:
     """Let stored strategies call these functions; those of a strategy that this process stores are known already.
 
     Args:
-        functions: Such as the ``probabilities`` of a :class:`~mfbo_torch.indirect.Policy`, each at the top level of
+        functions: Such as the ``probabilities`` of a :class:`~mfbo_torch.space.indirect.Policy`, each at the top level
+        of
             a module.
 
     Raises:

@@ -13,9 +13,9 @@ from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META
-from mfbo_torch.checks import observation
-from mfbo_torch.errors import SettingError, meant
 from mfbo_torch.history import GIVEN
+from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.validation import observation
 
 Seen = float | tuple[float, float]
 Row = tuple[dict[str, Any], dict[str, Seen]]

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mfbo_torch.checks import number, whole
-from mfbo_torch.errors import SettingError
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, whole
 
 
 def information_gain(covariance: Tensor, noise: float | Tensor) -> float:

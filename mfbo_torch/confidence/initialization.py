@@ -1,7 +1,7 @@
 r"""How long GP-BUCB has to sample by uncertainty until batches of any size cost it only a constant.
 
 Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
-:class:`~mfbo_torch.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
+:class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
 
 References:
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from mfbo_torch.checks import number, whole
+from mfbo_torch.utils.validation import number, whole
 
 
 class Initialization(NamedTuple):

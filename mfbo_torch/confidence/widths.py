@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from mfbo_torch.checks import number, whole
+from mfbo_torch.utils.validation import number, whole
 
 
 def practical_beta(t: int, dim: int) -> float:

@@ -1,15 +1,15 @@
 """BoTorch models."""
 
-from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.co_kriging import CoKrigingGP
-from mfbo_torch.models.conditionals import (
+from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.indirect.conditionals import (
     EmpiricalConditional,
     GaussianConditional,
     PolicyConditional,
     UniformConditional,
 )
-from mfbo_torch.models.deconditional import DeconditionalGP
-from mfbo_torch.models.per_fidelity import PerFidelityGP
+from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
+from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 
 __all__ = [
     "CachedGP",

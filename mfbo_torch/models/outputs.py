@@ -5,9 +5,9 @@ from __future__ import annotations
 from botorch.models.model import Model
 from botorch.settings import propagate_grads
 
-from mfbo_torch.models.cached import CachedGP
-from mfbo_torch.models.exact import current_state
-from mfbo_torch.models.per_fidelity import PerFidelityGP
+from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.gp.exact import current_state
+from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior.fused import Outputs, plain
 

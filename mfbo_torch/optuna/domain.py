@@ -8,10 +8,10 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from mfbo_torch.checks import number, several
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import Query
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, several
 
 RATIO, LEVELS = 3, 4
 """Where no costs are given: each level is so many times the one below, and there are so many at most."""

@@ -10,7 +10,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.journal import plain
+from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.optuna.domain import Domain
 
 KEY, PIECE = "mfbo_torch", 2000

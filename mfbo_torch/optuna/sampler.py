@@ -14,11 +14,11 @@ from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from mfbo_torch.errors import SettingError
 from mfbo_torch.optuna.domain import Costs, Domain, checked, levels
 from mfbo_torch.optuna.history import note, read
-from mfbo_torch.own_state import OwnState
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.global_state import OwnState
 
 _ONE_AT_A_TIME = threading.Lock()
 """Of the threads of ``n_jobs``, so that each sees what the others were given."""

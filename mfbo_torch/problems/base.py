@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mfbo_torch.checks import number, observation, several, whole
 from mfbo_torch.history import History, Observed, Record
-from mfbo_torch.outcomes import Observation
+from mfbo_torch.history.observation import Observation
+from mfbo_torch.problems.trial import Trial
 from mfbo_torch.space import Space
-from mfbo_torch.trial import Trial
+from mfbo_torch.utils.validation import number, observation, several, whole
 
 
 class Problem(ABC):
@@ -43,7 +43,7 @@ class Problem(ABC):
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
 
         Where the standard deviation of the noise in it is known, ``(value, standard error)``; where the space has
-        limits, an :class:`~mfbo_torch.outcomes.Observation` with the outcomes. Noise that the problem
+        limits, an :class:`~mfbo_torch.space.outcome_constraints.Observation` with the outcomes. Noise that the problem
         adds itself is not in it, see :meth:`observe`.
 
         Raises:

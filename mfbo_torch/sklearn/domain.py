@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mfbo_torch.errors import SettingError
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.utils.errors import SettingError
 
 TAIL = 1e-3
 """A distribution is searched from this quantile to the one as far from its other end: bounds need not be allowed."""

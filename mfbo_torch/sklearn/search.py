@@ -17,13 +17,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _num_samples
 
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Record
-from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.sklearn.domain import Domain
 from mfbo_torch.sklearn.subsamples import Subsamples
 from mfbo_torch.strategies import MFGPUCB, Strategy
-from mfbo_torch.strategies.repeats import used_up
+from mfbo_torch.strategies.common.deduplicate import used_up
+from mfbo_torch.utils.errors import SettingError
 
 MOST_LEVELS = 3
 """So many fidelities by default: less than a ninth of the resources says little."""

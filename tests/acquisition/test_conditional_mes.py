@@ -16,8 +16,8 @@ from scipy.stats import ks_2samp, norm
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition import truncated_entropy as entropy
 from mfbo_torch.acquisition.max_values import gumbel, joint_draws, thompson
-from mfbo_torch.errors import SettingError
 from mfbo_torch.models import DeconditionalGP, EmpiricalConditional, GaussianConditional
+from mfbo_torch.utils.errors import SettingError
 
 GAMMAS = torch.linspace(-30, 30, 61, dtype=torch.double)
 BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)

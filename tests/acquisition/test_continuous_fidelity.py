@@ -12,10 +12,10 @@ from sklearn.gaussian_process.kernels import RBF
 from mfbo_torch.acquisition.at_fidelity import AtFidelity
 from mfbo_torch.acquisition.continuous_fidelity import WORTHWHILE, information_gaps, select_value
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
-from mfbo_torch.errors import SettingError
+from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.models import CachedGP
-from mfbo_torch.optim import optimize_acqf
-from mfbo_torch.strategies.process import single_task_gp
+from mfbo_torch.strategies.common.gp import single_task_gp
+from mfbo_torch.utils.errors import SettingError
 
 LENGTHSCALE = (0.4, 0.7, 0.8)
 VALUES = torch.linspace(0, 1, 21, dtype=torch.double)

@@ -20,7 +20,7 @@ from mfbo_torch.acquisition import (
     cost_thresholds,
     select_fidelity,
 )
-from mfbo_torch.errors import SettingError
+from mfbo_torch.utils.errors import SettingError
 
 BETA = 2.0
 LEVELS = (0.25, 0.5, 1.0)

@@ -16,8 +16,8 @@ from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
 
 from mfbo_torch.acquisition import HallucinatedUpperConfidenceBound, greedy_hallucinated_ucb
 from mfbo_torch.acquisition import greedy as module
-from mfbo_torch.errors import SettingError
 from mfbo_torch.models import CachedGP
+from mfbo_torch.utils.errors import SettingError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM, BETA = 2, 2.0

@@ -28,9 +28,9 @@ from gpytorch.likelihoods import GaussianLikelihood
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import HallucinatedUpperConfidenceBound
-from mfbo_torch.errors import SettingError
 from mfbo_torch.models import CachedGP, PerFidelityGP
-from mfbo_torch.models import cached as module
+from mfbo_torch.models.gp import cached as module
+from mfbo_torch.utils.errors import SettingError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM, BETA = 2, 1.75

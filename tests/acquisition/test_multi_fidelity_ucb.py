@@ -15,8 +15,8 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_m
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
-from mfbo_torch.errors import SettingError
 from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.utils.errors import SettingError
 
 LINKS = ("recursive", "independent")
 COUNTS = [(6,), (6, 4), (6, 5, 3), (6, 5, 4, 3), (5, 0, 3), (0, 4), (5, 0)]

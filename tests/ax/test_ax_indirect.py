@@ -22,10 +22,10 @@ from mfbo_torch.ax import BestInput, StrategyNode, ValueAgainstCost, best_point,
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import read
 from mfbo_torch.ax.settings import decode, encode
-from mfbo_torch.indirect import Policy, Samples, Window
 from mfbo_torch.models import UniformConditional
-from mfbo_torch.problems.indirect_branin import linear
-from mfbo_torch.strategies.design import sobol
+from mfbo_torch.problems.indirect.branin import linear
+from mfbo_torch.space.indirect import Policy, Samples, Window
+from mfbo_torch.strategies.common.initial_design import sobol
 
 WIDTHS = torch.tensor([0.3, 0.2, 0.1], dtype=torch.double)
 NODES = sobol(2, 64, 7) - 0.5

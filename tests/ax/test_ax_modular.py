@@ -33,7 +33,7 @@ from mfbo_torch.acquisition.input_constructors import construct_inputs_multi_fid
 from mfbo_torch.ax import MultiFidelityAcquisition, modular_node, multi_fidelity_client
 from mfbo_torch.ax.acquisition import _inputs, num_fidelities
 from mfbo_torch.strategies import RandomSearch
-from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.common.initial_design import sobol
 
 QUICK = {"optimizer_kwargs": {"num_restarts": 2, "raw_samples": 32, "options": {"maxiter": 50}}}
 FIDELITIES = [0, 0, 1, 0, 2, 0, 1, 0, 2, 0, 0, 2]

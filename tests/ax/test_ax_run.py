@@ -15,8 +15,8 @@ from ax_problem import COSTS, NAMES, Run, client_of, loss
 
 from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
 from mfbo_torch.ax import best_point, multi_fidelity_client
-from mfbo_torch.own_state import OwnState
-from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.utils.global_state import OwnState
 
 SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
 

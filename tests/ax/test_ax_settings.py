@@ -86,7 +86,13 @@ def test_a_class_that_cannot_be_found_again_is_refused():
 
 @pytest.mark.parametrize(
     "path",
-    ["subprocess.Popen", "nowhere.Strategy", "mfbo_torch.nowhere.A", "mfbo_torch.runner.run", "mfbo_torch.config.Any"],
+    [
+        "subprocess.Popen",
+        "nowhere.Strategy",
+        "mfbo_torch.nowhere.A",
+        "mfbo_torch.loop.runner.run",
+        "mfbo_torch.app.builder.Any",
+    ],
 )
 def test_stored_classes_are_not_made_blindly(path):
     with pytest.raises(SettingError, match="class = "):
@@ -97,13 +103,13 @@ def test_stored_classes_are_not_made_blindly(path):
     "stored",
     [
         {
-            "class": "mfbo_torch.problems.user.UserProblem",
+            "class": "mfbo_torch.problems.user.function.UserProblem",
             "settings": {"objective": "evilmod:f", "parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1.0]},
         },
-        {"class": "mfbo_torch.journal.Journal", "settings": {"path": "made.sqlite"}},
+        {"class": "mfbo_torch.history.storage.journal.Journal", "settings": {"path": "made.sqlite"}},
         {"function": "evilmod:f"},
         {"function": "pickle:_loads"},
-        {"function": "mfbo_torch.problems.user:import_function"},
+        {"function": "mfbo_torch.problems.user.function:import_function"},
         {"function": ["a list"]},
         {"class": 3, "settings": {}},
     ],
@@ -112,7 +118,7 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path,
     (tmp_path / "evilmod.py").write_text("raise SystemExit('imported')\ndef f(*_): ...")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for given in (stored, {"class": "mfbo_torch.strategies.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
+    for given in (stored, {"class": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
         with pytest.raises(SettingError, match=r"(class|function) = "):
             decode(given)
     assert not (tmp_path / "made.sqlite").exists()

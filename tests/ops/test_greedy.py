@@ -16,11 +16,11 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from mfbo_torch import CachedGP
-from mfbo_torch.errors import SettingError
 from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import chunked, mean_variance
+from mfbo_torch.utils.errors import SettingError
 
 SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "lazy": lambda *arguments: greedy(*arguments).indices,

@@ -11,12 +11,13 @@ import pytest
 import torch
 from toy import Walk
 
-from mfbo_torch import config, problems, run
-from mfbo_torch.errors import SettingError
-from mfbo_torch.experiment import execute, prepare
+from mfbo_torch import problems, run
+from mfbo_torch.app import builder
+from mfbo_torch.app.experiment import execute, prepare
 from mfbo_torch.history import Query
-from mfbo_torch.journal import Journal
-from mfbo_torch.optimizer import Optimizer
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.utils.errors import SettingError
 
 
 def toy(parameters, fidelity):
@@ -217,7 +218,7 @@ def test_the_seed_of_a_run_is_its_stream_of_noise(name, tmp_path):
     if name == "MultiFidelityBandit":
         own["init_args"] = dict(zip(("means", "zeta", "costs"), BANDIT, strict=True))
     given = {"problem": own, "strategy": "RandomSearch", "capital": 100.0, "out": str(tmp_path)}
-    made = [config.build(config.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)]
+    made = [builder.build(builder.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)]
     assert made == [0, 7]
 
 
@@ -242,7 +243,7 @@ def test_a_query_that_is_tried_again_keeps_its_noise():
 def test_a_noisy_run_of_a_folder_is_continued_as_if_never_stopped(tmp_path):
     def go(folder, capital, seed):
         given = {"problem": "Electrodes", "strategy": {"class_path": "toy.Walk"}, "seed": seed, "capital": capital}
-        settings = config.resolve_run({**given, "out": str(tmp_path / folder)})
+        settings = builder.resolve_run({**given, "out": str(tmp_path / folder)})
         return execute(settings, *prepare(settings), progress=False, picture=False)[0]
 
     go("resumed", 3.0, 0)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from strategy_table import DESIGN_ROWS, MIXED, ROWS, SPACE, Row, box, loop, step, toy
 
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import Strategy
+from mfbo_torch.utils.errors import SettingError
 
 
 @pytest.fixture(params=ROWS, ids=lambda row: row.label)

@@ -15,11 +15,11 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from mfbo_torch.checks import number, whole
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import lazy as lazily
 from mfbo_torch.ops.greedy import reference
+from mfbo_torch.utils.validation import number, whole
 
 __all__ = ["Selection", "first_equal", "greedy"]
 
