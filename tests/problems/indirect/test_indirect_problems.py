@@ -13,8 +13,7 @@ from scipy.integrate import dblquad, quad
 
 from mfbo_torch import problems
 from mfbo_torch.models import DeconditionalGP, EmpiricalConditional
-from mfbo_torch.problems.indirect import branin
-from mfbo_torch.problems.indirect.branin import DEVIATION, MEAN, branin
+from mfbo_torch.problems.indirect.branin import DEVIATION, MEAN, TRANSFORMATIONS, branin
 from mfbo_torch.problems.indirect.bumps import Bumps
 from mfbo_torch.utils.errors import SettingError
 
@@ -30,7 +29,7 @@ def test_branin_is_botorchs_standardised():
     assert problems.IndirectBranin(grid=3, num_samples=5).latent_optimum >= values.max().item()
 
 
-@pytest.mark.parametrize("transformation", branin.TRANSFORMATIONS)
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("fidelity", [0, 3])
 def test_branin_averages_are_those_of_the_samples(transformation, fidelity):
     """Quadrature over truncated windows against draws of the normal that fall into the box."""
