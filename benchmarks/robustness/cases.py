@@ -245,7 +245,7 @@ HEADLINE = {
         ("BadCurrin", BadCurrin, 20.0),
         ("Park", Park, 20.0),
         ("Borehole", Borehole, 20.0),
-        ("Hartmann3", Hartmann3, 20.0),
+        ("Hartmann3", Hartmann3, 14.0),
         ("user", tuned, 12.0),
     )
 }
@@ -258,7 +258,7 @@ SETTINGS = {
     "settings/independent-zeta": Case(
         plane, settings={"link": "independent", "zeta": [0.2], "gamma": [0.1], **_SHORT}, capital=8.0
     ),
-    "settings/unhedged": Case(Hartmann3, settings={"hedge": False}, capital=14.0, seeds=2),
+    "settings/unhedged": Case(Currin, settings={"hedge": False}, capital=14.0, seeds=2),
     "settings/theory": Case(Currin, settings={"beta": "theory"}, capital=12.0),
     "settings/fixed-beta": Case(plane, settings={"beta": 2.0, "refit_every": 3}, capital=10.0),
     "settings/float32": Case(plane, settings={"dtype": "float32"}, capital=10.0),

@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         new[name] = rows
         failed = f"  {rows[-1]['error']}" if "error" in rows[-1] else ""
         print(f"{name:45s} {len(rows):4d} rows {seconds:6.1f} s{failed}", flush=True)
+        if given.save:
+            content = {"about": _about(), "runs": dict(sorted(new.items()))}
+            given.save.write_text(json.dumps(content, indent=0) + "\n")
     print(f"{len(new)} runs, {time.time() - started:.0f} s")
-    if given.save:
-        content = {"about": _about(), "runs": dict(sorted(new.items()))}
-        given.save.write_text(json.dumps(content, indent=0) + "\n")
     return 0 if old is None else _tell(old, new)
 
 
@@ -157,8 +157,8 @@ def _name(name: str, seed: int) -> str:
 
 
 def _jobs(only: str, seeds: int) -> list[tuple[str, int]]:
-    """Names and seeds of the runs that are wanted."""
-    jobs = [(name, seed) for name, case in CASES.items() for seed in range(min(case.seeds, seeds))]
+    """Names and seeds of the runs that are wanted, the first seeds first."""
+    jobs = [(name, seed) for seed in range(seeds) for name, case in CASES.items() if seed < case.seeds]
     return [job for job in jobs if _matches(_name(*job), only)]
 
 
