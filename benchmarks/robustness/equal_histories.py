@@ -49,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.time()
     for name, rows, seconds in _histories(jobs, given.workers):
         new[name] = rows
-        failed = f"  {rows[-1]['error']}" if "error" in rows[-1] else ""
-        print(f"{name:45s} {len(rows):4d} rows {seconds:6.1f} s{failed}", flush=True)
+        told = f"  {rows[-1]['error']}" if "error" in rows[-1] else ""
+        if old is not None:
+            told += "  differs" if difference(old[name], rows) else "  equal"
+        print(f"{name:45s} {len(rows):4d} rows {seconds:6.1f} s{told}", flush=True)
         if given.save:
             content = {"about": _about(), "runs": dict(sorted(new.items()))}
             given.save.write_text(json.dumps(content, indent=0) + "\n")
