@@ -66,10 +66,9 @@ def test_names_are_refused_that_clash():
 
 def test_an_evaluation_brings_its_outcomes():
     found = evaluate(problem(maximize=False), [0.4], 1)
-    assert (found.value, found.reason) == (-0.4, "")
-    assert found.observed == Observation(
-        -0.4, None, {k: v for k, v in objective({"x": 0.4}, 1).items() if k != "score"}
-    )
+    assert found.reason == ""
+    limits, outcomes = problem().space.limits, objective({"x": 0.4}, 1)
+    assert found.observation == Observation(-0.4, None, outcomes).judged(limits)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_what_is_missing_is_a_failure_with_its_reason(returned, reason, monkeypa
     made = problem()
     monkeypatch.setattr(made, "objective", lambda parameters, fidelity: returned)
     found = evaluate(made, [0.4], 1)
-    assert found.value is None
+    assert found.observation is None
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(found.reason)
 
