@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +13,8 @@ from mfbo_torch.ax.domain import Domain
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META
 from mfbo_torch.history import GIVEN
+from mfbo_torch.history.observation import parse_finite
 from mfbo_torch.utils.errors import SettingError, meant
-from mfbo_torch.utils.validation import observation
 
 Seen = float | tuple[float, float]
 Row = tuple[dict[str, Any], dict[str, Seen]]
@@ -62,10 +61,8 @@ def _row(given: Mapping[str, Any], number: int, domain: Domain, metrics: Sequenc
     for metric in metrics:
         if metric not in parameters:
             raise SettingError(place, dict(given), f"given with {metric!r}")
-        value, error = observation(f"{place}.{metric}", parameters.pop(metric))
-        if not math.isfinite(value):
-            raise SettingError(f"{place}.{metric}", value, "finite")
-        seen[metric] = value if error is None else (value, error)
+        found = parse_finite(parameters.pop(metric), setting=f"{place}.{metric}")
+        seen[metric] = found.value if found.standard_error is None else (found.value, found.standard_error)
     if unknown := [name for name in parameters if name not in names]:
         raise SettingError(place, unknown[0], f"a parameter or {told}{meant(unknown[0], [*names, *metrics])}")
     if missing := [name for name in names if name not in parameters]:
