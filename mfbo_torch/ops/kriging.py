@@ -41,7 +41,7 @@ class KrigingData(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    r"""The posterior of ``H`` processes at the same ``n`` points, each with its own covariance, and of ``c`` coefficients.
+    r"""The posterior of ``H`` processes at the same ``n`` points, each with its own covariance and ``c`` coefficients.
 
     Args:
         factor: Those of :math:`K + S`, with weights :math:`(K + S)^{-1} (y - H \hat b)`.
@@ -148,7 +148,7 @@ class Prediction:
     Args:
         mean: ``... x H x q``, :math:`h^\top \hat b + k^\top \alpha`.
         whitened: ``... x H x q x n``, :math:`L^{-1} k`, a value a row.
-        unknown: ``... x H x q x c``, :math:`r = h(x) - H^\top K_y^{-1} k`, by which the coefficients enter the variance.
+        unknown: ``... x H x q x c``, :math:`r = h(x) - H^\top K_y^{-1} k`.
     """
 
     mean: Tensor
