@@ -26,7 +26,7 @@ from gpytorch import settings
 from scipy.special import erfcx, ndtr
 from torch import Tensor
 
-from mfbo_torch.models.outputs import factors, outputs
+from mfbo_torch.models.gp.conditioned import ConditionedModel
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
 from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain
@@ -98,19 +98,19 @@ class _Value(torch.autograd.Function):
         return gradient, None
 
 
-class Kept:
-    """The outputs of a model, kept as long as its factors are the same."""
+class LastOutputs:
+    """The outputs of a model in closed form, made anew when its factors have changed."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Cache, ...], Outputs | None] | None = None
 
     def __call__(self, model: Model) -> Outputs | None:
         """The outputs, ``None`` where the model has none of closed form."""
-        caches = factors(model)
+        caches = model.factors() if isinstance(model, ConditionedModel) else None
         if caches is None:
             return None
         if self._last is None or len(caches) != len(self._last[0]) or not all(map(is_, caches, self._last[0])):
-            self._last = caches, outputs(model, caches)
+            self._last = caches, model.outputs(caches)
         return self._last[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -130,8 +130,7 @@ def fused(acquisition: AcquisitionFunction) -> Fused | None:
     if kind not in (UpperConfidenceBound, LogExpectedImprovement) or acquisition.posterior_transform is not None:
         return None
     number = acquisition.beta if kind is UpperConfidenceBound else acquisition.best_f
-    caches = factors(acquisition.model)
-    of = None if caches is None or number.numel() != 1 else outputs(acquisition.model, caches)
+    of = LastOutputs()(acquisition.model) if number.numel() == 1 else None
     if of is None:
         return None
     floor = max(settings.min_variance.value(torch.double), LEAST_VARIANCE)

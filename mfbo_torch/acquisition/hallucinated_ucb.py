@@ -13,7 +13,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
@@ -59,7 +59,7 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         super().__init__(model=model if isinstance(model, CachedGP) else CachedGP(model))
         self.beta = number("beta", beta, 0)
         self.weight, self.offset = scalar_of(posterior_transform)
-        self._outputs = Kept()
+        self._outputs = LastOutputs()
         self._hallucinated: CachedGP = self.model
         self.set_X_pending(X_pending)
 

@@ -15,10 +15,10 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
-from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 
 BETA = 0.2

@@ -20,8 +20,8 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
-from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound, least_bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound, least_bound
+from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
 
@@ -66,7 +66,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
-        self._outputs = Kept()
+        self._outputs = LastOutputs()
         self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
