@@ -6,6 +6,7 @@ shell blocks each ``mfbo`` line is run; what other jobs run, and what takes minu
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import re
@@ -109,6 +110,35 @@ def test_blocks_run_as_written(page, place):
             assert isinstance(yaml.safe_load(source), dict), where
         elif kind == "bash":
             shell(source, where)
+
+
+NAMING = [*PAGES, *NOTEBOOKS, ROOT / "CHANGELOG.md", *sorted((ROOT / "configs").rglob("*.*"))]
+
+
+@pytest.mark.parametrize("page", NAMING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_name_exists(page):
+    """Each ``mfbo_torch.a.b`` that a page or a config names can be imported, each ``mfbo_torch/a/b`` is a file."""
+    text = page.read_text("utf-8")
+    for name in sorted(set(re.findall(r"(?<![\w/.])mfbo_torch(?:\.\w+)+", text))):
+        assert resolved(name) is not None, name
+    for path in sorted(set(re.findall(r"`((?:mfbo_torch|tests|benchmarks|configs)/[\w/.-]+)`", text))):
+        assert (ROOT / path).exists(), path
+
+
+def resolved(name: str) -> object:
+    """What a dotted name stands for, an attribute of the longest module that there is."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("mfbo_torch"):
+                continue
+            pytest.skip(f"{error.name} is not installed")
+        for part in parts[end:]:
+            found = getattr(found, part, None)
+        return found
+    return None
 
 
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)

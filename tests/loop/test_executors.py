@@ -468,7 +468,7 @@ def test_settling_leaves_this_process_alone(monkeypatch):
     """Outside a worker there is no parent to end with."""
     monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
     monkeypatch.setattr(workers.torch, "set_num_threads", lambda _: None)
-    monkeypatch.setattr(workers.streams, "endure", lambda: None)
+    monkeypatch.setattr(workers.output_streams, "endure", lambda: None)
     before = workers.threading.active_count()
     workers.settle()
     assert workers.threading.active_count() == before

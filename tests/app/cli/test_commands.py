@@ -49,7 +49,7 @@ def test_what_needs_no_model_loads_none(runs):
     ]
     right = [["--help"], ["--version"], ["list", str(runs)], ["best", str(runs / "first")], ["completion", "bash"]]
     code = (
-        "import json, sys; from mfbo_torch import cli\n"
+        "import json, sys; from mfbo_torch.app import cli\n"
         f"codes = [cli.main(argv) for argv in {wrong + right!r}]\n"
         "print(json.dumps([codes, sorted({'torch', 'botorch', 'matplotlib', 'scipy'} & sys.modules.keys())]))"
     )
