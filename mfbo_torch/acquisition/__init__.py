@@ -20,6 +20,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
     cost_thresholds,
     select_fidelity,
 )
+from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.models.multi_fidelity.fidelity_column import FidelityColumn
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "MultiFidelityUpperConfidenceBound",
     "cost_thresholds",
     "greedy_hallucinated_ucb",
+    "optimize_acqf",
     "select_fidelity",
 ]

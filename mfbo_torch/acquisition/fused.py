@@ -1,4 +1,4 @@
-r"""Acquisition functions of one point with their gradients in closed form, as an optimiser wants them.
+r"""Acquisition functions of one point with their gradients in closed form, on arrays.
 
 A function :math:`a(\mu(x), \sigma^2(x))` of means and variances is a :data:`Head`, which gives its value and its
 derivatives in both; the chain rule with those of :class:`~mfbo_torch.ops.posterior.fused.Outputs` is its gradient.
@@ -33,14 +33,14 @@ from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain
 from mfbo_torch.ops.prepared import Array
 
 Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
-"""From means and variances, ``b`` or ``M x b``, to values ``b`` and what gives the derivatives in both when asked."""
+"""From means and variances, ``b`` or ``M x b``, to values ``b`` and a function that gives the derivatives in both."""
 
 FLOOR = 1e-30
-"""Least variance: a square root of zero has no slope."""
+"""Smallest variance in the bounds here: a square root of zero has no slope."""
 LEAST_VARIANCE = 1e-12
-"""BoTorch's analytic acquisitions raise variances to it."""
-FAR = -30.0
-"""Below, the ratio of a normal's distribution to its density has a series that is exact."""
+"""Smallest variance in BoTorch's analytic acquisitions."""
+SERIES_BELOW = -30.0
+"""The argument below which the ratio of a normal's distribution to its density is taken from its series."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Fused:
 
     Args:
         outputs: Those of its model.
-        head: What it makes of them.
+        head: The function of their means and variances.
     """
 
     outputs: Outputs
@@ -105,7 +105,7 @@ class LastOutputs:
         self._last: tuple[tuple[Cache, ...], Outputs | None] | None = None
 
     def __call__(self, model: Model) -> Outputs | None:
-        """The outputs, ``None`` where the model has none of closed form."""
+        """The outputs; ``None`` where the model has none in closed form."""
         caches = model.factors() if isinstance(model, ConditionedModel) else None
         if caches is None:
             return None
@@ -120,8 +120,8 @@ class LastOutputs:
 def fused(acquisition: AcquisitionFunction) -> Fused | None:
     """The fused form of an acquisition function; ``None`` where it has none.
 
-    Those of this package know theirs; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have one with
-    a :class:`~mfbo_torch.models.CachedGP`.
+    Those of this package have a method for it; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have
+    one with a :class:`~mfbo_torch.models.CachedGP`.
     """
     own = getattr(acquisition, "fused", None)
     if own is not None:
@@ -200,9 +200,9 @@ def log_h(u: Array) -> tuple[Array, Array, Array]:
     h = density + above * below
     low = np.minimum(u, -1.0)
     ratio = math.sqrt(math.pi / 2) * erfcx(-low / math.sqrt(2))  # of the distribution to the density
-    far = np.square(1 / np.minimum(low, FAR))
-    series = far * (1 - far * (3 - far * (15 - far * (105 - far * (945 - far * 10395)))))
-    share = np.where(low < FAR, series, 1 + low * ratio)  # of h to the density
+    t = np.square(1 / np.minimum(low, SERIES_BELOW))
+    series = t * (1 - t * (3 - t * (15 - t * (105 - t * (945 - t * 10395)))))
+    share = np.where(low < SERIES_BELOW, series, 1 + low * ratio)  # of h to the density
     high = u > -1
     value = np.where(high, np.log(h), -0.5 * np.square(low) - 0.5 * math.log(2 * math.pi) + np.log(share))
     return value, np.where(high, below / h, ratio / share), np.where(high, density / h, 1 / share)

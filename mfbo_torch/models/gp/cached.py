@@ -198,13 +198,9 @@ class CachedGP(ConditionedModel):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """Posterior at ``b x q x d`` points; ``q = 1`` without further wishes comes from the cache.
+        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given.
 
-        Args:
-            X: Points in the user's units.
-            output_indices: Passed on; there is one output.
-            observation_noise: Passed on; with points pending, whether to add the model's (the mean one, where known).
-            posterior_transform: Passed on.
+        Arguments are passed on to the wrapped model; with pending points ``observation_noise`` is true or false.
         """
         plain = posterior_transform is None and observation_noise is False
         if plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1:

@@ -12,6 +12,7 @@ from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from torch import Tensor
 
+from mfbo_torch.models.gp.base import SingleOutputModel
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.input_checks import check_points
 from mfbo_torch.models.multi_fidelity.base import at_every_fidelity
@@ -21,7 +22,7 @@ from mfbo_torch.utils.validation import number, several
 EXAMPLE = "FidelityColumn(model, [0.0, 0.5, 1.0]), the values that the last input column has, the target's last"
 
 
-class FidelityColumn(Model):
+class FidelityColumn(SingleOutputModel):
     r"""An exact GP whose last input column is the fidelity, as a model of ``M`` fidelities by its joint posterior.
 
     Fidelity ``m`` is the GP at the column's ``m``-th value; deviations are conditioned on pending points at any of the
@@ -49,16 +50,15 @@ class FidelityColumn(Model):
         self.num_fidelities, self.dim = len(self.fidelities), self.model.dim - 1
 
     @property
-    def num_outputs(self) -> int:
-        return 1
-
-    @property
     def batch_shape(self) -> torch.Size:
         return self.model.batch_shape
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
         """The wrapped model's, at ``b x q x (d + 1)`` points."""
         return self.model.posterior(*args, **kwargs)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.model.joint(X)
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity, two ``... x M`` tensors, at ``... x d`` designs."""
