@@ -139,6 +139,7 @@ def test_constraints():
     assert 20 < sum(expected) < 180
 
 
+@pytest.mark.slow
 def test_constrained_client_keeps_to_its_constraints():
     configs = [RangeParameterConfig(name, (0.0, 1.0), "float") for name in ("x", "y")]
     constraint = "x + y <= 0.5"

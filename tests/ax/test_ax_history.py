@@ -164,6 +164,7 @@ class Loss(IMetric):
         return 0, trial_metadata["value"]
 
 
+@pytest.mark.slow
 def test_run_trials():
     client = client_of(MFGPUCB(initial_capital=1.0))
     client.configure_runner(Run())

@@ -58,6 +58,7 @@ def strategy() -> CMES:
     return CMES(resolutions="all", num_max_value_samples=4, refit_every=4, space=space(), seed=1)
 
 
+@pytest.mark.slow
 def test_averages_in_sqlite(database):
     """Four at a time, out of order, with failures, an abandoned and an attached trial, reloaded every ten."""
     run = Run(

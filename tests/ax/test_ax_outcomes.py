@@ -44,6 +44,7 @@ def attached(client: Client, x: float, told=None, fidelity: int = 1) -> int:
     return index
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
     """Also after the client was stored and loaded."""
     space = Space([Parameter("x", 0.0, 1.0)], [1, 5], limits={"latency": "<= 0.7", "recall": ">= 0.25"})

@@ -44,7 +44,9 @@ def simulated(simulation, row):
 
 @pytest.mark.parametrize("rewards", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("make", [MFUCB, UCB, SuccessiveElimination])
-@pytest.mark.parametrize(("arms", "capital"), [(2, 150.0), (7, 700.0), (90, 1500.0)])
+@pytest.mark.parametrize(
+    ("arms", "capital"), [(2, 150.0), (7, 700.0), pytest.param(90, 1500.0, marks=pytest.mark.slow)]
+)
 def test_decides_as_the_strategy_does(make, rewards, arms, capital, monkeypatch):
     monkeypatch.setattr(bandit_simulation, "AHEAD", 16)  # many searches, of all trials and of some
     strategy = make(**told(rewards))

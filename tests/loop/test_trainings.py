@@ -221,6 +221,7 @@ def go_on(folder):
         run(problem(), Ladder(wide=True, designs=3), 81.0, journal=journal, progress=False)
 
 
+@pytest.mark.slow
 def test_killed_twelve_times_and_no_epoch_twice(tmp_path, monkeypatch):
     """81 epochs of three designs, killed at random moments; what was trained is gone on from."""
     monkeypatch.setitem(globals(), "PAUSE", 0.02)

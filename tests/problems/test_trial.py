@@ -72,7 +72,9 @@ def test_nothing_reported_nothing_hopeless(tmp_path):
         Trial(1, tmp_path / "1", Below(0, 3, 0.5)).open()
 
 
-@pytest.mark.parametrize("kind", [None, "processes", "dask"])
+@pytest.mark.parametrize(
+    "kind", [None, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("processes", "dask"))]
+)
 def test_reports_arrive_from_every_worker(tmp_path, kind):
     if kind == "dask":
         pytest.importorskip("distributed")

@@ -90,6 +90,7 @@ def train(rate, share):
 """
 
 
+@pytest.mark.slow
 def test_from_yaml_to_the_report(tmp_path, monkeypatch, capsys):
     (tmp_path / "continuous_objective.py").write_text(OBJECTIVE)
     monkeypatch.chdir(tmp_path)

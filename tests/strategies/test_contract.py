@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 import torch
-from strategy_table import DESIGN_ROWS, MIXED, ROWS, SPACE, Row, box, loop, step, toy
+from strategy_table import DESIGN_ROWS, MIXED, ROWS, SPACE, Row, box, each, loop, step, toy
 
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.space import Parameter, Space
@@ -18,12 +18,12 @@ from mfbo_torch.strategies import Strategy
 from mfbo_torch.utils.errors import SettingError
 
 
-@pytest.fixture(params=ROWS, ids=lambda row: row.label)
+@pytest.fixture(params=each(ROWS))
 def row(request) -> Row:
     return request.param
 
 
-@pytest.fixture(params=DESIGN_ROWS, ids=lambda row: row.label)
+@pytest.fixture(params=each(DESIGN_ROWS))
 def design_row(request) -> Row:
     """A strategy that looks for a design, rather than playing arms again and again."""
     return request.param

@@ -105,6 +105,7 @@ def test_nothing_is_loaded():
     assert "DataTables" in packed(page, "library")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "most"), [(6, 4), (20, 6)])
 def test_ten_thousand_records_take_some_megabytes(dim, most, tmp_path):
     problem = Hill()

@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 from botorch.optim.parameter_constraints import evaluate_feasibility
-from strategy_table import PLAIN_ROWS, SPACE, loop, toy
+from strategy_table import PLAIN_ROWS, SPACE, each, loop, toy
 
 from mfbo_torch import MFGPUCB
 from mfbo_torch.history import History, Query
@@ -53,7 +53,7 @@ def test_constraints_travel():
     assert pickle.loads(pickle.dumps(TRIANGLE)) == copy.deepcopy(TRIANGLE) == TRIANGLE
 
 
-@pytest.mark.parametrize("row", PLAIN_ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", each(PLAIN_ROWS))
 def test_every_strategy_keeps_to_them(row):
     history = loop(row.make(0).bind(TRIANGLE, row.capital), toy(TRIANGLE), 5 if row.steps > 5 else 4)
     assert all(meets(record.query.x) for record in history)

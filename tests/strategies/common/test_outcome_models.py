@@ -112,6 +112,7 @@ def test_while_nothing_is_feasible_the_most_likely_is_sought():
     assert own >= chances.max() - 1e-6 or math.isclose(own, 1.0, abs_tol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upper", [True, False])
 def test_a_penalty_in_an_outcome_does_not_hide_its_limit(upper):
     sign = 1 if upper else -1

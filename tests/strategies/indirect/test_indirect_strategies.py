@@ -141,6 +141,7 @@ def test_any_number_of_children(children, dim, counts):
     assert cut.cells(torch.ones(1, dim, dtype=torch.double), 1).tolist() == [[n - 1 for n in counts[1]]]
 
 
+@pytest.mark.slow
 def test_cmets_with_other_children_walks_its_tree():
     space = windows((1.0, 2.0, 4.0))
     strategy = CMETS(space=space, children=3)
@@ -286,6 +287,7 @@ def test_choices_are_asked_to_the_last_digit():
     assert {q.x for q in queries} <= set(map(tuple, choices.tolist()))
 
 
+@pytest.mark.slow
 def test_choices_may_be_asked_again_but_not_failed_ones():
     choices = torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double)
     space = windows(choices=choices)
@@ -414,6 +416,7 @@ def test_samples_in_the_users_units():
     torch.testing.assert_close(conditional.points, torch.stack([U[:, 0] - 0.5, U[:, 1]], -1))
 
 
+@pytest.mark.slow
 def test_the_best_arm_is_found():
     """The ordinary loop: agents are asked, an arm is recommended."""
     problem, strategy = IndirectBandit(num_arms=5, noise=0.02, num_samples=3000), CMES()
@@ -447,6 +450,7 @@ def test_regrets_are_those_of_definitions_1_and_2():
     assert [len(part) for part in problem.regrets(History(), [])] == [0, 0]
 
 
+@pytest.mark.slow
 def test_costs_steer_cmets():
     problem = Satellite()
     found = run(problem, CMETS(), 12, progress=False)

@@ -79,6 +79,7 @@ def test_augmented_expected_improvement(fidelity):
         assert value == pytest.approx(np.log(improvement * correlation * repetition * 5.0), rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_mf_sko_uses_every_fidelity_and_improves():
     strategy = MFSKO(space=SPACE3, initial_capital=2.0)
     history = loop(strategy, toy(SPACE3), 28)
@@ -149,6 +150,7 @@ def test_wrong_settings(kind, settings, named):
         kind(**settings)
 
 
+@pytest.mark.slow
 def test_float32():
     strategy = MFSKO(space=SPACE, initial_capital=1.0, dtype="float32")
     assert len(loop(strategy, toy(SPACE), 5, History())) == 5

@@ -256,6 +256,7 @@ def test_two_stages_until_a_batch_tells_little():
     assert "uncertainty" not in short.ask(first, 6)[0].meta
 
 
+@pytest.mark.slow
 def test_unknown_prior_on_candidates():
     """Initial design, fits and selection all stay within the candidates, and find one of the best."""
     strategy = GPBUCB(space=FINITE, initial=5)
