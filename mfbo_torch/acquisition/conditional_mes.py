@@ -1,11 +1,4 @@
-r"""Conditional max-value entropy search: queries that tell most about the maximum of ``f``.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""Conditional max-value entropy search: queries that tell most about the maximum of ``f``."""
 
 from __future__ import annotations
 

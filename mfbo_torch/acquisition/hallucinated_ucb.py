@@ -1,11 +1,4 @@
-r"""Upper confidence bounds that know which values are still out.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""Upper confidence bounds that know which values are still out."""
 
 from __future__ import annotations
 

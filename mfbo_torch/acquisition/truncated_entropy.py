@@ -3,12 +3,6 @@ r"""How much an average tells about the maximum: information in nats, stable in 
 With ``g`` normal, ``z = g + ε`` and :math:`\gamma = (f^* - \nu) / \sigma_g`, both forms are
 :math:`H[z] - H[z \mid g \le f^*]`. Their logarithms are computed first: the information itself is below
 1e-16 from ``γ = 8`` on and nothing at all from 38 on, where an optimiser must still find its way.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
 """
 
 from __future__ import annotations

@@ -6,11 +6,16 @@ import ast
 import inspect
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 from jsonargparse import ArgumentParser
 
@@ -20,6 +25,7 @@ from mfbo_torch.app.schema import add_run_settings, begin_run_parser
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
+from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError, meant
 from mfbo_torch.utils.init_signature import settings_of
@@ -28,6 +34,10 @@ BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
 OFFERED = (problems.__name__, strategies.__name__)  # imported, so that short class names are found
 SHARED = ("seed", "device", "dtype")  # settings of the run that go to the strategy if it takes them
 _GIVEN_BY_THE_RUN = {*SHARED, "space", "capital"}
+_TRUSTED: dict[str, FunctionType] = {}
+"""Functions that stored strategies may call, by ``module:name``."""
+_OBJECT, _FUNCTION = {"class_path", "init_args"}, {"function"}
+"""The keys of a stored object and of a stored function."""
 
 
 @cache
@@ -171,3 +181,124 @@ def concrete(base: type) -> set[type]:
         below |= {child} | concrete(child)
     offered = {cls for cls in below if cls.__module__.startswith(OFFERED) and not cls.__name__.startswith("_")}
     return {cls for cls in offered if not inspect.isabstract(cls)}
+
+
+def strategy_to_settings(strategy: Strategy) -> dict[str, Any]:
+    """A strategy as its class and settings, and its space and capital where it has its own.
+
+    Returns:
+        ``{"class_path": path, "init_args": settings}``. The settings hold JSON values, tensors and arrays; strategies,
+        spaces and dataclasses of this package in the same form; functions as ``{"function": "module:name"}``.
+
+    Raises:
+        SettingError: A setting is something else, or a class or function is not at the top level of a module.
+    """
+    path = _path_of(type(strategy))
+    if _storable_class(path) is not type(strategy):
+        raise SettingError("strategy", path, "a class at the top of a module")
+    settings = {**strategy.settings, "space": strategy.own_space, "capital": strategy.capital}
+    kept = {k: _to_stored(f"{type(strategy).__name__}.{k}", v) for k, v in settings.items() if v is not None}
+    return {"class_path": path, "init_args": kept}
+
+
+def strategy_from_settings(stored: Any) -> Strategy:
+    """The strategy that :func:`strategy_to_settings` described, not bound to another space than its own.
+
+    Nothing is imported and no function is called because ``stored`` names it: a class of your own has to be imported
+    before, and a function given to :func:`trust`.
+
+    Raises:
+        SettingError: Its class or a function is not known, or it is no strategy.
+    """
+    made = _from_stored(stored)
+    if not isinstance(made, Strategy):
+        raise SettingError("strategy", stored, "a strategy; import the module of your own before loading")
+    return made
+
+
+def trust(*functions: FunctionType) -> None:
+    """Let stored strategies call these functions; those of a strategy that this process stores are trusted already.
+
+    Args:
+        functions: Functions at the top level of a module, such as the ``probabilities`` of a
+            :class:`~mfbo_torch.space.indirect.Policy`.
+
+    Raises:
+        SettingError: One of them is something else.
+    """
+    for function in functions:
+        if not isinstance(function, FunctionType):
+            raise SettingError("functions", function, "functions at the top level of a module")
+        _to_stored("functions", function)
+
+
+def _to_stored(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str, torch.Tensor, np.ndarray)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_to_stored(name, item) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value) and set(value) not in (_OBJECT, _FUNCTION):
+        return {key: _to_stored(f"{name}.{key}", item) for key, item in value.items()}
+    if isinstance(value, Strategy):
+        return strategy_to_settings(value)
+    if isinstance(value, FunctionType):
+        path = f"{value.__module__}:{value.__qualname__}"
+        if _imported(*path.split(":")) is not value:
+            raise SettingError(name, path, "a function at the top level of a module: what is stored is its place")
+        _TRUSTED[path] = value
+        return {"function": path}
+    kind = type(value)
+    if is_dataclass(kind) and _storable_class(_path_of(kind)) is kind:
+        settings = {f.name: getattr(value, f.name) for f in fields(kind) if f.init}
+        stored = {key: _to_stored(f"{name}.{key}", item) for key, item in settings.items()}
+        return {"class_path": _path_of(kind), "init_args": stored}
+    kinds = "JSON values, tensors, spaces, or functions at the top level of a module"
+    raise SettingError(name, kind.__name__, f"what can be stored: {kinds}")
+
+
+def _from_stored(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_stored(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == _FUNCTION:
+        path = value["function"]
+        function = _TRUSTED.get(path) if isinstance(path, str) else None
+        if function is None or _imported(*path.split(":")) is not function:
+            raise SettingError("function", path, "one that this program has named before loading, as in trust(policy)")
+        return function
+    if set(value) != _OBJECT:
+        return {key: _from_stored(item) for key, item in value.items()}
+    kind = _storable_class(value["class_path"])
+    if kind is None:
+        allowed = "a strategy or a space of a module that is imported before loading, or a class of mfbo_torch"
+        raise SettingError("class_path", value["class_path"], allowed)
+    settings = _from_stored(value["init_args"])
+    try:
+        return kind(**settings)
+    except SettingError:
+        raise
+    except Exception as error:  # of whatever kind: the file may say anything
+        raise SettingError("init_args", settings, f"what {kind.__name__} is made with: {describe(error)}") from error
+
+
+def _path_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _storable_class(path: Any) -> type | None:
+    """A class by its path, if a file may have it made: a strategy, a space, or plain values of this package."""
+    module, _, name = path.rpartition(".") if isinstance(path, str) else ("", "", "")
+    kind = _imported(module, name)
+    if not isinstance(kind, type) or kind.__module__ != module:
+        return None
+    values = module.startswith("mfbo_torch.") and is_dataclass(kind)
+    return kind if values or issubclass(kind, (Strategy, Space)) else None
+
+
+def _imported(module: str, name: str) -> Any:
+    """What a module that is imported has by a name."""
+    try:
+        return attrgetter(name)(sys.modules[module])
+    except (KeyError, AttributeError):
+        return None

@@ -76,10 +76,10 @@ class ValueAgainstCost(Analysis):
 
 def table(experiment: Experiment, generation_strategy: GenerationStrategy) -> pd.DataFrame:
     """One row a trial, see :class:`ValueAgainstCost`."""
-    domain = node_of(generation_strategy).bound(experiment)[1]
-    history, sources = read(experiment, domain)
+    codec = node_of(generation_strategy).bound(experiment)[1]
+    history, sources = read(experiment, codec)
     sign, rows = goal(experiment.optimization_config).sign, []
-    spent, best = capital_spent(history).tolist(), best_values(history, domain.space.target).tolist()
+    spent, best = capital_spent(history).tolist(), best_values(history, codec.space.target).tolist()
     for record, (index, _), paid, most in zip(history, sources, spent, best, strict=True):
         shown = [None if v is None or math.isinf(v) else sign * v for v in (record.value, most)]
         rows.append((index, record.query.fidelity, record.cost, paid, str(record.status), *shown))

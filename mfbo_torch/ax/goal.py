@@ -24,6 +24,11 @@ class Goal(NamedTuple):
     sign: float
     limits: tuple[Limit, ...] = ()
 
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that a trial needs to be complete."""
+        return [self.metric, *(limit.name for limit in self.limits)]
+
 
 def goal(config: OptimizationConfig | None) -> Goal:
     """What an experiment with this configuration optimises.

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from mfbo_torch.history import History, Record
 from mfbo_torch.loop.optimizer import Optimizer
-from mfbo_torch.sklearn.domain import Domain
+from mfbo_torch.sklearn.codec import SearchCodec
 from mfbo_torch.sklearn.subsamples import Subsamples
 from mfbo_torch.strategies import MFGPUCB, Strategy
 from mfbo_torch.strategies.common.deduplicate import used_up
@@ -48,7 +48,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         estimator: What is tuned.
         param_distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by
             the names of the estimator's parameters; or a list of such dictionaries, alternatives. See
-            :class:`~mfbo_torch.sklearn.domain.Domain`.
+            :class:`~mfbo_torch.sklearn.codec.SearchCodec`.
         budget: What the search may spend, in evaluations of a candidate with all of the resource: as many as
             ``n_iter`` of :class:`~sklearn.model_selection.RandomizedSearchCV`, or more with less of it.
         resource: ``"n_samples"``, or an integer parameter of the estimator, such as ``"n_estimators"``.
@@ -160,9 +160,6 @@ class MultiFidelitySearchCV(BaseSearchCV):
         usual = MOST_LEVELS if self.min_resources == "auto" else math.inf
         self._fraction = 1.0 / _num_samples(X)
         self._seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        self._domain = Domain(self.param_distributions, np.random.RandomState(self._seed))
-        if self.resource in self._domain.names:
-            raise SettingError("resource", self.resource, "none of the parameters that are searched")
         self.n_resources_ = _levels(least, most, self.factor, usual)
         self._stratified = samples and is_classifier(self.estimator) and type_of_target(y) in ("binary", "multiclass")
         self._lost: list[tuple[dict[str, Any], int, int]] = []
@@ -171,11 +168,14 @@ class MultiFidelitySearchCV(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates: Evaluate) -> None:
         """Ask, evaluate and tell until the budget is spent, or every candidate was tried with all of the resource."""
-        if not self._domain.free:
+        codec = SearchCodec(self.param_distributions, np.random.RandomState(self._seed))
+        if self.resource in codec.names:
+            raise SettingError("resource", self.resource, "none of the parameters that are searched")
+        if not codec.free:
             self.history_ = History()
-            self._evaluate(evaluate_candidates, [()], len(self.n_resources_) - 1, 0)
+            self._evaluate(evaluate_candidates, [codec.decode(())], len(self.n_resources_) - 1, 0)
             return
-        space = self._domain.space([level / self.n_resources_[-1] for level in self.n_resources_])
+        space = codec.space([level / self.n_resources_[-1] for level in self.n_resources_])
         strategy = MFGPUCB(seed=self._seed) if self.strategy is None else self.strategy
         optimizer = Optimizer(strategy.bind(space, self.budget))
         batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
@@ -187,7 +187,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
             new = list(dict.fromkeys(_design(record) for record in asked if _design(record) not in scores))
             for m in sorted({fidelity for _, fidelity in new}):
                 some = [x for x, fidelity in new if fidelity == m]
-                found = self._evaluate(evaluate_candidates, some, m, decisions)
+                found = self._evaluate(evaluate_candidates, list(map(codec.decode, some)), m, decisions)
                 scores |= {(x, m): score for x, score in zip(some, found, strict=True)}
             for record in asked:
                 optimizer.tell(record.id, scores[_design(record)])
@@ -195,10 +195,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self.history_ = optimizer.history
         self._formatted = {}, ()
 
-    def _evaluate(self, evaluate: Evaluate, designs: list[Any], fidelity: int, decision: int) -> list[float]:
+    def _evaluate(self, evaluate: Evaluate, candidates: list[Any], fidelity: int, decision: int) -> list[float]:
         """The mean scores of some candidates, NaN where each fit failed."""
         level, folds = self.n_resources_[fidelity], self._checked_cv_orig
-        candidates = [self._domain.parameters(x) for x in designs]
         if self.resource != "n_samples":
             candidates = [{**candidate, self.resource: level} for candidate in candidates]
         elif level * self._fraction < 1:

@@ -86,7 +86,7 @@ def test_observations_of_before_are_free_and_known():
         ({"x": 1.5, "colour": "red", "loss": 1.0}, r"must be in the search space"),
         ({"x": 0.5, "colour": "violet", "loss": 1.0}, r"must be in the search space"),
         ({"x": 0.5, "colour": "red", "fidelity": 2, "loss": 1.0}, r"must be in the search space"),
-        ({"x": 0.5, "colour": "red", "loss": float("nan")}, r"loss = nan: must be finite"),
+        ({"x": 0.5, "colour": "red", "loss": float("nan")}, r"loss = nan: must be a finite number"),
         ({"x": 0.5, "colour": "red", "loss": "low"}, r"loss = 'low'"),
         (3, r"must be a mapping"),
     ],

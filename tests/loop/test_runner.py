@@ -13,6 +13,7 @@ import pytest
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history.observation import Observation
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
@@ -149,7 +150,7 @@ def test_failed_evaluations_are_recorded_and_charged(trouble, reason, executor):
 def test_reasons_are_one_line():
     assert describe(ValueError("a\n b")) == "ValueError: a b"
     assert describe(KeyError()) == "KeyError"
-    assert evaluate(Hill(), (3.0,), 0)[:2] == (0.0, "")
+    assert evaluate(Hill(), (3.0,), 0)[:2] == (Observation(0.0), "")
     assert "\n" not in describe(ValueError("a\n b"))
 
 

@@ -153,7 +153,7 @@ def test_reference_in_pieces(monkeypatch):
 def test_blocks_and_memory_do_not_matter(monkeypatch, block, kept):
     cache, X = factor(draw(40, 2), kind="matern52"), draw(500, 2, seed=1)
     expected = greedy(cache, X, 3.0, 12).indices
-    monkeypatch.setattr(lazy, "BLOCK", block)
+    monkeypatch.setattr(lazy, "REFRESHED", block)
     monkeypatch.setattr(bounds, "STEP_BYTES", 40 * 8 * 33)
     monkeypatch.setattr(lazy, "KEPT_BYTES", kept)
     for flag in (True, False):

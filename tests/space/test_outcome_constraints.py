@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 
 import pytest
 
@@ -66,10 +65,9 @@ def test_names_are_refused_that_clash():
 
 def test_an_evaluation_brings_its_outcomes():
     found = evaluate(problem(maximize=False), [0.4], 1)
-    assert (found.value, found.reason) == (-0.4, "")
-    assert found.observed == Observation(
-        -0.4, None, {k: v for k, v in objective({"x": 0.4}, 1).items() if k != "score"}
-    )
+    assert found.reason == ""
+    limits, outcomes = problem().space.limits, objective({"x": 0.4}, 1)
+    assert found.observation == Observation(-0.4, None, outcomes).judged(limits)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_what_is_missing_is_a_failure_with_its_reason(returned, reason, monkeypa
     made = problem()
     monkeypatch.setattr(made, "objective", lambda parameters, fidelity: returned)
     found = evaluate(made, [0.4], 1)
-    assert found.value is None
+    assert found.observation is None
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(found.reason)
 
@@ -132,27 +130,6 @@ def test_an_optimizer_is_told_what_has_a_limit():
         optimizer.add({"x": 0.5}, 1, 0.7)
     added = optimizer.add({"x": 0.5}, 1, {"value": 0.7, "latency": 30.0, "recall": 1.0}, standard_error=0.2)
     assert (added.value, added.standard_error, added.feasible) == (0.7, 0.2, False)
-
-
-def test_a_journal_of_before_goes_on(tmp_path):
-    """One of schema 4 has no such column; its rows keep their checksums."""
-    path, plain = tmp_path / "history.sqlite", Space([Parameter("x", 0.0, 1.0)], [1.0])
-    with Journal(path) as journal:
-        optimizer = Optimizer(RandomSearch(space=plain), journal)
-        optimizer.tell(optimizer.ask()[0].id, 0.5)
-        former = optimizer.history
-    connection = sqlite3.connect(path, isolation_level=None)
-    rows = connection.execute("SELECT hex(checksum) FROM event ORDER BY sequence").fetchall()
-    connection.execute("ALTER TABLE event DROP COLUMN outcomes")
-    connection.execute("PRAGMA user_version = 4")
-    connection.close()
-    with Journal(path) as journal:
-        assert journal.history() == former
-        optimizer = Optimizer(RandomSearch(space=plain), journal)
-        optimizer.tell(optimizer.ask()[0].id, 0.7)
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT hex(checksum) FROM event ORDER BY sequence").fetchall()[: len(rows)] == rows
-    connection.close()
 
 
 def test_a_table_and_back(tmp_path):

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number, observation, one_of, seeds, several, whole
+from mfbo_torch.utils.validation import number, one_of, seeds, several, whole
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(2)])
@@ -77,16 +78,17 @@ def test_what_is_no_observation_is_refused_everywhere(value):
     """Texts of numbers, and what has an imaginary part: by whoever is told of it."""
     for given in (value, (value, 0.1)):
         with pytest.raises(SettingError, match=r"(?s)^value = .*: must be a number, or a pair"):
-            observation("value", given)
+            parse(given)
     problem = UserProblem(lambda parameters, fidelity: value, {"x": {"lower": 0.0, "upper": 1.0}}, costs=[1.0])
     outcome = evaluate(problem, (0.5,), 0)
-    assert outcome.value is None
+    assert outcome.observation is None
     assert "must be a number, or a pair" in outcome.reason
 
 
 @pytest.mark.parametrize("value", [1, True, np.float32(0.5), torch.tensor([[0.25]]), np.array(2), Fraction(1, 2)])
 def test_observations_of_every_kind_of_number_pass(value):
-    assert observation("value", value) == (float(value), None)
+    assert parse(value) == Observation(float(value))
+    assert type(parse(value).value) is float
 
 
 def test_one_of_a_few():

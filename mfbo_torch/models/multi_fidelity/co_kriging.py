@@ -1,15 +1,4 @@
-r"""Recursive co-kriging that knows what it does not know of its links.
-
-References:
-
-.. [Kennedy2000multifidelity]
-    M. C. Kennedy, A. O'Hagan. Predicting the output from a complex computer code when fast
-    approximations are available. Biometrika 87(1), 2000.
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
-"""
+r"""Recursive co-kriging that knows what it does not know of its links."""
 
 from __future__ import annotations
 

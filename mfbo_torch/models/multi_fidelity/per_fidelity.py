@@ -5,14 +5,6 @@ References:
 .. [Kandasamy2016mfgpucb]
     K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
     Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-
-.. [Kennedy2000multifidelity]
-    M. C. Kennedy, A. O'Hagan. Predicting the output from a complex computer code when fast
-    approximations are available. Biometrika 87(1), 2000.
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
 """
 
 from __future__ import annotations

@@ -7,11 +7,6 @@ of RBF kernels,
 
 [Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every
 dimension, and the average is as positive definite as the kernel is.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-r"""Conditionals that average over a window around a location.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""Conditionals that average over a window around a location."""
 
 from __future__ import annotations
 
