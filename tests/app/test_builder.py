@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import toy
 import yaml
+from refusals import refused
 
 from mfbo_torch import strategies
 from mfbo_torch.app.builder import accepted, build, concrete, explain, resolve, resolve_run, run_parser
@@ -92,8 +93,7 @@ def test_every_setting_is_a_flag(config, flags, path, value):
 def test_no_file_is_needed():
     flags = ["--problem", "toy.Hill", "--strategy", "toy.Walk", "--capital", "5", "--out", "x"]
     assert resolve(run_parser(), flags)["capital"] == 5.0
-    with pytest.raises(SettingError, match=r"^out = None: must be the output folder"):
-        resolve(run_parser(), flags[:-2])
+    refused(r"^out = None: must be the output folder", resolve, run_parser(), flags[:-2])
 
 
 OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
@@ -185,10 +185,8 @@ def test_files_that_are_no_configuration(tmp_path, content, allowed):
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(SettingError, match=r"must be an existing file"):
-        read_mapping(tmp_path / "no.yaml", "config")
-    with pytest.raises(SettingError, match=r"must be a readable file: Is a directory"):
-        read_mapping(tmp_path, "config")
+    refused(r"must be an existing file", read_mapping, tmp_path / "no.yaml", "config")
+    refused(r"must be a readable file: Is a directory", read_mapping, tmp_path, "config")
 
 
 def test_build_passes_the_runs_settings_to_the_strategy(config):
@@ -230,8 +228,7 @@ class Fragile(Strategy):
 )
 def test_what_cannot_be_built_is_a_setting_error(config, flags, message):
     settings = resolve(run_parser(), [config(), *flags])
-    with pytest.raises(SettingError, match=f"^{message}$"):
-        build(settings)
+    refused(f"^{message}$", build, settings)
 
 
 def test_accepted_follows_what_is_passed_on():

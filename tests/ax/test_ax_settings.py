@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -72,16 +73,14 @@ def test_the_rest_of_a_node_is_kept():
 
 @pytest.mark.parametrize("value", [lambda x: x, object(), {1: 2}, {3}])
 def test_what_cannot_be_stored_is_refused_at_once(value):
-    with pytest.raises(SettingError, match=r"Knowing\.known"):
-        StrategyNode(Knowing(value), [1.0, 2.0])
+    refused(r"Knowing\.known", StrategyNode, Knowing(value), [1.0, 2.0])
 
 
 def test_a_class_that_cannot_be_found_again_is_refused():
     class Local(RandomSearch):
         pass
 
-    with pytest.raises(SettingError, match="at the top of a module"):
-        encode(Local())
+    refused("at the top of a module", encode, Local())
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     ],
 )
 def test_stored_classes_are_not_made_blindly(path):
-    with pytest.raises(SettingError, match="class = "):
-        decode({"class": path, "settings": {}})
+    refused("class = ", decode, {"class": path, "settings": {}})
 
 
 @pytest.mark.parametrize(
@@ -119,8 +117,7 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path,
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     for given in (stored, {"class": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
-        with pytest.raises(SettingError, match=r"(class|function) = "):
-            decode(given)
+        refused(r"(class|function) = ", decode, given)
     assert not (tmp_path / "made.sqlite").exists()
 
 
@@ -131,12 +128,10 @@ def known(x):
 def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
     monkeypatch.setattr(settings, "_TRUSTED", {})
     stored = {"class": f"{__name__}.Knowing", "settings": {"known": {"function": f"{__name__}:known"}}}
-    with pytest.raises(SettingError, match=r"named before loading, as in mfbo_torch\.ax\.trust\(policy\)"):
-        decode(stored)
+    refused(r"named before loading, as in mfbo_torch\.ax\.trust\(policy\)", decode, stored)
     trust(known)
     assert decode(stored).known is known
-    with pytest.raises(SettingError, match="functions = "):
-        trust("known")
+    refused("functions = ", trust, "known")
 
 
 def test_a_class_that_is_no_strategy():

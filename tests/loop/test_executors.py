@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from refusals import refused
 from test_runner import quiet, timeless
 from toy import Hill, Walk
 
@@ -287,8 +288,7 @@ def test_workers_that_never_begin_break_the_pool(monkeypatch):
     ],
 )
 def test_settings_that_cannot_work(settings, message):
-    with pytest.raises(SettingError, match=f"^{message}$"):
-        start(**settings)
+    refused(f"^{message}$", start, **settings)
 
 
 def test_dask_that_is_not_there(monkeypatch):
