@@ -34,11 +34,11 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from benchmarks.common import about, cut_after, parser, quiet
-from mfbo_torch.loop import executors
 from mfbo_torch.history import History
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import Problem
-from mfbo_torch.loop.runner import run
 
 KEY = ("problem", "method", "seed", "capital")
 """The first columns of every file."""

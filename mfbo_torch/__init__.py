@@ -2,6 +2,6 @@
 
 import lazy_loader
 
-from mfbo_torch.version import __version__ as __version__
+from mfbo_torch.utils.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,11 +7,12 @@ from .acquisition import (
     greedy_hallucinated_ucb,
     select_fidelity,
 )
-from .errors import SettingError
-from .history import History, Query, Recommendation, Record
-from .indirect import IndirectSpace
-from .journal import Journal
-from .minimization import Result, maximize, minimize
+from .confidence.prior import Prior
+from .history import History, Observation, Query, Recommendation, Record
+from .history.storage.journal import Journal
+from .loop.minimize import Result, maximize, minimize
+from .loop.optimizer import Optimizer
+from .loop.runner import run
 from .models import (
     CachedGP,
     CoKrigingGP,
@@ -22,14 +23,11 @@ from .models import (
     PolicyConditional,
     UniformConditional,
 )
-from .optimizer import Optimizer
-from .outcomes import Observation
-from .prior import Prior
 from .problems import UserProblem
-from .runner import run
-from .space import Parameter, Space
+from .space import IndirectSpace, Parameter, Space
 from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, ShrinkingWindow
-from .version import __version__ as __version__
+from .utils.errors import SettingError
+from .utils.version import __version__ as __version__
 
 __all__ = [
     "CMES",

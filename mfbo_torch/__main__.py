@@ -6,10 +6,11 @@ import sys
 
 
 def main() -> int:
-    """Run the command of the process's arguments; see :func:`mfbo_torch.cli.main`."""
-    from mfbo_torch import cli, streams
+    """Run the command of the process's arguments; see :func:`mfbo_torch.app.cli.main`."""
+    from mfbo_torch.app import cli
+    from mfbo_torch.utils import output_streams
 
-    streams.endure()
+    output_streams.endure()
     code = cli.main()
     sys.stdout.flush()
     return code

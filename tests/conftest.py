@@ -1,7 +1,4 @@
-"""Lets one process compute in one thread, and puts this folder on the import path.
-
-The tests below this folder share ``tolerances`` and ``dense``.
-"""
+"""Lets one process compute in one thread. What several tests share is in ``helpers``, which is on the import path."""
 
 import os
 import signal

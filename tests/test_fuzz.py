@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 from hypothesis import strategies as st
 
-from mfbo_torch import cli
+from mfbo_torch.app import cli
 
 CONFIG = {
     "problem": {"class_path": "toy.Hill", "init_args": {"upper": 8.0, "maximize": True}},

@@ -11,11 +11,12 @@ import pytest
 import yaml
 from pages import data
 
-from mfbo_torch import MFGPUCB, Journal, Parameter, Space, cli, experiment, minimize, table
-from mfbo_torch.errors import SettingError
+from mfbo_torch import MFGPUCB, Journal, Parameter, Space, minimize
+from mfbo_torch.app import cli, experiment, tabular_io
 from mfbo_torch.history import History
-from mfbo_torch.parameters import text
+from mfbo_torch.space.parameter import text
 from mfbo_torch.strategies import BOCA, Direct, Strategy
+from mfbo_torch.utils.errors import SettingError
 
 INITIAL = 2.0
 """What an initial design may cost, in units of the target's cost."""
@@ -165,7 +166,7 @@ def finished(arguments: list[str], kind: Kind, out: Path) -> History:
         {name: part for name, part in given.items() if name in kind.parameters} for given in SEEN
     ]
     assert cli.main(["export", str(out)]) == 0
-    again = table.read(out / "history.csv", run.problem)
+    again = tabular_io.read(out / "history.csv", run.problem)
     assert [(r.query.x, r.query.fidelity, r.value) for r in again] == [
         (r.query.x, r.query.fidelity, r.value) for r in history
     ]
@@ -225,7 +226,7 @@ def here(tmp_path, monkeypatch):
     SEEN.clear()
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ["python", "yaml", pytest.param("flags", marks=pytest.mark.slow), "ax"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_at_a_door(name, door, tmp_path):
     kind = KINDS[name]

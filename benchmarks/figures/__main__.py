@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from benchmarks.common import parser
 from benchmarks.figures import pictures
 from mfbo_torch.history import History
-from mfbo_torch.problems import Hartmann3, Illustration
 from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Hartmann3, Illustration
 from mfbo_torch.strategies import MFGPUCB
 
 STEPS = (8, 11, 14, 24)

@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from benchmarks.common import parser, quiet
 from mfbo_torch.history import History
 from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, canvas, tidy
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import CMES
-from mfbo_torch.strategies.indirect.base import OverAverages
 from mfbo_torch.strategies.common.fit_schedule import quiet as unwarned
+from mfbo_torch.strategies.indirect.base import OverAverages
 from mfbo_torch.strategies.indirect.unit_conditionals import reach
 
 CAPITAL = 15.0

@@ -24,12 +24,12 @@ from benchmarks.speed.ops.cases import Case
 from benchmarks.speed.ops.operations import BETA, draw, model_of, several
 from benchmarks.timing import ceilings
 from mfbo_torch import MFGPUCB, CachedGP, run
+from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
 from mfbo_torch.ops.posterior.tiles import Tiles, fit_together
-from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.problems import Hartmann3
 
 CHECKED, LIMIT = 1000, 1e-8

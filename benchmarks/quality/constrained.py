@@ -24,9 +24,9 @@ from torch import Tensor
 
 from benchmarks.study import Look, Row, Study
 from mfbo_torch import strategies
-from mfbo_torch.space.outcome_constraints import Limit, Observation
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.outcome_constraints import Limit, Observation
 
 NAMES = ("ConstrainedHartmann", "PressureVessel", "SpeedReducer", "WeldedBeamSO")
 OPTIMA = {

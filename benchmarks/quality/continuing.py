@@ -28,9 +28,9 @@ from benchmarks.common import markdown
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch import MFGPUCB
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.loop.runner import run
 from mfbo_torch.problems.trial import Trial
 
 EPOCHS = (3, 9, 27)

@@ -23,9 +23,9 @@ from benchmarks.quality.robust.peers import Ledger, Spent
 from benchmarks.study import Job, Look, Row, Study, grouped
 from mfbo_torch import problems, strategies
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import simple_regret
 from mfbo_torch.problems.synthetic.continuous import ContinuousProblem
-from mfbo_torch.loop.runner import run
 
 PROBLEMS = ("ContinuousCurrin", "ContinuousBranin", "ContinuousHartmann3", "ContinuousHartmann6", "ContinuousBorehole")
 ANY_FIDELITY, LEVELS = ("BOCA", "dragonfly"), 3

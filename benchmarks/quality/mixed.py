@@ -25,8 +25,8 @@ from benchmarks.quality.robust.peers import PEERS, Ledger, installed
 from benchmarks.quality.robust.tunings import CLASSES, Array, boosted, digits, trained
 from benchmarks.study import Job, Look, Row, Study, grouped
 from mfbo_torch.history import History
-from mfbo_torch.problems import Problem
 from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Problem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 

@@ -24,9 +24,9 @@ from benchmarks.common import markdown, mean_and_error, tidy
 from benchmarks.study import Job, Look, Row, Study, grouped
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Query, Record
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import best_values
 from mfbo_torch.problems import SALSA, SVM, Problem, Supernova, ViolaJones
-from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import Strategy
 
 CAPITALS = (5, 10, 15, 20, 30)

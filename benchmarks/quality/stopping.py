@@ -18,9 +18,9 @@ from benchmarks.common import markdown
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch import problems
 from mfbo_torch.history import History
-from mfbo_torch.problems.base import Problem
 from mfbo_torch.loop.runner import run
 from mfbo_torch.loop.stopping import Idle, gain, reached
+from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies import MFGPUCB, Strategy
 
 PROBLEMS = ("Currin", "BadCurrin", "Borehole", "Hartmann3")

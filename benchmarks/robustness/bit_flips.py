@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import parser, write_json
-from mfbo_torch.loop import executors
-from mfbo_torch.utils.checksum import COLUMN, chained
-from mfbo_torch.history.storage.journal_rows import columns
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal, JournalError
+from mfbo_torch.history.storage.journal_rows import columns
+from mfbo_torch.loop import executors
+from mfbo_torch.utils.checksum import COLUMN, chained
 
 HEADER, PARTS = 100, 16
 """Bytes of SQLite's header; into so many parts the file is divided."""

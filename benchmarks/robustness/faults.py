@@ -28,8 +28,8 @@ from pathlib import Path
 from benchmarks.common import parser
 from benchmarks.robustness.troubled import CENTS, OUTCOMES, Troubled, expected
 from benchmarks.study import KEY, Job, Row, measure
-from mfbo_torch.loop import executors
 from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import RandomSearch
 

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 
 from benchmarks.common import about, parser, quiet, write_json
-from mfbo_torch.loop import executors
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.problems import Hartmann3
+from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import RandomSearch
 
 

@@ -17,9 +17,9 @@ import torch
 
 from benchmarks.common import parser, quiet, write_json
 from benchmarks.quality.bandit import plain
-from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.loop.runner import run
 from mfbo_torch.loop.bandit_simulation import simulate
+from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.strategies import MFUCB
 
 ARMS = (10, 30, 100, 300, 1000, 3000)

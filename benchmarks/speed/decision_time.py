@@ -34,7 +34,6 @@ from mfbo_torch.models.multi_fidelity.level import Level
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy
 from mfbo_torch.strategies.common import model_based
-from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.common.model_based import ModelBased
 

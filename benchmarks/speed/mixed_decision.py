@@ -21,7 +21,6 @@ from mfbo_torch import PerFidelityGP, strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies.common import model_based
-from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 
 NUMBERS = (Parameter("rate", 1e-4, 1e-1, log=True), Parameter("decay", 0.0, 1.0))

@@ -20,10 +20,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.common import parser, write_json
-from mfbo_torch.loop import executors
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.problems import Hartmann6
+from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Hartmann6
 
 WORKERS, SHORTEST, LONGEST = 16, 1.0, 9.0
 LOADED = 5.0

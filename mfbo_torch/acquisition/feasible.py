@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.special import log_ndtr
 
 from mfbo_torch.acquisition.fused import LEAST_VARIANCE
-from mfbo_torch.outcomes import Limit
+from mfbo_torch.space.outcome_constraints import Limit
 
 
 class Chances(Protocol):

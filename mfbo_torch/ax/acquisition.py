@@ -23,11 +23,11 @@ from torch import Tensor
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.space import checked_costs
-from mfbo_torch.strategies.thresholds import Thresholds, adaptive_thresholds, impatience
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, impatience
+from mfbo_torch.utils.errors import SettingError
 
 
 @submodel_input_constructor.register(PerFidelityGP)

@@ -14,11 +14,11 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import read
 from mfbo_torch.ax.node import StrategyNode
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Recommendation, Record, Status, noise_variances, values
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
-from mfbo_torch.strategies.surrogate import quiet
+from mfbo_torch.strategies.common.fit_schedule import quiet
+from mfbo_torch.utils.errors import SettingError
 
 
 class BestPoint(NamedTuple):
@@ -70,33 +70,34 @@ def best_point(client: Client) -> BestPoint | BestInput:
     """What the strategy recommends: a completed arm at the target fidelity, or an input.
 
     An arm comes with what was observed and what the model expects there; where values are noisy it is the one of which
-    the model expects most, see :func:`~mfbo_torch.strategies.advice.advised`. The model is the strategy's; where that
-    has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are averages of what is
-    optimised recommends the input with the best posterior mean: the best average is not the optimum.
+    the model expects most, see :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the
+    strategy's; where that has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are
+    averages of what is optimised recommends the input with the best posterior mean: the best average is not the
+    optimum.
 
     Raises:
         SettingError: The client has no strategy node, or nothing is completed (at the target).
     """
     experiment = client._experiment
     node = node_of(client._generation_strategy)
-    strategy, domain = node.bound(experiment)
-    history, sources = read(experiment, domain)
+    strategy, codec = node.bound(experiment)
+    history, sources = read(experiment, codec)
     sign = goal(experiment.optimization_config).sign
-    spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
+    spent = tuple(history.spent_per_fidelity(codec.space.num_fidelities))
     advised = strategy.recommend(history)
     noise: tuple[float | None, ...] = ()
     feasible = None
-    top = best = history.best(domain.space.target)
+    top = best = history.best(codec.space.target)
     if isinstance(advised, Recommendation):
         if advised.best is None:
             return BestInput(advised.x, sign * advised.mean, advised.deviation, spent)
         x, noise, feasible = advised.x, advised.noise, advised.feasible
-        best = next(r for r in history.select(Status.DONE, domain.space.target) if r.query.x == x)
-    elif advised is not None and advised.query.fidelity == domain.space.target and advised.value is not None:
+        best = next(r for r in history.select(Status.DONE, codec.space.target) if r.query.x == x)
+    elif advised is not None and advised.query.fidelity == codec.space.target and advised.value is not None:
         best = advised
     if best is None or best.value is None or top is None:
-        space = domain.space
-        target = space.fidelity_name(space.target) if space.fidelities else f"{domain.fidelity.name} = {space.target}"
+        space = codec.space
+        target = space.fidelity_name(space.target) if space.fidelities else f"{codec.fidelity} = {space.target}"
         kept = f" that keeps {' and '.join(map(str, space.limits))}" if space.limits else ""
         raise SettingError("client", f"no completed trial{kept} at the target", f"one with a value at {target}")
     mean, deviation = _modelled(strategy, history, best)

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from mfbo_torch.ax.goal import configured
 from mfbo_torch.ax.node import StrategyNode
-from mfbo_torch.errors import SettingError
-from mfbo_torch.fidelities import Fidelities, Value
 from mfbo_torch.space import named_fidelities
+from mfbo_torch.space.fidelities import Fidelities, Value
 from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.utils.errors import SettingError
 
 FIDELITY = "fidelity"
 

@@ -1,13 +1,7 @@
 r"""How long GP-BUCB has to sample by uncertainty until batches of any size cost it only a constant.
 
 Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
-:class:`~mfbo_torch.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
+:class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
 """
 
 from __future__ import annotations
@@ -15,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from mfbo_torch.checks import number, whole
+from mfbo_torch.utils.validation import number, whole
 
 
 class Initialization(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mfbo_torch.history import Record
+    from mfbo_torch.history.record import Record
 
 Parts = tuple[float, ...]
 """Numbers whose exact sum is meant, each less than what the next one is rounded to."""

@@ -1,30 +1,29 @@
 """Problems to optimise: synthetic functions, real ones on public data, bandits, and the user's own."""
 
-from mfbo_torch.problems.averaged import IndirectProblem
-from mfbo_torch.problems.bandit import MultiFidelityBandit, SyntheticBandit
+from mfbo_torch.problems.bandit.bandit import MultiFidelityBandit, SyntheticBandit
+from mfbo_torch.problems.bandit.classifiers import ClassifierBandit
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.problems.classifiers import ClassifierBandit
-from mfbo_torch.problems.continuous import (
+from mfbo_torch.problems.indirect.bandit import IndirectBandit
+from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.problems.indirect.branin import IndirectBranin
+from mfbo_torch.problems.indirect.disease_map import DiseaseMap
+from mfbo_torch.problems.indirect.satellite import Satellite
+from mfbo_torch.problems.indirect.shifted_peak import ShiftedPeak
+from mfbo_torch.problems.indirect.swiss_roll import SwissRoll, swiss_roll
+from mfbo_torch.problems.real.salsa import SALSA
+from mfbo_torch.problems.real.supernova import Supernova
+from mfbo_torch.problems.real.svm import SVM
+from mfbo_torch.problems.real.viola_jones import ViolaJones
+from mfbo_torch.problems.synthetic.continuous import (
     ContinuousBorehole,
     ContinuousBranin,
     ContinuousCurrin,
     ContinuousHartmann3,
     ContinuousHartmann6,
 )
-from mfbo_torch.problems.disease_map import DiseaseMap
-from mfbo_torch.problems.electrodes import Electrodes
-from mfbo_torch.problems.gp_sample import GPSample
-from mfbo_torch.problems.indirect_bandit import IndirectBandit
-from mfbo_torch.problems.indirect_branin import IndirectBranin
-from mfbo_torch.problems.peptides import Peptides
-from mfbo_torch.problems.program import Program
-from mfbo_torch.problems.salsa import SALSA
-from mfbo_torch.problems.satellite import Satellite
-from mfbo_torch.problems.shifted_peak import ShiftedPeak
-from mfbo_torch.problems.supernova import Supernova
-from mfbo_torch.problems.svm import SVM
-from mfbo_torch.problems.swiss_roll import SwissRoll, swiss_roll
-from mfbo_torch.problems.synthetic import (
+from mfbo_torch.problems.synthetic.electrodes import Electrodes
+from mfbo_torch.problems.synthetic.gp_sample import GPSample
+from mfbo_torch.problems.synthetic.multi_fidelity import (
     BadCurrin,
     Borehole,
     Currin,
@@ -34,8 +33,9 @@ from mfbo_torch.problems.synthetic import (
     Park,
     SyntheticProblem,
 )
-from mfbo_torch.problems.user import UserProblem
-from mfbo_torch.problems.viola_jones import ViolaJones
+from mfbo_torch.problems.synthetic.peptides import Peptides
+from mfbo_torch.problems.user.function import UserProblem
+from mfbo_torch.problems.user.program import Program
 
 __all__ = [
     "SALSA",

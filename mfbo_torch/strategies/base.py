@@ -11,16 +11,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from mfbo_torch.checks import whole
-from mfbo_torch.continuing import below, known, whole_costs
-from mfbo_torch.errors import SettingError
 from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.history.continuation import below, known, whole_costs
 from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
-from mfbo_torch.signature import settings_of
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.asked import Asked, unit_points
-from mfbo_torch.strategies.design import allowed
-from mfbo_torch.strategies.surrogate import Memo
+from mfbo_torch.strategies.common.design_table import Asked, unit_points
+from mfbo_torch.strategies.common.fit_schedule import Memo
+from mfbo_torch.strategies.common.initial_design import allowed
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.init_signature import settings_of
+from mfbo_torch.utils.validation import whole
 
 BOUND = ("space", "capital")
 """Settings that a strategy is given for a run."""

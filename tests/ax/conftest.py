@@ -1,14 +1,11 @@
-"""Skips this folder, with the reason, where Ax is not installed; shares the table of strategies."""
+"""Skips this folder, with the reason, where Ax is not installed."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "strategies"))
 logging.getLogger("ax").setLevel(logging.ERROR)
 
 

@@ -15,8 +15,8 @@ from ax_problem import COSTS, NAMES, Run, client_of, loss
 
 from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
 from mfbo_torch.ax import best_point, multi_fidelity_client
-from mfbo_torch.own_state import OwnState
-from mfbo_torch.strategies.design import sobol
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.utils.global_state import OwnState
 
 SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
 
@@ -55,6 +55,7 @@ def strategy_of(link: str) -> MFGPUCB:
     return MFGPUCB(link=link, initial_capital=1.0, hedge=False, seed=1)
 
 
+@pytest.mark.slow
 def test_sixty_trials_in_sqlite(database):
     run = Run(
         client_of(strategy_of("recursive"), storage_config=database),
@@ -74,6 +75,7 @@ def test_sixty_trials_in_sqlite(database):
     assert best.observed < min(loss({**dict(zip(NAMES, x, strict=True)), "fidelity": 2}) for x in points)
 
 
+@pytest.mark.slow
 def test_checks_and_thresholds_survive_json(tmp_path):
     """The published method's ζ, γ and checks are folds over what Ax keeps of each query."""
     strategy = strategy_of("independent")
@@ -93,7 +95,7 @@ def test_batches_of_eight(tmp_path):
     assert best_point(run.client).parameters["fidelity"] == 2
 
 
-@pytest.mark.parametrize("row", strategy_table.ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", strategy_table.each(strategy_table.ROWS))
 def test_every_strategy(row, tmp_path):
     """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
     space = row.adapt(row.space)

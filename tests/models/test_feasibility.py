@@ -18,7 +18,7 @@ from mfbo_torch.models.feasibility import (
     likeliest,
     thinned,
 )
-from mfbo_torch.strategies.design import sobol, uniform
+from mfbo_torch.strategies.common.initial_design import sobol, uniform
 
 REGIONS = {
     "half-plane": lambda U: U.sum(-1) > 0.585 * U.shape[-1],

@@ -10,7 +10,7 @@ from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch, Strategy
-from mfbo_torch.strategies.one_fidelity import OneFidelity
+from mfbo_torch.strategies.single.base import OneFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
 

@@ -26,8 +26,8 @@ from benchmarks.figures import pictures
 from benchmarks.quality.bandit.metrics import OPTIMAL, expected_plays, lower_bound, meets, partition, upper_bound
 from benchmarks.speed.bandit import around
 from mfbo_torch.loop import plots
-from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.loop.bandit_simulation import Simulation, simulate
+from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.strategies import MFUCB, UCB, SuccessiveElimination
 from mfbo_torch.strategies.bandit.base import ArmStrategy, ZetaWarning
 

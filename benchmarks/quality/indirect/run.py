@@ -29,8 +29,8 @@ from benchmarks.quality.indirect.report import CAPITALS, SETTINGS
 from benchmarks.study import Job, Row, Study
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Recommendation
-from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
 

@@ -25,9 +25,9 @@ from benchmarks.common import markdown
 from benchmarks.quality.robust.problems import DEVELOPMENT, PROBLEMS
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import Problem
-from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import MFGPUCB
 
 LEVELS = (0.5, 0.9, 0.99)

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.quality.robust.problems import noisy
-from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.history import History, Query, Record, payable
+from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import Problem
 
 

@@ -24,8 +24,8 @@ from benchmarks.quality.robust.peers import PEERS, Ledger, installed
 from benchmarks.quality.robust.problems import DEVELOPMENT, MEDIANS, PROBLEMS, noisy
 from benchmarks.study import Job, Look, Row, Study
 from mfbo_torch.history import History, Recommendation, Record, Status
-from mfbo_torch.problems import Problem
 from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Problem
 from mfbo_torch.strategies import GPUCB, MFGIBBON, MFGPUCB, ExpectedImprovement, RandomSearch, Strategy
 
 OURS: dict[str, Callable[[int], Strategy]] = {

@@ -17,10 +17,10 @@ from torch import Tensor
 from benchmarks.speed.ops.cases import Case
 from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, PerFidelityGP
 from mfbo_torch.acquisition.fused import fused
+from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.posterior import mean_variance, reference
-from mfbo_torch.acquisition.optimize import optimize_acqf
 
 BETA = 2.0
 

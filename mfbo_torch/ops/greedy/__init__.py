@@ -1,11 +1,4 @@
-r"""Selection of several points of a finite set.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""Selection of several points of a finite set."""
 
 from __future__ import annotations
 
@@ -15,11 +8,11 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from mfbo_torch.checks import number, whole
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import lazy as lazily
 from mfbo_torch.ops.greedy import reference
+from mfbo_torch.utils.validation import number, whole
 
 __all__ = ["Selection", "first_equal", "greedy"]
 

@@ -1,0 +1,1 @@
+"""Runs in folders: configs, comparisons, reports and the command line."""

@@ -1,0 +1,263 @@
+"""Strategies side by side: many runs, their regret, and the picture of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import as_completed
+from contextlib import AbstractContextManager
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from mfbo_torch.app import tabular_io
+from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
+from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write, write_settings
+from mfbo_torch.app.schema import COMPARE, read_mapping
+from mfbo_torch.app.setting_types import read_all
+from mfbo_torch.history import History
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.executors import Workers
+from mfbo_torch.loop.optimizer import check_history
+from mfbo_torch.loop.run_options import check_capital
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.strategies.indirect.base import recommendations
+from mfbo_torch.utils import validation
+from mfbo_torch.utils.errors import SettingError
+
+TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
+"""Files of a comparison; the last one is in the folder of each of its runs where queries are averages."""
+
+
+class Job(NamedTuple):
+    """One run of a comparison.
+
+    Attributes:
+        problem: The problem's name.
+        strategy: The strategy's label.
+        settings: The resolved settings of the run, in its own folder.
+    """
+
+    problem: str
+    strategy: str
+    settings: Mapping[str, Any]
+
+    @property
+    def out(self) -> Path:
+        """Its folder."""
+        return Path(self.settings["out"])
+
+
+class Comparison(NamedTuple):
+    """What a comparison has come to.
+
+    Attributes:
+        settings: Its resolved settings.
+        problems: The problems by name.
+        curves: The curves by problem and strategy and then by seed.
+        total: Number of runs in all.
+        errors: What went wrong, one line for each run that could not be finished.
+    """
+
+    settings: Mapping[str, Any]
+    problems: Mapping[str, Problem]
+    curves: Curves
+    total: int
+    errors: tuple[str, ...] = ()
+
+
+def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Problem], list[Job]]:
+    """The problems by name, and the runs of a comparison, all of which can start where they are to be run.
+
+    Args:
+        settings: Settings of ``mfbo compare``.
+        to_run: Whether they are going to be run; if not, no module is imported because a setting names it.
+
+    Raises:
+        SettingError: A setting cannot work, or a run's folder holds something else.
+    """
+    entries = [entry for entry in [settings["problem"], *(settings["problems"] or [])] if entry is not None]
+    if not entries:
+        raise SettingError("problems", settings["problems"], "given, or problem")
+    if (settings["capital"] is None) == (settings["capital_multiple"] is None):
+        both = {name: settings[name] for name in ("capital", "capital_multiple")}
+        raise SettingError("capital", both, "given once, as capital or as capital_multiple")
+    if not settings["strategies"]:
+        raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
+    seeds = list(dict.fromkeys(validation.seeds("seeds", settings["seeds"])))
+    problems: dict[str, Problem] = {}
+    jobs: list[Job] = []
+    for entry in entries:
+        name = ""
+        for label, strategy in settings["strategies"].items():
+            try:
+                run = _resolved(entry, strategy, settings, to_run)
+                kind = run["problem"]["class_path"].rpartition(".")[2]
+                name = name or next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in problems)
+                folder = Path(settings["out"]) / _slug(name) / _slug(label)
+                runs = [{**run, "seed": seed, "out": str(folder / f"seed-{seed}")} for seed in seeds]
+                problem, _ = build(runs[0]) if to_run else shown(runs[0], Path(runs[0]["out"]))
+                problem = problems.setdefault(name, problem)
+                capital = settings["capital"] or settings["capital_multiple"] * problem.space.costs[-1]
+                check_capital(problem, capital)
+                found = [Job(name, label, {**each, "capital": capital}) for each in runs]
+                for job in found if to_run else []:
+                    check_folder(job.settings, begun(job.out))
+            except SettingError as error:
+                raise _labelled(error, label) from error
+            jobs += found
+    folders = {job.out for job in jobs}
+    if len(folders) < len(jobs):
+        raise SettingError("strategies", list(settings["strategies"]), "labels that differ in letters or digits")
+    return problems, jobs
+
+
+def _resolved(entry: Any, strategy: Any, settings: Mapping[str, Any], importing: bool) -> dict[str, Any]:
+    """The settings of one run, but for its seed, its folder and its capital."""
+    shared = {name: settings[name] for name in ("device", "dtype", "out")}
+    capital = settings["capital"] or 1.0
+    return resolve_run({"problem": entry, "strategy": strategy, "capital": capital, **shared}, importing)
+
+
+def _labelled(error: SettingError, label: str) -> SettingError:
+    if not error.setting.startswith("strategy"):
+        return error
+    return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
+
+
+def _slug(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[^\w.+]+", "-", label).strip("-.") or "run"
+
+
+def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
+    """Run what has not run yet, then write the table and the picture.
+
+    Every run has its own journal: finished ones are not run again, interrupted ones are
+    continued.
+
+    Args:
+        settings: Settings of ``mfbo compare``.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        SettingError: A setting cannot work, or a folder holds something else. Nothing has run.
+    """
+    kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
+    pool = executors.start(kind, workers, scheduler)
+    out = Path(settings["out"]).absolute()  # an objective may go elsewhere
+    if (out / CONFIG).exists() and not compares(out):
+        raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
+    problems, jobs = plan({**settings, "out": str(out)})
+    write_settings(settings, out)
+    left = [job for job in jobs if not _finished(job, problems[job.problem])]
+    errors = []
+    with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
+        alone = kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
+        for job, reason in _run(left, None if alone else pool):
+            if reason:
+                errors.append(f"{job.out}: {reason}")
+            bar.update()
+    curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
+    write_table(out / TABLE, curves)
+    if curves:
+        draw(problems, curves, settings["metric"]).savefig(out / PICTURE)
+    return Comparison(settings, problems, curves, len(jobs), tuple(errors))
+
+
+def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> Iterator[tuple[Job, str]]:
+    """Run what is left, here or on workers; each run with the error that ended it, if any."""
+    if workers is None:
+        for job in jobs:
+            yield job, run_job(job.settings)
+        return
+    with workers as pool:
+        futures = {pool.submit(run_job, job.settings): job for job in jobs}
+        for future in as_completed(futures):
+            lost = future.exception()
+            yield futures[future], describe(lost) if lost else future.result()
+
+
+def run_job(settings: Mapping[str, Any]) -> str:
+    """One run of a comparison; what went wrong, if anything.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted.
+    """
+    try:
+        run = prepare(settings)
+        summary = execute(run, progress=False, picture=False)
+        if summary.finished and isinstance(run.problem, IndirectProblem):
+            inputs = recommendations(run.strategy, summary.history)
+            write(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
+    except Exception as error:
+        return describe(error)
+    if not summary.finished:
+        raise KeyboardInterrupt
+    return ""
+
+
+def _finished(job: Job, problem: Problem) -> bool:
+    recommended = not isinstance(problem, IndirectProblem) or (job.out / RECOMMENDED).exists()
+    return recommended and finished(job.out, job.settings["capital"])
+
+
+def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
+    """The curves of the runs that have a journal, by problem and strategy and then by seed."""
+    curves: dict[tuple[str, str], dict[int, Curve]] = {}
+    for job in jobs:
+        if (job.out / JOURNAL).exists():
+            history = recorded(job.out)
+            check_history(history, problems[job.problem].space)
+            found = curve(history, problems[job.problem], job.settings["capital"], _recommended(job.out, history))
+            curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
+    return curves
+
+
+def _recommended(folder: Path, history: History) -> Tensor | None:
+    """The values of what was recommended after each record, where a run has noted them."""
+    path = folder / RECOMMENDED
+    found = torch.tensor(json.loads(path.read_text()) if path.exists() else [], dtype=torch.double)
+    return found if len(found) == len(history) > 0 else None
+
+
+def load(out: str | Path) -> Comparison:
+    """The comparison of a folder, as far as its runs have come.
+
+    Raises:
+        SettingError: There is none.
+    """
+    settings, problems, jobs = _stored(Path(out))
+    return Comparison(settings, problems, collect(problems, jobs), len(jobs))
+
+
+def export(out: Path, path: Path) -> int:
+    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows.
+
+    Raises:
+        SettingError: There is no comparison, or the table cannot be written.
+    """
+    _, problems, jobs = _stored(out)
+    rows = []
+    for job in jobs:
+        if (job.out / JOURNAL).exists():
+            of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
+            rows += [of | row for row in tabular_io.rows(recorded(job.out), problems[job.problem])]
+    tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
+    return len(rows)
+
+
+def _stored(out: Path) -> tuple[dict[str, Any], dict[str, Problem], list[Job]]:
+    """The settings, the problems and the runs of a folder; no module is imported because a file names it."""
+    settings = read_all({**read_mapping(out / CONFIG, "folder"), "out": str(out)}, COMPARE.settings)
+    return settings, *plan(settings, to_run=False)

@@ -1,0 +1,280 @@
+"""One run in one folder: planned, run or continued, and loaded again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, fields
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from mfbo_torch.app import tabular_io
+from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_run
+from mfbo_torch.app.problem_snapshot import known_of, stand_in
+from mfbo_torch.app.run_folder import (
+    CONFIG,
+    JOURNAL,
+    KNOWN,
+    LOG,
+    PICTURE,
+    SUMMARY,
+    TRIALS,
+    compares,
+    finished,
+    recorded,
+    stopped,
+    writable,
+    write,
+    write_settings,
+)
+from mfbo_torch.app.schema import read_mapping
+from mfbo_torch.app.setting_types import is_foreign
+from mfbo_torch.app.summary import Summary
+from mfbo_torch.history import History, Record
+from mfbo_torch.history.storage.journal import Journal, JournalGone
+from mfbo_torch.loop import plots
+from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.loop.executors import Workers
+from mfbo_torch.loop.optimizer import check_history
+from mfbo_torch.loop.run_options import RunOptions, check_capital
+from mfbo_torch.loop.runner import drive
+from mfbo_torch.loop.stopping import Stopping
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.strategies import RandomSearch
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.utils.errors import SettingError
+
+MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))
+"""Settings that may differ when a run is continued."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that can start: everything that its settings say, read once.
+
+    Args:
+        settings: The resolved settings.
+        problem: What to optimise.
+        strategy: How to search; bound to the problem's space and the capital.
+        options: How to evaluate, and when to stop.
+        workers: Where to evaluate; ``None`` in the context is this process.
+        given: Observations to begin with.
+        out: The output folder, as an absolute path: an objective may go elsewhere.
+    """
+
+    settings: Mapping[str, Any]
+    problem: Problem
+    strategy: Strategy
+    options: RunOptions
+    workers: AbstractContextManager[Workers | None]
+    given: list[Record]
+    out: Path
+
+    def summary(self, history: History, stopped: str = "", finished: bool = False) -> Summary:
+        """What has come of it."""
+        return Summary(self.settings, self.problem, self.strategy, history, stopped, finished)
+
+
+def prepare(settings: Mapping[str, Any]) -> Plan:
+    """Read the settings of a run and see whether it can start; nothing is written.
+
+    Raises:
+        SettingError: A setting cannot work, or the output folder holds something else.
+    """
+    settings = resolve_run(settings)
+    problem, strategy = build(settings)
+    strategy = strategy.bind(problem.space, check_capital(problem, settings["capital"]))
+    options = RunOptions.of(settings)
+    workers = options.start()
+    options.check(problem)
+    Stopping(options, problem, strategy)
+    out = Path(settings["out"]).absolute()
+    history = begun(out)
+    given = observations_of(settings["warm_start"], problem) if settings["warm_start"] and not len(history) else []
+    check_folder(settings, history)
+    return Plan(settings, problem, strategy, options, workers, given, out)
+
+
+def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summary:
+    """Start or continue a run.
+
+    Args:
+        plan: What :func:`prepare` gives.
+        progress: Whether to show a progress bar.
+        picture: Whether to draw the progress at the end.
+
+    Returns:
+        What has come of it, which the folder holds too.
+    """
+    out = plan.out
+    with writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+    with Journal(out / JOURNAL) as journal, logged(out / LOG):
+        try:
+            with plan.workers as workers:
+                write_settings(plan.settings, out)  # by the one process that has the journal
+                keep(plan.problem, out)
+                how = (plan.options, workers, journal, progress, plan.given, out / TRIALS)
+                ended = drive(plan.problem, plan.strategy, plan.settings["capital"], *how)
+        except JournalGone as error:
+            saved = _free(out.with_name(f"{out.name}.saved.sqlite"))
+            journal.save(saved)
+            wanted = f"left where it is during a run; what is known is in {saved}"
+            raise SettingError("out", str(out), wanted) from error
+        except Hopeless:
+            conclude(plan.summary(journal.history()), out, picture)
+            raise
+    summary = plan.summary(ended.history, ended.stopped, ended.finished)
+    conclude(summary, out, picture)
+    return summary
+
+
+def conclude(summary: Summary, out: Path, picture: bool) -> None:
+    """Write the summary and the picture."""
+    with writable("out", out, "folder"):
+        write(out / SUMMARY, json.dumps(summary.values, indent=2) + "\n")
+        if picture:
+            name = type(summary.strategy).__name__
+            plots.progress(summary.history, summary.problem, name).savefig(out / f".{PICTURE}", format="png")
+            os.replace(out / f".{PICTURE}", out / PICTURE)
+
+
+def load(out: str | Path) -> Summary:
+    """The run of a folder, finished or not. No module is imported because a file in it names it.
+
+    Raises:
+        SettingError: There is none.
+    """
+    out = Path(out)
+    if compares(out):
+        raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
+    settings = resolve_run(read_mapping(out / CONFIG, "folder"), importing=False)
+    history = recorded(out)
+    problem, strategy = shown(settings, out)
+    check_history(history, problem.space)
+    strategy = strategy.bind(problem.space, settings["capital"])
+    return Summary(settings, problem, strategy, history, stopped(out, history), finished(out))
+
+
+def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
+    """The problem and the strategy of a run that is shown; stand-ins where their classes are not imported.
+
+    Raises:
+        SettingError: There is too little in the folder to stand in for the problem.
+    """
+    path = settings["problem"]["class_path"]
+    if is_foreign(path):
+        file = out / KNOWN
+        problem = stand_in(read_mapping(file, "folder") if file.exists() else None, path)
+    else:
+        problem = build_problem(settings, to_evaluate=False)
+    path = settings["strategy"]["class_path"]
+    if is_foreign(path):
+        return problem, type(path.rpartition(".")[2], (RandomSearch,), {})(seed=settings["seed"])
+    return problem, build_strategy(settings)
+
+
+def begun(out: Path) -> History:
+    """What the journal of a folder holds already, if there is one."""
+    path = out / JOURNAL
+    return recorded(out) if path.exists() and path.stat().st_size else History()
+
+
+def observations_of(place: str, problem: Problem) -> list[Record]:
+    """The observations of a table or of another run's folder.
+
+    Raises:
+        SettingError: They cannot be read, or do not suit the problem.
+    """
+    path = Path(place)
+    if not path.is_dir():
+        return tabular_io.read(path, problem)
+    try:
+        source = load(path)
+    except SettingError as error:
+        raise SettingError("warm_start", place, f"the folder of a run: {error}") from error
+    return tabular_io.taken(source.history, source.problem, problem, place)
+
+
+def check_folder(settings: Mapping[str, Any], history: History) -> None:
+    """See whether the output folder is new or holds a part of the same run.
+
+    Args:
+        settings: Resolved settings.
+        history: What the folder's journal holds.
+
+    Raises:
+        SettingError: It holds something else, or more was spent already than the capital.
+    """
+    out = Path(settings["out"])
+    new = "a new folder or one of this run"
+    if out.exists() and not out.is_dir():
+        raise SettingError("out", str(out), "a folder")
+    if not len(history) and (out / TRIALS).exists():
+        wanted = f"without {TRIALS}, which has checkpoints of a run whose history is not there"
+        raise SettingError("out", str(out), wanted)
+    if not (out / CONFIG).exists():
+        for name in (JOURNAL, SUMMARY, PICTURE):
+            if (out / name).exists() and (len(history) or name != JOURNAL):
+                raise SettingError("out", str(out), f"{new}; it has {name} but no {CONFIG}")
+        return
+    stored = read_mapping(out / CONFIG, "out")
+    if "strategies" in stored:
+        raise SettingError("out", str(out), f"{new}; it holds a comparison")
+    spent = history.spent
+    if not spent:
+        return
+    if any(stored.get(setting) != settings[setting] for setting in settings):
+        with suppress(SettingError):
+            stored = resolve_run(stored, importing=False)  # defaults that came later
+    for setting in settings.keys() - set(MAY_DIFFER):
+        if difference := _difference(setting, stored.get(setting), settings[setting]):
+            raise SettingError("out", str(out), f"{new}; there {difference}")
+    if settings["capital"] < min(spent, stored["capital"]):
+        raise SettingError("capital", settings["capital"], f"at least {spent:g}, which is spent already in {out}")
+
+
+def _difference(setting: str, stored: Any, given: Any) -> str:
+    """The first setting in which two values differ, in words."""
+    if isinstance(stored, dict) and isinstance(given, dict) and stored.get("class_path") == given.get("class_path"):
+        found = (_difference(f"{setting}.{key}", stored.get(key), given.get(key)) for key in sorted({*stored, *given}))
+        return next((difference for difference in found if difference), "")
+    return "" if stored == given else f"{setting} is {stored!r}, not {given!r}"
+
+
+def keep(problem: Problem, out: Path) -> None:
+    """Note what is needed to show a run of a problem of one's own without importing it."""
+    known = None if type(problem).__module__.startswith("mfbo_torch.") else known_of(problem)
+    if known is not None:
+        with writable("out", out, "folder"):
+            write(out / KNOWN, json.dumps(known, indent=2) + "\n")
+
+
+def _free(path: Path) -> Path:
+    """A path of this kind where there is nothing yet."""
+    others = (path.with_name(f"{path.stem}-{i}{path.suffix}") for i in count(2))
+    return next(p for p in chain([path], others) if not p.exists())
+
+
+@contextmanager
+def logged(path: Path) -> Iterator[None]:
+    """What the run says of its decisions, in a file."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a run goes on without its log
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("mfbo_torch")
+    level, spread = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = spread
+        handler.close()

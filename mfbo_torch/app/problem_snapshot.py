@@ -1,0 +1,65 @@
+"""What a folder keeps of a problem, for where results are shown and the problem's own class is not imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.utils.errors import SettingError
+
+_SHOWN = ("signed", "value_of", "pseudo_rewards")
+"""What results are shown with; a problem that has its own cannot be stood in for."""
+
+
+class _Recorded(Problem):
+    """Knows what its problem knew, and cannot be evaluated."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self._name, space = str(known["name"]), dict(known["space"])
+        parameters = tuple(Parameter(**parameter) for parameter in space.pop("parameters"))
+        self.space = Space(parameters, tuple(space.pop("costs")), **space)
+        self.maximize, self.optimum, self.worst = bool(known["maximize"]), known["optimum"], known["worst"]
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        raise SettingError("problem", self._name, "imported, to be evaluated")
+
+
+def known_of(problem: Problem) -> dict[str, Any] | None:
+    """What is needed to show results of a problem, as JSON values; ``None`` where that is its class itself."""
+    kind = type(problem)
+    if isinstance(problem, IndirectProblem) or type(problem.space) is not Space:
+        return None
+    if any(getattr(kind, name) is not getattr(Problem, name) for name in _SHOWN):
+        return None
+    space = {field.name: getattr(problem.space, field.name) for field in fields(Space)}
+    space["parameters"] = [{f.name: getattr(p, f.name) for f in fields(Parameter)} for p in space["parameters"]]
+    values = {"name": problem.name, "maximize": problem.maximize, "optimum": problem.optimum, "worst": problem.worst}
+    try:
+        known: dict[str, Any] = json.loads(json.dumps({**values, "space": space}))
+    except (TypeError, ValueError):
+        return None
+    return known
+
+
+def stand_in(known: Any, class_path: str) -> Problem:
+    """A problem that knows what :func:`known_of` has kept.
+
+    Raises:
+        SettingError: Nothing was kept, or something else.
+    """
+    try:
+        return _Recorded(known)
+    except (TypeError, KeyError, ValueError) as error:
+        wanted = (
+            f"imported first, as in python -c 'import {class_path.partition('.')[0]}; import mfbo_torch.app.cli; ...'"
+        )
+        raise SettingError("problem.class_path", class_path, wanted) from error

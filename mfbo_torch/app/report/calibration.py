@@ -1,0 +1,127 @@
+"""How well the model foretold what it had not seen yet: the run's own records, a quarter at a time."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import torch
+
+from mfbo_torch.app.report.view import INK, QUIET, View, axis, figure
+from mfbo_torch.app.summary import Summary
+from mfbo_torch.history import History, Record
+from mfbo_torch.loop.evaluation import describe
+
+LEAST = 8
+"""Observations without which nothing is foretold."""
+
+LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+
+
+class Foretold(NamedTuple):
+    """A value and what was believed of it before."""
+
+    record: Record
+    mean: float
+    """In the problem's own sign."""
+    deviation: float
+    """Of the value as it is observed, its standard error included where one is known."""
+
+
+def foretold(run: Summary) -> list[Foretold] | str:
+    r"""What the strategy's model, made of each quarter of the observations, said of those of the next quarter.
+
+    A value counts as inside where :math:`|y - \mu| \leq 2 \sqrt{\sigma^2 + e^2}`, with ``e`` the value's own
+    standard error. Noise that only the model knows of is not in ``σ``: with it fewer values lie inside than it says.
+
+    Returns:
+        A prediction for each observation of the last three quarters, or why there is none.
+    """
+    problem, strategy, history = run.problem, run.strategy, run.history
+    done = [r for r in history.done if not r.given]
+    if len(done) < LEAST:
+        return f"There are fewer than {LEAST} observations."
+    ends = [math.ceil(k * len(done) / 4) for k in range(1, 5)]
+    found = []
+    for start, end in pairwise(ends):
+        earlier = History(history.records[: done[start].id])
+        coming = done[start:end]
+        X = torch.tensor([r.query.x for r in coming], dtype=torch.double)
+        try:
+            believed = strategy.predict(earlier, X)
+        except Exception as error:  # as for slices: a device that is not here, data that no model can be made of
+            return f"The model could not be made here: {describe(error)}"
+        if believed is None:
+            continue
+        for record, mean, deviation in zip(coming, *believed, strict=True):
+            m = record.query.fidelity
+            if torch.isfinite(mean[m]) and torch.isfinite(deviation[m]):
+                spread = math.hypot(float(deviation[m]), record.standard_error or 0.0)
+                found.append(Foretold(record, problem.signed(float(mean[m])), spread))
+    return found or f"{type(strategy).__name__} has no model of what came next."
+
+
+def inside(found: list[Foretold], view: View, width: float) -> float:
+    """The share of values within so many standard deviations of what was foretold."""
+    near = [abs(view.value(r) - mean) <= width * deviation for r, mean, deviation in found]
+    return sum(near) / len(near)
+
+
+def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str, Any]]:
+    """What was foretold against what came, and the share of values inside intervals against what it should be."""
+    step = max(1, math.ceil(len(found) / most))
+    drawn = found[::step]
+    data: list[dict[str, Any]] = []
+    ends = [bound for r, mean, _ in drawn for bound in (view.value(r), mean)]
+    line = {"color": QUIET, "width": 1, "dash": "dot"}
+    diagonal = {"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip"}
+    data.append({**diagonal, "x": [min(ends), max(ends)], "y": [min(ends), max(ends)]})
+    for m, name in enumerate(view.names):
+        part = [each for each in drawn if view.place[each.record.query.fidelity] == m]
+        bars = {"type": "data", "array": [2 * deviation for _, _, deviation in part], "thickness": 1, "width": 0}
+        text = [f"{view.about(r)}<br>foretold {mean:.6g} ± {2 * dev:.3g}" for r, mean, dev in part]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": [view.value(r) for r, _, _ in part],
+                "y": [mean for _, mean, _ in part],
+                "error_y": {**bars, "color": view.color(m, soft=True)},
+                "text": text,
+                "hoverinfo": "text",
+                "marker": {"color": view.color(m), "size": 6},
+            }
+        )
+    scale = view.extent([r for r, _, _ in drawn])
+    both = {"range": scale} if scale else {}
+    left = figure(data, "Foretold and observed", xaxis=axis("observed", **both), yaxis=axis("foretold", **both))
+    widths = [NormalDist().inv_cdf(0.5 + level / 2) for level in LEVELS]
+    curve = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(LEVELS),
+        "y": [inside(found, view, width) for width in widths],
+        "line": {"color": INK, "width": 2},
+        "marker": {"size": 5},
+        "hoverinfo": "x+y",
+    }
+    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.25}
+    right = figure(
+        [{**diagonal, "x": [0, 1], "y": [0, 1]}, curve],
+        "Values inside intervals",
+        xaxis=axis("wanted", **share),
+        yaxis=axis("found", **share),
+    )
+    return [left, right]
+
+
+def note(view: View, found: list[Foretold]) -> str:
+    """The figures in a sentence."""
+    share, count = inside(found, view, 2.0), len(found)
+    return (
+        f"The model of each quarter of the run foretells the next one: {share:.0%} of {count:,} values lie within two "
+        "standard deviations; 95% would if it were right about itself."
+    )

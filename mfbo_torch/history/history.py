@@ -1,0 +1,181 @@
+"""What was asked, what came back, and what it cost: the only state there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from mfbo_torch.history.query import Query
+from mfbo_torch.history.record import Record, Status
+from mfbo_torch.history.tally import Tally
+from mfbo_torch.utils import html_table
+from mfbo_torch.utils.persistent_sequence import Shared
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COLUMNS = (
+    *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
+    *("decision_seconds", "evaluation_seconds", "standard_error"),
+)
+"""What tables have of every record, beside a column for each parameter."""
+SHOWN = 20
+"""Records of a history that a notebook shows."""
+
+
+def column(parameter: str) -> str:
+    """The name of a parameter's column: ``parameter.NAME`` where NAME is one of :data:`COLUMNS`, or begins as such a
+    name or that of an outcome's column does."""
+    own = parameter in COLUMNS or parameter.startswith(("parameter.", "outcome."))
+    return f"parameter.{parameter}" if own else parameter
+
+
+class Named(Protocol):
+    """A space: what gives the values of a design their names."""
+
+    def named(self, x: Sequence[Any], /) -> Mapping[str, Any]: ...
+
+
+@runtime_checkable
+class Valued(Protocol):
+    """A problem: what gives the value of a record its sign."""
+
+    def value_of(self, record: Record, /) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class History:
+    """Records in the order of asking. Immutable: every change gives a new history.
+
+    A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`,
+    :attr:`spent`, :attr:`settled`, :attr:`pending`, :meth:`best` and :meth:`queries_per_fidelity` take the same time
+    after ten records and after ten thousand.
+
+    Args:
+        records: Numbered from 0.
+    """
+
+    records: Shared[Record]
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._set(Shared(records), None)
+
+    def _set(self, records: Shared[Record], tally: Tally | None) -> None:
+        object.__setattr__(self, "records", records)
+        object.__setattr__(self, "_tally", tally)
+
+    @classmethod
+    def _of(cls, records: Shared[Record], tally: Tally | None) -> Self:
+        made = cls.__new__(cls)
+        made._set(records, tally)
+        return made
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted of it."""
+        known: Tally | None = self.__dict__["_tally"]
+        if known is None:
+            known = Tally.of(self.records)
+            object.__setattr__(self, "_tally", known)
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self.records),)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __repr__(self) -> str:
+        pending, failed = len(self.tally.pending), self.tally.failed
+        counts = {Status.PENDING: pending, Status.DONE: len(self) - pending - failed, Status.FAILED: failed}
+        told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        return f"History({told or 'empty'}; spent {self.spent:g})"
+
+    def _repr_html_(self) -> str:
+        shown = self.records[-SHOWN:]
+        more = f", the last {SHOWN} of {len(self)}" if len(self) > SHOWN else ""
+        head = ("id", "x", "fidelity", "value", "status", "cost", "reason")
+        points = [", ".join(map(html_table.text, r.query.x)) for r in shown]
+        ends = [(r.query.fidelity, r.value, r.status, r.cost, r.reason.partition("\n")[0]) for r in shown]
+        rows = [(r.id, point, *end) for r, point, end in zip(shown, points, ends, strict=True)]
+        return html_table.table(f"{self!r}{more}", head, rows)
+
+    def to_pandas(self, of: Valued | Named | None = None) -> DataFrame:
+        """The records as a ``pandas.DataFrame``, a row each.
+
+        Args:
+            of: The problem, for the names of the parameters and values in its own sign; or its space, for the names
+                alone. Without it parameters are ``x1, x2, ...`` and values, as they are in a history, to be maximised.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("History.to_pandas needs pandas: pip install pandas") from None
+        space: Any = getattr(of, "space", of)  # a problem's, or what was given
+        rows = []
+        for r in self.records:
+            x = {f"x{i}": value for i, value in enumerate(r.query.x, 1)} if space is None else space.named(r.query.x)
+            value = of.value_of(r) if isinstance(of, Valued) else r.value
+            known = {name: getattr(r, name) for name in COLUMNS if name != "fidelity"}
+            own = {**known, "fidelity": r.query.fidelity, "value": value, "status": str(r.status)}
+            rows.append({column(name): part for name, part in x.items()} | own)
+        names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in COLUMNS]
+        return pandas.DataFrame(rows, columns=["id", *names, *COLUMNS[1:]])
+
+    def asked(self, query: Query, cost: float, **details: Any) -> History:
+        """This history with one more pending query."""
+        record, tally = Record(len(self.records), query, float(cost), **details), self.__dict__["_tally"]
+        return self._of(self.records.appended(record), tally and tally.asked(record))
+
+    def updated(self, record: Record) -> History:
+        """This history with one record replaced by its newer self."""
+        tally = self.__dict__["_tally"]
+        tally = tally and tally.updated(self.records[record.id], record)
+        return self._of(self.records.replaced(record.id, record), tally)
+
+    @property
+    def spent(self) -> float:
+        """The cost of everything asked so far, pending and failed queries included."""
+        return math.fsum(self.tally.spent)
+
+    @property
+    def settled(self) -> float:
+        """The cost of what has ended, done or failed."""
+        return math.fsum(self.tally.settled)
+
+    def queries_per_fidelity(self, num_fidelities: int) -> list[int]:
+        """How many queries each fidelity got, pending and failed ones included."""
+        return [self.tally.queries.get(m, 0) for m in range(num_fidelities)]
+
+    def spent_per_fidelity(self, num_fidelities: int) -> list[float]:
+        """The cost of everything asked so far at each fidelity, pending and failed queries included."""
+        return [math.fsum(r.cost for r in self.records if r.query.fidelity == m) for m in range(num_fidelities)]
+
+    def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
+        """The records of one status (and one fidelity)."""
+        return [r for r in self.records if r.status == status and fidelity in (None, r.query.fidelity)]
+
+    @property
+    def done(self) -> list[Record]:
+        return self.select(Status.DONE)
+
+    @property
+    def pending(self) -> list[Record]:
+        return [*self.tally.pending.values()]
+
+    def best(self, fidelity: int) -> Record | None:
+        """The feasible record with the largest value at a fidelity, the earliest among equals."""
+        return self.tally.best.get(fidelity)
+
+
+def payable(capital: Any) -> Any:
+    """What costs may come to that a capital (a number, or an array of them) pays for: itself, up to rounding."""
+    return capital * (1 + 1e-12)

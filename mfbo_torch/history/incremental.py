@@ -1,0 +1,47 @@
+"""Functions of a history that take in one record after another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mfbo_torch.history.history import History
+from mfbo_torch.history.record import Record, Status
+from mfbo_torch.utils.persistent_sequence import Shared
+
+S = TypeVar("S")
+
+
+class Fold(Generic[S]):
+    """A state that goes from record to record, kept from call to call as it is before the first pending record.
+
+    Forgetting it costs time and changes no result: it is used only for a history that begins with the same records,
+    and the rest is added in the order of asking, as it would be from the start.
+
+    Args:
+        start: Makes the state before the first record; a shallow copy of a state has to be one of its own.
+        add: From a state and a record to the state after it; it may change the one that it is given.
+    """
+
+    def __init__(self, start: Callable[[], S], add: Callable[[S, Record], S]) -> None:
+        self._start, self._add = start, add
+        self._records: Shared[Record] = Shared()
+        self._count, self._state = 0, start()
+
+    def __call__(self, history: History) -> S:
+        """The state after the last record."""
+        records = history.records
+        count, fresh = self._count, records.changed(self._records)
+        if count > (fresh[0] if fresh else len(records)):
+            count, self._state = 0, self._start()
+        try:
+            while count < len(records) and records[count].status != Status.PENDING:
+                self._state = self._add(self._state, records[count])
+                count += 1
+        finally:
+            self._records, self._count = records, count
+        state = copy.copy(self._state)
+        for record in records[count:]:
+            state = self._add(state, record)
+        return state

@@ -1,0 +1,113 @@
+"""A query and what became of it, and what a strategy recommends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from mfbo_torch.history.observation import Observation, Outcome, refusal
+from mfbo_torch.history.query import ENQUEUED, GIVEN, Query
+
+
+class Status(StrEnum):
+    """Where a query stands."""
+
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A query and its fate.
+
+    Args:
+        id: Its number, counted from 0 in the order of asking.
+        query: What was asked.
+        cost: What it costs, counted from the moment of asking.
+        value: The observation, to be maximised; ``None`` until known.
+        status: ``"pending"``, ``"done"`` or ``"failed"``.
+        reason: Why it failed, or why its last attempt did where it is tried again. The first line says it all.
+        decision_seconds: Time spent deciding it.
+        evaluation_seconds: Time spent evaluating it.
+        retries: How often it was tried again.
+        sunk: The part of ``cost`` that failed attempts have taken.
+        standard_error: The standard deviation of the noise in ``value``, in its unit; ``None`` where it is not known.
+        outcomes: What was measured beside it, where the space has limits.
+    """
+
+    id: int
+    query: Query
+    cost: float
+    value: float | None = None
+    status: Status = Status.PENDING
+    reason: str = ""
+    decision_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    retries: int = 0
+    sunk: float = 0.0
+    standard_error: float | None = None
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every outcome keeps its limit."""
+        return all(outcome.met for outcome in self.outcomes.values())
+
+    @property
+    def given(self) -> bool:
+        """Whether it was measured elsewhere: nothing was asked, nothing paid."""
+        return self.query.meta.get("stage") == GIVEN["stage"]
+
+    @property
+    def decided(self) -> bool:
+        """Whether a strategy has decided it: what counts decisions passes over the others."""
+        return self.query.meta.get("stage") not in (GIVEN["stage"], ENQUEUED["stage"])
+
+    def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
+        """This record with its value; it fails where models cannot use that."""
+        if reason := refusal(value):
+            return self.failed(reason, **changes)
+        found, status = float(value), Status.DONE
+        return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)
+
+    def observed(self, found: Observation, **changes: Any) -> Record:
+        """:meth:`done` with an observation whose outcomes are judged."""
+        return self.done(found.value, found.standard_error, outcomes=found.outcomes, **changes)
+
+    def failed(self, reason: str, **changes: Any) -> Record:
+        """This record as failed: it keeps its cost and has no value."""
+        return replace(self, value=None, status=Status.FAILED, reason=reason, **changes)
+
+    def retried(self, reason: str, cost: float) -> Record:
+        """This record after a failed attempt, tried again: ``cost`` is what all its attempts come to."""
+        return replace(self, reason=reason, cost=cost, retries=self.retries + 1, sunk=cost - (self.cost - self.sunk))
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What is believed best: an input, where inputs cannot be queried themselves; a design, where values are noisy.
+
+    Args:
+        x: The input or the design, in the user's own units.
+        mean: What is expected of it at the target, to be maximised, noise left out.
+        deviation: The standard deviation of that.
+        noise: The standard deviation of the noise in an observation at each fidelity, ``None`` where it is not known;
+            empty for an input.
+        best: The best observation at the target, which may have been lucky; ``None`` for an input.
+        feasible: The probability that its outcomes keep their limits at the target; ``None`` where there are none.
+    """
+
+    x: tuple[float, ...]
+    mean: float
+    deviation: float
+    noise: tuple[float | None, ...] = ()
+    best: Record | None = None
+    feasible: float | None = None
+
+    @property
+    def value(self) -> float:
+        """``mean``: what a recommended record calls its value."""
+        return self.mean

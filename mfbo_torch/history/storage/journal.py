@@ -1,0 +1,343 @@
+"""A history on disk: an append-only log of what was asked, tried again and how it ended, in SQLite."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from mfbo_torch.history.history import History
+from mfbo_torch.history.query import Query
+from mfbo_torch.history.record import Record
+from mfbo_torch.history.storage import journal_rows, wal_check
+from mfbo_torch.history.storage.journal_rows import State, columns, rows, states
+from mfbo_torch.history.storage.lock import Held, Lock
+from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
+from mfbo_torch.utils.errors import SettingError
+
+APPLICATION_ID = 0x6D66626F  # "mfbo"
+SCHEMA_VERSION = 5
+
+_STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
+_TABLE = f"""
+CREATE TABLE event (
+    sequence INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
+    id INTEGER NOT NULL,
+    x TEXT,
+    fidelity INTEGER,
+    meta TEXT,
+    decision_seconds REAL,
+    cost REAL NOT NULL,
+    status TEXT CHECK (status IN ('done', 'failed')),
+    value REAL,
+    reason TEXT,
+    evaluation_seconds REAL,
+    seen INTEGER,
+    {_STANDARD_ERROR},
+    checksum BLOB NOT NULL,
+    outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
+    CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
+    CHECK ((kind = 'ended') = (status IS NOT NULL)),
+    CHECK ((status IS 'done') = (value IS NOT NULL))
+);
+CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retried';
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+"""
+COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
+"""The names of the table's columns."""
+_REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
+_INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""What SQLite says where a disk is full, or a quota or a limit on the size of files is reached."""
+_IN_USE = "open, and used in the thread that opened it"
+
+
+class JournalError(SettingError):
+    """A file that cannot serve as a journal. It is left as it was."""
+
+    def __init__(self, path: str | Path, allowed: str) -> None:
+        super().__init__("journal", str(path), allowed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value, self.allowed)
+
+
+class DiskFull(JournalError):
+    """There is no room for another row. What was written before is whole, and writing can be tried again."""
+
+
+class JournalGone(JournalError):
+    """The file was removed or replaced while it was written. What was written is still there until it is closed."""
+
+
+class Journal:
+    """A :class:`~mfbo_torch.history.History` on disk: one writer, any number of readers.
+
+    Three kinds of rows are ever written, numbered by one sequence: a query was *asked*, was
+    *retried* after a failed attempt, has *ended*. Each is committed and synced before the call
+    returns, and nothing is changed later. A query that was asked remembers the last event its
+    decision had *seen*, so the history behind every decision can be rebuilt, also where values came
+    in while it was being made. Numbers come back exactly as they were given.
+
+    Args:
+        path: The file; it is made if it does not exist.
+        read_only: Whether to only look, also while another process writes.
+
+    Raises:
+        JournalError: The file is something else, is damaged, has another schema, is being written by another process,
+            or cannot be opened. It is not touched.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path).absolute()
+        exists = self._check_header(read_only)
+        try:
+            if exists:
+                self._check_content()
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
+            raise JournalError(self.path, f"a readable journal: {error}") from error
+        self._lock = Lock(self.path)
+        if not read_only:
+            self._claim()
+            exists = self._check_header(read_only)
+        try:
+            self._connection = self._connect("ro" if read_only else "rwc")
+            if not read_only:
+                if not exists:
+                    self._make_table()
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA synchronous = FULL")
+            self._sequence, self._checksum = self._last()
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise JournalError(self.path, f"a readable journal: {error}") from error
+            raise
+
+    def _claim(self) -> None:
+        try:
+            self._lock.acquire()
+        except Held as held:
+            here = "close the one that is open in this process first, as in optimizer.journal.close()"
+            who = here if held.here else "another one is writing it now"
+            raise JournalError(self.path, f"written by one process; {who}") from None
+        except OSError as error:
+            raise JournalError(self.path, f"in a folder that can be written: {error.strerror}") from error
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        if mode == "ro" and not self.path.with_name(f"{self.path.name}-wal").exists():
+            uri += "&immutable=1"  # nobody writes: read without leaving files beside it
+        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
+
+    def _check_header(self, read_only: bool) -> bool:
+        """Whether there is a journal already, and not something else."""
+        try:
+            header = b""
+            if self.path.exists():
+                with self.path.open("rb") as file:
+                    header = file.read(100)
+        except OSError as error:
+            raise JournalError(self.path, f"a readable file: {error.strerror}") from error
+        if not header and not read_only:
+            if not self.path.parent.is_dir():
+                raise JournalError(self.path, "in a folder that exists")
+            return False
+        # The file header of SQLite keeps user_version at byte 60 and application_id at byte 68.
+        ours = len(header) == 100 and struct.unpack(">I", header[68:72])[0] == APPLICATION_ID
+        if not header.startswith(b"SQLite format 3\0") or not ours:
+            raise JournalError(self.path, "a journal of mfbo_torch" if header else "an existing journal")
+        version: int = struct.unpack(">I", header[60:64])[0]
+        if version != SCHEMA_VERSION:
+            raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
+        return True
+
+    def _check_content(self) -> None:
+        if wal_check.damaged(self.path):
+            found = f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
+            raise JournalError(self.path, f"an undamaged journal: {found}")
+        with closing(self._connect("ro")) as connection:
+            if columns(connection) != COLUMNS:
+                raise JournalError(
+                    self.path, f"an undamaged journal: its columns are not those of schema {SCHEMA_VERSION}"
+                )
+            if damaged := spans(wrong(rows(connection))):
+                found = f"row {damaged} not as written; mfbo repair saves the ones before"
+                raise JournalError(self.path, f"an undamaged journal: {found}")
+            answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
+
+    def _make_table(self) -> None:
+        with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last event, 0 before the first."""
+        return self._sequence
+
+    def asked(self, records: Iterable[Record], seen: int | None = None) -> None:
+        """Append pending records, all of them or none.
+
+        Args:
+            records: Each was decided with the ones before it pending.
+            seen: The :attr:`sequence` the first decision was made at; the present one if not given.
+
+        Raises:
+            SettingError: A query holds something that JSON cannot hold exactly.
+        """
+        asked = []
+        seen = self._sequence if seen is None else seen
+        for known, record in enumerate(records, seen):
+            asked.append(journal_rows.asked(plain(record.query), record, known))
+        self._append(asked)
+
+    def retried(self, record: Record) -> None:
+        """Append that one record is tried again, with the cost and the reason it has now."""
+        self._append([{"kind": "retried", "id": record.id, "cost": record.cost, "reason": record.reason}])
+
+    def ended(self, record: Record) -> None:
+        """Append the end of one record, done or failed."""
+        self._append([journal_rows.ended(record)])
+
+    def given(self, records: Iterable[Record]) -> None:
+        """Append records that ended before this journal began, all of them or none."""
+        given: list[dict[str, Any]] = []
+        for record in records:
+            given += [
+                journal_rows.asked(plain(record.query), record, self._sequence + len(given)),
+                journal_rows.ended(record),
+            ]
+        self._append(given)
+
+    def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
+        """Append the events of another journal, all of them or none."""
+        self._append([*found])
+
+    def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            with self._transaction("BEGIN IMMEDIATE"):
+                last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(made, 1)])
+        except sqlite3.ProgrammingError as error:
+            raise JournalError(self.path, f"{_IN_USE}: {error}") from error
+        except sqlite3.IntegrityError as error:
+            raise JournalError(self.path, f"written by one process, each query once: {error}") from error
+        except sqlite3.Error as error:
+            full = getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM
+            kind, wanted = (DiskFull, "on a disk with room") if full else (JournalError, "a writable journal")
+            raise kind(self.path, f"{wanted}: {error}") from error
+        except BaseException:
+            self._sequence, self._checksum = self._last()  # Ctrl-C arrives before or after the commit
+            raise
+        self._sequence, self._checksum = self._sequence + len(made), last
+        if not self._lock.holds(self.path):
+            raise JournalGone(self.path, "left where it is while it is written")
+
+    def save(self, new: Path) -> None:
+        """Write all there is to a new file, also where this one was removed.
+
+        Raises:
+            JournalError: It cannot be written.
+        """
+        try:
+            with closing(sqlite3.connect(new)) as other:
+                self._connection.backup(other)
+        except sqlite3.Error as error:
+            raise JournalError(new, f"a file that can be written: {error}") from error
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        try:
+            self._connection.executescript(begin) if ";" in begin else self._connection.execute(begin)
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _insert(self, found: Sequence[Mapping[str, Any]]) -> bytes:
+        """Write rows after the last; the checksum of the last one written."""
+        made = [{name: _stored(name, value) for name, value in row.items() if name != COLUMN} for row in found]
+        last = self._checksum
+        for row in made:
+            (last,) = chained([row], last)
+            row[COLUMN] = last
+        self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made])
+        return last
+
+    def _last(self) -> tuple[int, bytes]:
+        """The number of the last event and its checksum, 0 and none if there is none."""
+        last = f"SELECT sequence, {COLUMN} FROM event ORDER BY sequence DESC LIMIT 1"
+        return self._connection.execute(last).fetchone() or (0, b"")
+
+    def _states(self) -> Iterator[State]:
+        """The moment before each event, then the last one."""
+        try:
+            yield from states([*rows(self._connection)])
+        except sqlite3.ProgrammingError as error:
+            raise JournalError(self.path, f"{_IN_USE}: {error}") from error
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+            raise JournalError(self.path, f"an undamaged journal: {error}") from error
+
+    def history(self) -> History:
+        """Everything that was asked and what became of it."""
+        (last,) = deque(self._states(), maxlen=1)
+        return last.history
+
+    def replay(self) -> Iterator[tuple[History, Query]]:
+        """For every query asked, in order: the history its decision was made on, and the query."""
+        late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
+        lag = self._connection.execute(late).fetchone()[0]
+        recent: deque[State] = deque(maxlen=lag + 1)
+        for state in self._states():
+            recent.append(state)
+            if state.query is not None:
+                yield next(past.history for past in recent if past.sequence >= state.seen), state.query
+
+    def close(self) -> None:
+        """Close the file. Nothing is lost without it."""
+        self._connection.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _stored(column: str, value: Any) -> Any:
+    """A value as SQLite gives it back, which knows no NaN and no sign of zero."""
+    if value is None or column not in _REAL:
+        return value
+    return None if math.isnan(value) else float(value) + 0.0
+
+
+def plain(query: Query) -> Query:
+    """The query as it comes back from JSON: floats, an integer, and JSON values only.
+
+    Raises:
+        SettingError: Its metadata is not JSON or holds a number that is not finite, or ``x``
+            is not finite.
+    """
+    x = tuple(float(value) for value in query.x)
+    for setting, value in (("meta", dict(query.meta)), ("x", x)):
+        try:
+            text = json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise SettingError(setting, value, f"finite JSON values: {error}") from error
+        if setting == "meta":
+            meta = json.loads(text)
+    return Query(x, int(query.fidelity), meta)

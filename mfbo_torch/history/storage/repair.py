@@ -1,0 +1,62 @@
+"""What is good in a damaged journal, as a new one."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError
+from mfbo_torch.history.storage.journal_rows import columns, rows
+from mfbo_torch.utils.checksum import COLUMN, chained
+from mfbo_torch.utils.errors import SettingError
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def salvage(path: Path, new: Path) -> int:
+    """Write the rows of a journal up to the first that is damaged into a new one; the old one stays as it is.
+
+    Args:
+        path: A journal, damaged or not.
+        new: A file that does not exist.
+
+    Returns:
+        How many rows were good.
+
+    Raises:
+        SettingError: ``new`` exists, or not a single row is good.
+    """
+    if new.exists():
+        raise SettingError("new", str(new), "a file that does not exist yet")
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy.sqlite"
+        try:
+            copy.write_bytes(_MAGIC + path.read_bytes()[len(_MAGIC) :])
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+        except OSError as error:
+            raise JournalError(path, f"a readable file: {error.strerror}") from error
+        good = [*_good(copy)]
+    if not good:
+        raise JournalError(path, "a journal with a good row; this one has none")
+    with Journal(new) as journal:
+        journal.copy(good)
+    return len(good)
+
+
+def _good(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The rows before the first that cannot be read or is not as it was written."""
+    before = b""
+    with suppress(sqlite3.Error, UnicodeDecodeError), closing(sqlite3.connect(path)) as connection:
+        if columns(connection) != COLUMNS:
+            return
+        for number, row in enumerate(rows(connection), 1):
+            (before,) = chained([row], before)
+            if row["sequence"] != number or row[COLUMN] != before:
+                return
+            yield row

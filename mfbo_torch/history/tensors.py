@@ -1,0 +1,38 @@
+"""Records as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mfbo_torch.history.record import Record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def points(records: Iterable[Record]) -> Tensor:
+    """The ``n x (d + 1)`` double tensor of designs (user's units) and fidelities."""
+    import torch  # here, so that a journal is read without it
+
+    return torch.tensor([[*r.query.x, r.query.fidelity] for r in records], dtype=torch.double)
+
+
+def values(records: Iterable[Record]) -> Tensor:
+    """The ``n x 1`` double tensor of observations."""
+    import torch
+
+    return torch.tensor([[r.value] for r in records], dtype=torch.double)
+
+
+def noise_variances(records: Iterable[Record]) -> Tensor | None:
+    """The ``n x 1`` double tensor of squared standard errors; ``None`` unless every observation has one.
+
+    Where one lacks it, a model infers the noise of all: the noise of an observation without a standard error is not
+    that of those with one.
+    """
+    import torch
+
+    errors = [r.standard_error for r in records]
+    known = [[error**2] for error in errors if error is not None]
+    return torch.tensor(known, dtype=torch.double) if errors and len(known) == len(errors) else None

@@ -1,0 +1,61 @@
+"""How a run begins: an objective that breaks in the same way again and again is not asked on."""
+
+from __future__ import annotations
+
+from mfbo_torch.history import Record
+from mfbo_torch.loop.evaluation import Evaluation
+
+ALIKE = 3
+"""So many failures of one kind, and nothing else, are a mistake in the objective and not one of its designs."""
+
+
+class Hopeless(RuntimeError):
+    """Every evaluation of a run has failed.
+
+    Attributes:
+        spent: Whether there is no capital left to try again.
+    """
+
+    def __init__(self, message: str, spent: bool = False) -> None:
+        super().__init__(message)
+        self.spent = spent
+
+
+class Beginning:
+    """Exceptions before the first value, held back while they are all the same.
+
+    Their queries stay pending, also in the journal, so that they are evaluated again, at no further cost, when the
+    run is continued with an objective that was repaired.
+
+    Args:
+        over: Whether there is a value already: nothing is held back then.
+    """
+
+    def __init__(self, over: bool) -> None:
+        self.over = over
+        self.held: dict[int, tuple[Record, Evaluation]] = {}
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there have been :data:`ALIKE` of one kind."""
+        return len(self.held) >= ALIKE
+
+    def holds(self, record: Record, evaluation: Evaluation) -> bool:
+        """Hold back an attempt that has raised an exception, if all before it have raised the same one."""
+        if self.over or any(other.reason != evaluation.reason for _, other in self.held.values()):
+            return False
+        self.held[record.id] = record, evaluation
+        return True
+
+    def let_go(self) -> list[tuple[Record, Evaluation]]:
+        """What was held back; nothing is from now on."""
+        held, self.held, self.over = [*self.held.values()], {}, True
+        return held
+
+    def __str__(self) -> str:
+        """What has happened, in one line."""
+        first, *frames = next(iter(self.held.values()))[1].reason.splitlines()
+        where = f" ({frames[-1].strip()})" if frames else ""
+        count = len(self.held)
+        nan = "a design that has no value may return nan"
+        return f"the first {count} evaluations broke in the same way, with {first}{where}, and cost nothing more; {nan}"

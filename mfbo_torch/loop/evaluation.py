@@ -1,0 +1,87 @@
+"""One evaluation, wherever it runs: it ends with a value or with a reason."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mfbo_torch.history.observation import Observation, parse, refusal
+from mfbo_torch.problems.trial import Trial
+from mfbo_torch.utils import validation
+from mfbo_torch.utils.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
+
+FRAMES = 3
+"""Lines of a traceback that a failure keeps."""
+
+
+class Evaluation(NamedTuple):
+    """The end of an evaluation: an observation, or the reason why there is none.
+
+    Args:
+        observation: What was observed, to be maximised, its outcomes judged; ``None`` after a failure.
+        reason: Why it failed; empty where it did not.
+        seconds: The time it took.
+        raised: Whether the reason is an exception of the objective's own, and not one that its worker had.
+        stopped: The step at which a trial was found hopeless.
+    """
+
+    observation: Observation | None
+    reason: str
+    seconds: float
+    raised: bool = False
+    stopped: float | None = None
+
+
+def evaluate(
+    problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
+) -> Evaluation:
+    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
+    started, this = time.perf_counter(), os.getpid()
+    found, reason, raised = None, "", False
+    try:
+        given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
+        found = parse(given).judged(problem.space.limits)
+        reason = refusal(found.value)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
+            raise
+        reason, raised = validation.reason(_message(error)), True
+    if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
+        os._exit(0)
+    stopped = None if trial is None else trial.stopped
+    return Evaluation(None if reason else found, reason, time.perf_counter() - started, raised, stopped)
+
+
+def _message(error: BaseException) -> str:
+    """Why an evaluation failed: one line, and more below it."""
+    if isinstance(error, EvaluationError):
+        return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
+    return describe(error) + _frames(error)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, ``ExceptionType: message``."""
+    try:
+        message = " ".join(str(error)[: validation.LONGEST].split())
+    except Exception as worse:
+        message = f"what it says cannot be read, {type(worse).__name__}"
+    return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def _meets_the_user() -> bool:
+    """Whether Ctrl-C is for this thread; where it is for another one, an objective has raised it itself."""
+    return threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
+
+
+def _frames(error: BaseException) -> str:
+    """The last lines of the traceback, without the two that are always there."""
+    frames = traceback.extract_tb(error.__traceback__)[2:]
+    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])

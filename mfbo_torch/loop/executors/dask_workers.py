@@ -1,0 +1,320 @@
+"""The workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import multiprocessing
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Future
+from concurrent.futures import wait as wait_for
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mfbo_torch.loop.executors.workers import (
+    BEGINNING,
+    LOOK_AROUND,
+    WorkerLost,
+    Workers,
+    leave,
+    settle,
+    unheard,
+    unpacked,
+)
+from mfbo_torch.utils.errors import SettingError
+
+SILENCE = 30.0
+"""Seconds without a heartbeat after which a worker is given up whose evaluation is late."""
+
+GRACE = 20.0
+"""Seconds that a cluster of this machine has to end by itself."""
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class Late(TimeoutError):
+    """An evaluation that goes on at a worker, in vain."""
+
+
+class _Placed(NamedTuple):
+    """An evaluation at a worker: its address, Dask's future, and when it was sent."""
+
+    address: str
+    sent: Future[Any]
+    since: float
+
+
+class DaskWorkers(Workers):
+    """The workers of a Dask cluster, as many as there are at the time.
+
+    Every evaluation is sent to one worker that is free, and to no other: Dask would queue some behind others,
+    to die with them, and move those of a dead worker elsewhere. An evaluation that outlives the timeout is left
+    behind in a thread of its worker, which ends as soon as it has nothing else to do; its nanny, if it has one,
+    starts it anew. Workers with one thread each are best: all that a worker was doing dies with it.
+    """
+
+    def __init__(self, client: Client, timeout: float | None = None) -> None:
+        super().__init__(timeout)
+        self._client = client
+        self._inner = client.get_executor(pure=False, retries=0)
+        self._lock, self._wake, self._over = threading.Lock(), threading.Event(), False
+        self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._placed: dict[Future[Any], _Placed] = {}
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._given_up: set[str] = set()
+        self._threads = client.nthreads()
+        threading.Thread(target=self._watch, name="mfbo-dask", daemon=True).start()
+
+    @property
+    def capacity(self) -> int:
+        return sum(count for address, count in self._threads.items() if address not in self._given_up)
+
+    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._waiting.append((future, fn, args))
+        self._wake.set()
+        return future
+
+    def _watch(self) -> None:
+        """Notice workers that come and go, and give the free ones what is waiting."""
+        while not self._over:
+            self._wake.wait(LOOK_AROUND)
+            self._wake.clear()
+            # counted first: a worker that ends and dies in between must not seem alive and free
+            load = Counter(address for address, *_ in [*self._placed.values()])
+            try:
+                self._threads = self._client.nthreads()
+            except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
+                self._threads = {}
+                if self._client.status in ("closed", "closing"):
+                    self._break()
+                continue
+            self._given_up &= set(self._threads)
+            for future, placed in [*self._placed.items()]:
+                if placed.address not in self._threads:
+                    self._end(future, WorkerLost("the worker died"))
+                    placed.sent.cancel()
+            for future, placed in self._stuck():
+                self._given_up.add(placed.address)
+                self._end(future, TimeoutError())
+                placed.sent.cancel()
+                threading.Thread(target=self._restart, args=[placed.address], daemon=True).start()
+            self._place(load)
+
+    def _stuck(self) -> list[tuple[Future[Any], _Placed]]:
+        """Evaluations that are late at workers which cannot even say so, as they let nothing else run there.
+
+        One may be late because its worker is still importing what it needs, which takes long on a busy machine: that
+        worker is heard of.
+        """
+        now, timeout = time.monotonic(), math.inf if self.timeout is None else self.timeout
+        late = [(future, placed) for future, placed in self._placed.items() if now - placed.since > timeout]
+        self._heard = {a: heard for a, heard in self._heard.items() if a in {placed.address for _, placed in late}}
+        if not late:
+            return []
+        beats = self._beats()
+        for _, placed in late:
+            beat = beats.get(placed.address, 0.0)
+            if placed.address not in self._heard or self._heard[placed.address][0] != beat:
+                self._heard[placed.address] = beat, now
+        longest = timeout + BEGINNING + SILENCE
+        return [
+            (future, placed)
+            for future, placed in late
+            if now - self._heard[placed.address][1] > SILENCE or now - placed.since > longest
+        ]
+
+    def _beats(self) -> dict[str, float]:
+        """When each worker was last heard of, by a clock of the scheduler's own."""
+        try:
+            try:
+                found = self._client.scheduler_info(n_workers=-1)
+            except TypeError:  # former versions, which know of all
+                found = self._client.scheduler_info()
+            return {address: worker["last_seen"] for address, worker in found["workers"].items()}
+        except Exception:  # of whatever kind; the scheduler is gone, or will be asked again
+            return {}
+
+    def _restart(self, address: str) -> None:
+        """Have its nanny start a worker anew, if it has one."""
+        with suppress(Exception):  # of whatever kind; it is given up already
+            self._client.restart_workers([address], timeout=30, raise_for_error=False)
+
+    def _place(self, load: Counter[str]) -> None:
+        from distributed.protocol import pickle
+
+        spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
+        free = [address for address, count in spare.items() for _ in range(count)]
+        while self._waiting and free and not self._over:
+            future, fn, args = self._waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                address = free.pop()
+                with self._lock:
+                    try:
+                        content = pickle.dumps((fn, args))
+                    except Exception as error:
+                        future.set_exception(error)
+                        continue
+                    here = {"workers": [address], "allow_other_workers": False}
+                    sent = self._inner.submit(_within, self.timeout, content, **here)
+                    self._placed[future] = _Placed(address, sent, time.monotonic())
+                sent.add_done_callback(partial(self._landed, future, address))
+
+    def _break(self) -> None:
+        """End everything: there is no scheduler any more."""
+        while self._waiting:
+            future, *_ = self._waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(CancelledError())
+        for future in [*self._placed]:
+            self._end(future, CancelledError())
+
+    def _landed(self, future: Future[Any], address: str, sent: Future[Any]) -> None:
+        """Pass on what came of an evaluation."""
+        error: BaseException | None
+        if sent.cancelled():  # with the scheduler, or by someone who restarts the workers
+            error = WorkerLost("the worker died") if self._client.status == "running" else CancelledError()
+        else:
+            error = sent.exception()
+        if isinstance(error, Late):
+            self._given_up.add(address)
+        self._end(future, error, sent.result() if error is None else None)
+        self._wake.set()
+
+    def _end(self, future: Future[Any], error: BaseException | None, value: Any = None) -> None:
+        """End an evaluation, unless it has ended already."""
+        with self._lock:
+            if self._placed.pop(future, None) is None:
+                return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def _translated(self, error: BaseException) -> BaseException:
+        from distributed import KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return WorkerLost("the worker died")
+        return BrokenExecutor("the Dask scheduler is gone") if isinstance(error, CancelledError) else error
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if cancel_futures:
+            for future, *_ in [*self._waiting]:
+                future.cancel()
+        elif wait:
+            wait_for([*(future for future, *_ in self._waiting), *self._placed])
+        self._over = True
+        self._wake.set()
+        self._inner.shutdown(wait and not cancel_futures)
+
+
+def _within(timeout: float | None, content: bytes) -> Any:
+    """A pickled call in a Dask worker, which is given up if it takes too long; what it imports first is not counted."""
+    from distributed import get_worker
+    from distributed.protocol import pickle
+
+    if timeout is None:
+        return unpacked(content, pickle.loads)()
+    result: Future[Any] = Future()
+    begun = threading.Event()
+
+    def work() -> None:
+        try:
+            call = unpacked(content, pickle.loads)
+            begun.set()
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+        begun.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    if not begun.wait(BEGINNING):
+        late = Late(f"not begun within {BEGINNING:g} seconds")
+    elif wait_for([result], timeout).done:
+        return result.result()
+    else:
+        late = Late()
+    worker = get_worker()
+    worker.loop.add_callback(_retire, worker)
+    raise late
+
+
+async def _retire(worker: Any) -> None:
+    """Take no more work, let the failure arrive and other evaluations end, start anew.
+
+    The process exits of its own accord: a worker that says goodbye may, if the scheduler is quicker to hang up,
+    take leave of its nanny too, and then nobody starts it again.
+    """
+    from distributed.core import Status
+
+    worker.status = Status.paused
+    await asyncio.sleep(1.0)
+    while worker.state.executing_count:
+        await asyncio.sleep(0.1)
+    if worker.nanny is None:  # nobody would start it again, and the process may be that of others too
+        await worker.close(reason="an evaluation outlived its timeout")
+    else:
+        leave()
+
+
+@contextmanager
+def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -> Iterator[Workers]:
+    """The workers of a scheduler, or of a cluster on this machine that lasts as long as the context."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster, WorkerPlugin
+    except ImportError:
+        raise SettingError("executor", "dask", "installed: pip install 'mfbo-torch[dask]'") from None
+
+    class Settled(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            if hasattr(os, "setpgid"):
+                os.setpgid(0, 0)
+            settle()
+
+    quiet = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.worker.daemon": False,
+        "distributed.worker.preload": ["mfbo_torch.loop.evaluation", __name__],  # before it joins and is sent anything
+        "distributed.deploy.lost-worker-timeout": "1 day",  # on a busy machine they take long to start anew
+    }
+    before, client, cluster = multiprocessing.active_children(), None, None
+    with dask.config.set(quiet if scheduler is None else {}):
+        try:
+            if scheduler is None:
+                with unheard():  # Ctrl-C comes at its end
+                    cluster = LocalCluster(
+                        n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+                    )
+            try:
+                client = Client(cluster or scheduler, timeout=10, set_as_default=False)
+            except (OSError, ValueError, TimeoutError) as error:
+                reason = " ".join(str(error).split())
+                wanted = f"the address of a running Dask scheduler: {reason}"
+                raise SettingError("scheduler", scheduler, wanted) from error
+            if cluster is not None:
+                client.register_plugin(Settled(), name="mfbo-settled")
+            pool = DaskWorkers(client, timeout)
+            yield pool
+            pool.shutdown(cancel_futures=True)
+        finally:
+            if client is not None:
+                client.close()
+            if cluster is not None:
+                _end(cluster, before)
+
+
+def _end(cluster: Any, before: Collection[Any]) -> None:
+    """End a cluster of this machine, and what processes of it are left: this one would wait for them at its end."""
+    with suppress(Exception):  # of whatever kind; its workers are ended anyway
+        cluster.close(timeout=GRACE)
+    for process in multiprocessing.active_children():
+        if process not in before and process.name.startswith("Dask Worker"):
+            process.kill()

@@ -1,0 +1,171 @@
+"""A whole optimisation in one call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mfbo_torch.history import History, Observed, Recommendation, Status
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.run_options import RunOptions
+from mfbo_torch.loop.runner import drive
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.user.function import FunctionProblem
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.utils import html_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
+"""A space; or the parameters, or ``{name: (lower, upper)}``, of one with a single fidelity of cost 1."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What an optimisation found, with SciPy's names where SciPy has one.
+
+    Attributes:
+        x: The best design at the target, ``d`` values in the order of the parameters, in the user's units; ``None`` for
+            a parameter that does not count there.
+        fun: The objective there, in its own sign; NaN where nothing was evaluated at the target.
+        parameters: ``x`` by name.
+        success: Whether there is a value at the target and the run was not interrupted.
+        message: How it ended.
+        nfev: Number of evaluations, failed ones included.
+        spent: What they cost.
+        recommended: What the model believes best where values are noisy; else ``None``.
+        history: Every query.
+        problem: What was optimised.
+    """
+
+    x: tuple[Any, ...]
+    fun: float
+    parameters: dict[str, Any]
+    success: bool
+    message: str
+    nfev: int
+    spent: float
+    recommended: Recommendation | None
+    history: History = field(compare=False)
+    problem: Problem = field(compare=False)
+
+    def plot(self) -> Figure:
+        """Values against the capital spent, and where it went."""
+        from mfbo_torch.loop import plots  # matplotlib, which most calls do without
+
+        return plots.progress(self.history, self.problem)
+
+    def _rows(self) -> list[tuple[str, object]]:
+        rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
+        rows += self.parameters.items()
+        if self.recommended is not None:
+            rows.append(("recommended", self.problem.space.named(self.recommended.x)))
+        return [*rows, ("nfev", self.nfev), ("spent", self.spent)]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:>{width}}: {value}" for name, value in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table.table(self.problem.name, ("", ""), self._rows())
+
+
+def minimize(
+    function: Callable[..., Observed],
+    space: Where,
+    capital: float,
+    *,
+    strategy: Strategy | None = None,
+    seed: int = 0,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
+    progress: bool = False,
+) -> Result:
+    """Find where a function is smallest.
+
+    Args:
+        function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
+            name (:func:`~mfbo_torch.problems.user.call_convention.convention`); with a single fidelity without that. It
+            returns a number, or a pair of it and its standard error; where the space has limits, ``{"value": ...,
+            "latency": ...}``. It may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the
+            space ``continues``; its folder is beside the journal, and without one gone when the call returns.
+        space: Where to search, and what an evaluation costs at each fidelity.
+        capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
+            and no cost was given.
+        strategy: How to search; :class:`~mfbo_torch.MFGPUCB` with ``seed`` if not given.
+        seed: Of every random choice of that strategy.
+        executor: Where to evaluate; here if not given.
+        max_pending: Evaluations in flight at once.
+        journal: Where to keep the history; with one that has a history the call goes on where that ends.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        SettingError: A setting cannot work.
+        Hopeless: Every evaluation failed.
+    """
+    problem = FunctionProblem(function, _space(space), maximize=False)
+    return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
+
+
+def maximize(
+    function: Callable[..., Observed],
+    space: Where,
+    capital: float,
+    *,
+    strategy: Strategy | None = None,
+    seed: int = 0,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
+    progress: bool = False,
+) -> Result:
+    """Find where a function is largest; see :func:`minimize`."""
+    problem = FunctionProblem(function, _space(space), maximize=True)
+    return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
+
+
+def _space(where: Where) -> Space:
+    if isinstance(where, Space):
+        return where
+    if isinstance(where, Mapping):
+        where = [Parameter(name, *bounds) for name, bounds in where.items()]
+    return Space(tuple(where), (1.0,))
+
+
+def _optimize(
+    problem: Problem,
+    capital: float,
+    strategy: Strategy | None,
+    seed: int,
+    executor: Executor | None,
+    max_pending: int | None,
+    journal: Journal | None,
+    progress: bool,
+) -> Result:
+    strategy = MFGPUCB(seed=seed) if strategy is None else strategy
+    history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
+    best = history.best(problem.space.target)
+    advised = strategy.bind(problem.space, capital).recommend(history)
+    value = problem.value_of(best)
+    message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
+    named = {} if best is None else problem.space.named(best.query.x)
+    return Result(
+        x=tuple(named.get(p.name) for p in problem.space.parameters) if named else (),
+        fun=math.nan if value is None else value,
+        parameters=named,
+        success=finished and best is not None,
+        message=message if best is not None else f"{message} Nothing was evaluated at the target.",
+        nfev=sum(record.status != Status.PENDING for record in history),
+        spent=history.spent,
+        recommended=advised if isinstance(advised, Recommendation) else None,
+        history=history,
+        problem=problem,
+    )

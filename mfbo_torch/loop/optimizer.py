@@ -1,0 +1,343 @@
+"""Ask and tell: a strategy, a history, and a journal that keeps it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite
+from mfbo_torch.history.storage.journal import Journal, plain
+from mfbo_torch.space import Space
+from mfbo_torch.space.fidelities import Told, level_of
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.validation import number, whole
+from mfbo_torch.utils.validation import reason as checked_reason
+
+if TYPE_CHECKING:
+    from mfbo_torch.strategies.base import Strategy
+
+
+class HasSpace(Protocol):
+    """Anything that says what can be queried, such as a problem."""
+
+    @property
+    def space(self) -> Space: ...
+
+
+def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
+    """See whether every query of a history can be asked in a space.
+
+    Raises:
+        SettingError: One has another number of parameters, another fidelity, or lies outside the bounds.
+    """
+    for record in history:
+        dim, fidelity = len(record.query.x), record.query.fidelity
+        if dim != space.dim or not 0 <= fidelity <= space.target:
+            given = f"{dim} parameters, fidelity {fidelity}"
+            wanted = f"{space.dim} parameters, fidelities 0 to {space.target}"
+            raise SettingError(setting, given, f"a history of this problem: {wanted}")
+        if not space.contains(record.query.x):
+            bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
+            given = f"query {record.id} at {list(record.query.x)}"
+            raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
+
+
+class Decision(NamedTuple):
+    """What a strategy has decided, not yet asked.
+
+    Args:
+        queries: The queries, each with the ones before it pending.
+        seconds: How long each took to decide.
+        seen: The journal's last event at that time.
+    """
+
+    queries: list[Query]
+    seconds: float
+    seen: int | None
+
+
+class Optimizer:
+    """Gives out queries and takes in values, which are to be maximised.
+
+    Every query is in the journal before it is given out, every value before the next
+    decision. A journal that already holds a history is continued. Values may be told from several threads; with a
+    journal, from the one that opened it.
+
+    Args:
+        strategy: Decides the queries.
+        journal: Where to keep the history; nowhere if not given.
+        problem: A problem (anything with a ``space``), for a strategy that has no space yet.
+
+    Raises:
+        SettingError: No space is known, or the journal's history belongs to another space.
+    """
+
+    def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
+        self.strategy = strategy if problem is None else strategy.bind(problem.space)
+        self.space = self.strategy.space
+        if journal is not None and not isinstance(journal, Journal):
+            raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
+        self.journal, self._state = journal, OwnState()
+        self._history = self._stored()
+        check_history(self._history, self.space)
+        self._lock = threading.RLock()
+        self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
+
+    def _stored(self) -> History:
+        """What the journal holds, its outcomes judged by the limits of now."""
+        history, limits = History() if self.journal is None else self.journal.history(), self.space.limits
+        try:
+            for record in history.done if limits or any(r.outcomes for r in history) else []:
+                history = history.updated(replace(record, outcomes=judged(record.outcomes, limits)))
+            return history
+        except KeyError as missing:
+            wanted = f"a history in which {missing.args[0]} was measured"
+            raise SettingError("journal", str(self.journal and self.journal.path), wanted) from None
+
+    @property
+    def history(self) -> History:
+        """Everything asked so far."""
+        return self._history
+
+    def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
+        """Decide the next queries; those that wait since :meth:`enqueue` go first.
+
+        Args:
+            n: How many. Each is decided with the ones before it pending.
+            capital: What may be spent in all. The first query that does not fit, and all
+                after it, are not asked. Where costs are measured, every query fits until
+                one of them is known.
+
+        Returns:
+            The pending records, ``n`` unless the capital is spent.
+
+        Raises:
+            SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
+        """
+        whole("n", n)
+        with self._lock:
+            pending = {r.id: r for r in self._history.pending}
+            left = [i for i in self._enqueued if i in pending]
+            self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
+        more = n - len(first)
+        return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
+
+    def deciding(self, n: int = 1) -> Callable[[], Decision]:
+        """The decision of the next queries on what is known now. It can be called while values come in."""
+        history, seen = self._history, None if self.journal is None else self.journal.sequence
+
+        def decide() -> Decision:
+            started = time.perf_counter()
+            with self._state.restored():
+                queries = self.strategy.ask(history, n)
+            return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
+
+        return decide
+
+    def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
+        """Ask what was decided; arguments and result are those of :meth:`ask`."""
+        capital = number("capital", capital) if capital != math.inf else capital
+        with self._lock, self._state.restored():
+            history = self._history
+            for query in decision.queries:
+                cost = self.strategy.cost(query, history)
+                if not self._pays(history, cost, capital):
+                    break
+                history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
+            asked = list(history.records[len(self._history) :])
+            if asked:
+                self._keep(history, lambda journal: journal.asked(asked, decision.seen))
+            return asked
+
+    def affords(self, cost: float, capital: float) -> bool:
+        """Whether a capital pays for so much more, see :meth:`ask`."""
+        return self._pays(self._history, cost, capital)
+
+    def _pays(self, history: History, cost: float, capital: float) -> bool:
+        if self.space.measured and not history.tally.evaluated:  # nobody knows what a query costs
+            return history.settled < capital
+        return history.spent + cost <= payable(capital)
+
+    def tell(self, id: int, value: Observed, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
+        """Take in the value of a pending query.
+
+        Args:
+            id: The number of its record.
+            value: The observation, to be maximised; or ``(value, standard error)``, where the standard deviation
+                of its noise is known (0: it has none). A value that is not finite is a failure. Where the space has
+                limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
+            evaluation_seconds: Time spent evaluating it.
+            cost: What it really cost, where costs are measured.
+
+        Returns:
+            The record as it now stands.
+
+        Raises:
+            SettingError: No such query is pending, ``value`` is not a number, its standard error is negative or
+                not finite, or an outcome that has a limit is missing or not finite.
+        """
+        found = parse(value).judged(self.space.limits)
+        with self._lock:
+            changes = self._changes(self._pending(id), evaluation_seconds, cost)
+            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"])
+
+    def observe(self, id: int, observation: Observation, evaluation_seconds: float, cost: float) -> Record:
+        """:meth:`tell` of a parsed observation, its outcomes judged, at a cost that is known."""
+        with self._lock:
+            return self._end(self._pending(id).observed(observation, evaluation_seconds=evaluation_seconds, cost=cost))
+
+    def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
+        """Take in that a pending query has failed; it keeps its cost.
+
+        Raises:
+            SettingError: No such query is pending.
+        """
+        with self._lock:
+            record = self._pending(id)
+            return self._end(record.failed(checked_reason(reason), **self._changes(record, evaluation_seconds, cost)))
+
+    def retry(self, id: int, reason: str, *, cost: float | None = None) -> Record:
+        """Take in that a pending query has failed and is tried again.
+
+        Args:
+            id: The number of its record.
+            reason: Why it failed.
+            cost: What all its attempts come to, the coming one included; the same as before if not given.
+
+        Raises:
+            SettingError: No such query is pending.
+        """
+        with self._lock:
+            record = self._pending(id)
+            record = record.retried(checked_reason(reason), self._changes(record, 0.0, cost)["cost"])
+            self._keep(self._history.updated(record), lambda journal: journal.retried(record))
+            return record
+
+    def add(
+        self, parameters: Mapping[str, Any], fidelity: Told, value: Observed, standard_error: float | None = None
+    ) -> Record:
+        """Take in a value that nobody asked for, measured elsewhere; it costs nothing.
+
+        Args:
+            parameters: ``{name: value}`` of its design.
+            fidelity: Where it was measured: its number, ``0`` the cheapest, or its value by its name, ``{"epochs": 9}``
+                (:func:`~mfbo_torch.space.fidelities.level_of`).
+            value: The observation, to be maximised; with outcomes where the space has limits, as :meth:`tell` takes it.
+            standard_error: The standard deviation of its noise, where that is known.
+
+        Returns:
+            Its record.
+
+        Raises:
+            SettingError: A parameter is unknown, missing or out of range, there is no such fidelity, or the value or
+                its standard error is not a finite number.
+        """
+        query = Query(self.space.point(parameters), self._level(fidelity), GIVEN)
+        found = parse_finite(value, self.space.limits)
+        if standard_error is not None:
+            found = replace(found, standard_error=standard_error)
+        with self._lock:
+            history = self._history.asked(query, 0.0)
+            record = history.records[-1].observed(found)
+            self._keep(history.updated(record), lambda journal: journal.given([record]))
+            return record
+
+    def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:
+        """Have a design asked next. Its query is pending, and paid for, from now on; :meth:`ask` gives it out.
+
+        Args:
+            parameters: ``{name: value}``.
+            fidelity: Where, as :meth:`add` takes it; if not given, where the strategy would ask it.
+
+        Returns:
+            Its record.
+
+        Raises:
+            SettingError: A parameter is unknown, missing or out of range, or there is no such fidelity.
+        """
+        x = self.space.point(parameters)
+        with self._lock:
+            if fidelity is None:
+                with self._state.restored():
+                    fidelity = self.strategy.fidelity_at(x, self._history)
+            query = Query(x, self._level(fidelity), ENQUEUED)
+            history = self._history.asked(query, self.strategy.cost(query, self._history))
+            record = history.records[-1]
+            self._keep(history, lambda journal: journal.asked([record]))
+            self._enqueued.append(record.id)
+            return record
+
+    def _level(self, fidelity: Told) -> int:
+        return level_of(fidelity, self.space.fidelities, self.space.target)
+
+    def give(self, records: list[Record]) -> None:
+        """Begin with observations that were made before.
+
+        Args:
+            records: Records that are done, numbered from 0.
+
+        Raises:
+            SettingError: The history has begun already, or a record is not done, has another number or a wrong value
+                or cost, or is of another space.
+        """
+        for i, record in enumerate(records):
+            whole("warm_start", record.id, i, i, wanted=f"numbered from 0; this one comes at {i}")
+            if record.status != Status.DONE:
+                raise SettingError("warm_start", f"record {i}, {record.status}", "done")
+            number("warm_start", record.value, wanted=f"a finite value in record {i}")
+            if missing := [limit.name for limit in self.space.limits if limit.name not in record.outcomes]:
+                raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
+            for setting in ("cost", "decision_seconds", "evaluation_seconds"):
+                number(
+                    "warm_start", getattr(record, setting), 0.0, wanted=f"a finite {setting} from 0 on in record {i}"
+                )
+        check_history(records, self.space, "warm_start")
+        with self._lock:
+            if len(self._history):
+                raise SettingError("warm_start", f"{len(records)} observations", "given before the first query")
+            self._keep(History(records), lambda journal: journal.given(records))
+
+    def recommend(self) -> Record | Recommendation | None:
+        """What the strategy advises, ``None`` while there is nothing.
+
+        The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
+        observed design with the largest posterior mean, and where queries are averages the best input: a
+        :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
+        """
+        with self._state.restored():
+            return self.strategy.recommend(self._history)
+
+    def _pending(self, id: int) -> Record:
+        last = len(self._history) - 1
+        asked = "none so far" if last < 0 else f"0 to {last}"
+        wanted = f"the number of a query that was asked ({asked})"
+        record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
+        if record.status != Status.PENDING:
+            raise SettingError("id", id, f"a pending query; this one is {record.status}")
+        return record
+
+    @staticmethod
+    def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
+        changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
+        return {setting: number(setting, given, 0) for setting, given in changes.items()}
+
+    def _end(self, record: Record) -> Record:
+        self._keep(self._history.updated(record), lambda journal: journal.ended(record))
+        return record
+
+    def _keep(self, history: History, write: Callable[[Journal], None]) -> None:
+        """Take over a history once it is on disk; after any error the disk is what counts."""
+        try:
+            if self.journal is not None:
+                write(self.journal)
+            self._history = history
+        except BaseException:
+            if self.journal is not None:
+                self._history = self._stored()
+            raise

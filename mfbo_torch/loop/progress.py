@@ -1,0 +1,56 @@
+"""The progress bar of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tqdm.auto import tqdm
+
+from mfbo_torch.history import History
+from mfbo_torch.loop.eta import Forecast
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
+
+
+class Progress:
+    """A bar in units of capital: what is left, the best value, the queries so far, the last one's fidelity, a forecast.
+
+    Args:
+        problem: What is evaluated.
+        capital: What may be spent.
+        shown: Whether there is a bar.
+        forecast: From a history to what is to come.
+    """
+
+    def __init__(
+        self, problem: Problem, capital: float, shown: bool, forecast: Callable[[History], Forecast | None]
+    ) -> None:
+        self.problem, self.capital, self.shown, self.forecast = problem, capital, shown, forecast
+        self.bar: tqdm | None = None  # made when the first query has been decided
+
+    def show(self, history: History) -> None:
+        if not self.shown:
+            return
+        if self.bar is None:
+            layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}{postfix}]"
+            self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
+        best = self.problem.value_of(history.best(self.problem.space.target))
+        space = self.problem.space
+        counts = history.queries_per_fidelity(space.num_fidelities)
+        queries = "/".join(str(sum(counts[part.start : part.stop])) for part in space.stretches)
+        shown = "-" if best is None else f"{best:.6g}"
+        coming = self.forecast(history)
+        told = "" if coming is None else f", {coming}"
+        left = f"{max(self.capital - history.settled, 0.0):.4g} left"
+        now = f"at {self.problem.space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"
+        self.bar.set_postfix_str(f"{left}, best {shown}, queries {queries}, {now}{told}", refresh=False)
+        self.bar.update(min(history.settled, self.capital) - self.bar.n)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,105 @@
+"""How a run evaluates: the options that go from the command line to the loop, and the capital."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, one_of, whole
+
+if TYPE_CHECKING:
+    from mfbo_torch.loop.executors import Workers
+    from mfbo_torch.problems.base import Problem
+
+
+def _option(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+_LIMITS: dict[str, dict[str, Any]] = {
+    "time_limit": {"above": 0, "wanted": "a number of seconds above 0"},
+    "stop_at": {},
+    "patience": {"above": 0, "wanted": "a capital above 0"},
+    "stop_gain": {"above": 0, "below": 1},
+}
+"""What ends a run early, and what that may be."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run evaluates, which may differ when it is continued: what is decided on a history stays the same.
+
+    Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
+    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.loop.stopping`).
+
+    Raises:
+        SettingError: An option cannot work.
+    """
+
+    max_pending: int | None = _option(None, "queries in flight at once; as many as workers")
+    workers: int = _option(1, "processes that evaluate; 1: this one")
+    executor: Literal["processes", "dask"] = _option("processes", "what workers are")
+    scheduler: str | None = _option(None, "Dask scheduler; a cluster on this machine if not given")
+    timeout: float | None = _option(None, "seconds after which an evaluation is ended, and failed")
+    retries: int = _option(0, "how often an evaluation that failed is tried again")
+    charge_retries: bool = _option(True, "whether each attempt costs as much again")
+    charge_deciding: bool = _option(False, "whether deciding is paid for too, where costs are measured")
+    time_limit: float | None = _option(None, "seconds after which nothing more is started")
+    stop_at: float | None = _option(None, "a value at the target that is good enough")
+    patience: float | None = _option(None, "capital after which a run ends that found no better value")
+    stop_gain: float | None = _option(None, "part of the range of values that is not worth going on for")
+
+    def __post_init__(self) -> None:
+        if self.max_pending is not None:
+            whole("max_pending", self.max_pending)
+        whole("retries", self.retries, 0)
+        for flag in ("charge_retries", "charge_deciding"):
+            one_of(flag, getattr(self, flag), (True, False))
+        for setting, bounds in _LIMITS.items():
+            if getattr(self, setting) is not None:
+                number(setting, getattr(self, setting), **bounds)
+
+    def check(self, problem: Problem) -> None:
+        """See whether the options suit a problem.
+
+        Raises:
+            SettingError: Deciding is to be paid for where costs are not measured.
+        """
+        if self.charge_deciding and not problem.space.measured:
+            raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RunOptions:
+        """Those among the resolved settings of a run."""
+        return cls(**{option.name: settings[option.name] for option in fields(cls)})
+
+    def start(self) -> AbstractContextManager[Workers | None]:
+        """Where to evaluate; ``None`` in the context is here.
+
+        Raises:
+            SettingError: An option cannot work.
+        """
+        from mfbo_torch.loop import executors  # loads torch, which reading settings does not need
+
+        if self.scheduler is not None and self.workers != 1:
+            raise SettingError("workers", self.workers, "left out, the scheduler has its own")
+        workers = None if self.scheduler else self.workers
+        found = executors.start(self.executor, workers, self.scheduler, self.timeout)
+        alone = self.executor == "processes" and self.workers == 1 and self.timeout is None
+        return nullcontext() if alone else found
+
+
+def check_capital(problem: Problem, capital: float) -> float:
+    """A capital that pays for a query of the problem at least.
+
+    Raises:
+        SettingError: It does not, or is no number.
+    """
+    found, cheapest = number("capital", capital), min(problem.space.costs)
+    if problem.space.measured:
+        return number("capital", found, above=0.0, wanted="a number of seconds above 0")
+    return number("capital", found, cheapest, wanted=f"at least {cheapest:g}, the cost of the cheapest query")

@@ -1,0 +1,105 @@
+"""The trials of a run: who goes on from what, in which folder, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mfbo_torch.history import History, Record
+from mfbo_torch.history.continuation import Training, below
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.problems.trial import Below, Trial
+from mfbo_torch.space.fidelities import Value
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
+
+
+@contextmanager
+def kept(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Path | None]:
+    """Where trials have their folders; nowhere, where nobody takes a trial.
+
+    Args:
+        problem: What is evaluated.
+        folder: Where they are wanted. Beside the journal if not given; for as long as the run lasts without one.
+        journal: Keeps the history.
+    """
+    if folder is not None or not problem.takes_trial:
+        yield folder
+    elif journal is not None:
+        yield journal.path.with_name(f"{journal.path.stem}.trials")
+    else:
+        with TemporaryDirectory(prefix="mfbo-") as made:
+            yield Path(made)
+
+
+class Trials:
+    """Makes the trials of a run, where its objective takes them.
+
+    Args:
+        problem: What is evaluated.
+        folder: Where designs have their folders, each by the number of the first query there.
+    """
+
+    def __init__(self, problem: Problem, folder: Path | None) -> None:
+        self.problem, self.folder = problem, folder
+        self._due: dict[int, float] = {}
+
+    def of(self, record: Record, history: History) -> Trial | None:
+        """The trial of a pending query, its folder made; ``None`` where nobody asks for it.
+
+        Raises:
+            SettingError: What was done at a lower fidelity has lost its folder.
+        """
+        if not self.problem.takes_trial or self.folder is None:
+            return None
+        query, space = record.query, self.problem.space
+        base, told = below(history, query.x, query.fidelity), None
+        if base is not None:
+            m, value = base.record.query.fidelity, self.problem.value_of(base.record)
+            told = Below(m, self._reached(base), float(value or 0.0))
+        if space.continues and not space.measured and base is not None:
+            self._due[record.id] = space.costs[query.fidelity] - base.paid
+        first = next(r.id for r in history if r.query.x == query.x)
+        trial = Trial(record.id, self.folder / f"{first:05d}", told, self.problem.maximize)
+        trial.open()
+        return trial
+
+    def _reached(self, base: Training) -> Value:
+        """How far a training has come, by what was paid for it: it may have been stopped on the way."""
+        space, m = self.problem.space, base.record.query.fidelity
+        at, named = next(iter(space.fidelity_value(m).values()), m), space.fidelities
+        if isinstance(at, str) or named is None or named.costs is None or space.measured or not space.continues:
+            return at
+        reached = float(np.interp(base.paid, [0.0, *space.costs], [0.0, *named.costs]))
+        return at if math.isclose(reached, at) else round(reached) if math.isclose(reached, round(reached)) else reached
+
+    def ready(self, waiting: list[Record], flying: list[Record]) -> Record | None:
+        """The first of some queries that may be evaluated beside others: one at a time in a folder."""
+        busy = {record.query.x for record in flying} if self.problem.takes_trial else set()
+        return next((record for record in waiting if record.query.x not in busy), None)
+
+    def cost(self, record: Record, seconds: float, stopped: float | None) -> float:
+        """The cost of an attempt: less than was put by where it went on from what ended after it was queried, or was
+        stopped.
+
+        Args:
+            record: Its query.
+            seconds: The time it took.
+            stopped: The step at which it was stopped, if it was.
+        """
+        space = self.problem.space
+        if space.measured:
+            return seconds
+        due = min(self._due.get(record.id, record.cost), record.cost - record.sunk)
+        named = space.fidelities
+        if stopped is None or named is None or named.costs is None:
+            return due
+        reached = float(np.interp(stopped, [0.0, *named.costs], [0.0, *space.costs]))
+        return min(max(due - (space.costs[record.query.fidelity] - reached), 0.0), due)

@@ -1,8 +1,0 @@
-"""What a query averages over: samples, windows, policies."""
-
-from mfbo_torch.models.conditionals.base import Conditional
-from mfbo_torch.models.conditionals.empirical import EmpiricalConditional
-from mfbo_torch.models.conditionals.policy import PolicyConditional
-from mfbo_torch.models.conditionals.windows import GaussianConditional, UniformConditional
-
-__all__ = ["Conditional", "EmpiricalConditional", "GaussianConditional", "PolicyConditional", "UniformConditional"]

@@ -1,0 +1,1 @@
+"""Gaussian processes of one output."""

@@ -1,0 +1,1 @@
+"""Gaussian processes that are seen through averages."""

@@ -1,0 +1,326 @@
+r"""A Gaussian process on inputs, learned from averages of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import gpytorch
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.posteriors import Posterior
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.means import Mean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.models import GP
+from linear_operator import to_linear_operator
+from linear_operator.utils.errors import NanError, NotPSDError
+from torch import Tensor
+
+from mfbo_torch.models.gp.base import joint_posterior
+from mfbo_torch.models.gp.conditioned import ConditionedModel
+from mfbo_torch.models.gp.means import ScaledConstantMean
+from mfbo_torch.models.indirect.conditionals import Conditional
+from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, check_queries
+from mfbo_torch.models.indirect.defaults import default_kernel, default_likelihood
+from mfbo_torch.models.input_checks import check_observations, check_points
+from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
+from mfbo_torch.ops.kernels import gram
+from mfbo_torch.utils.standardize import shift_scale
+
+EXACT_SIZE = 4096
+"""Up to this many queries GPyTorch solves by Cholesky; its iterative solves are approximate."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What the posteriors of ``f`` and ``g`` share, without a gradient.
+
+    Args:
+        embedding: The ``t`` queries, pending ones included and last.
+        features: Of further queries, where the conditional has them.
+        known: ``t x r`` features of the queries, where there are any.
+        factor: Of their noisy averages.
+    """
+
+    embedding: Embedding
+    features: Features | None
+    known: Tensor | None
+    factor: Factor
+
+
+class DeconditionalGP(ConditionedModel, GP):
+    r"""A Gaussian process ``f`` on inputs, and its averages :math:`g(a) = E[f(X) \mid a]` on queries.
+
+    From noisy averages :math:`z_i = g(a_i) + \epsilon_i` and :math:`f \sim GP(m, k)`,
+
+    .. math::
+        m_t(x) = m(x) + \Upsilon(x) (Q + S)^{-1} (z - \nu), \quad
+        k_t(x, x') = k(x, x') - \Upsilon(x) (Q + S)^{-1} \Upsilon(x')^\top
+
+    with :math:`\nu`, ``Q`` and :math:`\Upsilon` the prior mean and covariance of the averages and the
+    covariance of ``f`` with them, as the conditional gives them, and ``S`` the noise
+    [Chau2021deconditional]_, [Zhang2024indirect]_ (Eqs. 10-12). The posterior of ``g``
+    follows from the same factor; further queries extend it. A multi-output or batched model there is not.
+
+    The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise follow
+    the reach of the inputs and the spread of ``train_Z``, so that nothing needs to be standardised.
+    Hyper-parameters assigned by hand in evaluation mode are only seen after ``train()``, as in GPyTorch.
+
+    Args:
+        train_A: ``t x p`` queries; ``t`` may be 0.
+        train_Z: ``t x 1`` noisy averages.
+        conditional: What a query averages over.
+        train_Zvar: ``t x 1`` known noise variances. One variance is inferred if omitted.
+        covar_module: The kernel ``k`` on inputs, in the units of ``train_Z``.
+        mean_module: The mean ``m`` on inputs, in the units of ``train_Z``.
+
+    Raises:
+        BotorchTensorDimensionError: Wrong shapes, or queries that the conditional cannot embed.
+        InputDataError: NaN or infinity, or a negative variance.
+        UnsupportedError: A kernel that the conditional cannot average.
+    """
+
+    train_A: Tensor
+    train_Z: Tensor
+    train_Zvar: Tensor | None
+
+    def __init__(
+        self,
+        train_A: Tensor,
+        train_Z: Tensor,
+        conditional: Conditional,
+        train_Zvar: Tensor | None = None,
+        *,
+        covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+    ) -> None:
+        super().__init__()
+        _check_data(train_A, train_Z, train_Zvar)
+        self.register_buffer("train_A", train_A.detach())
+        self.register_buffer("train_Z", train_Z.detach())
+        self.register_buffer("train_Zvar", None if train_Zvar is None else train_Zvar.detach())
+        self.conditional = conditional
+        self._caught: Embedding | None = None
+        self._solution: Solved | None = None
+        self.conditional.to(train_A)
+        shift, scale = shift_scale(train_Z)
+        self.covar_module = default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
+        self.mean_module = ScaledConstantMean(shift, scale) if mean_module is None else mean_module
+        known = None if train_Zvar is None else FixedNoiseGaussianLikelihood(train_Zvar.detach().squeeze(-1))
+        self.likelihood = default_likelihood(scale) if known is None else known
+        for module in (self.covar_module, self.mean_module, self.likelihood):
+            module.to(train_A)
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return (self.train_A,)
+
+    @property
+    def train_targets(self) -> Tensor:
+        return self.train_Z.squeeze(-1)
+
+    @property
+    def noise(self) -> Tensor:
+        """The noise variance of one more average (the mean one, where they are known)."""
+        if self.train_Zvar is None:
+            return self.likelihood.noise.detach().reshape(())
+        return self.train_Zvar.mean() if len(self.train_Zvar) else self.train_Z.new_zeros(())
+
+    @property
+    def _embedding(self) -> Embedding:
+        """The queries of the data, embedded once."""
+        if self._caught is None:
+            with torch.no_grad():
+                self._caught = self.conditional.embed(self.train_A)
+        return self._caught
+
+    def forward(self, A: Tensor) -> MultivariateNormal:
+        """The prior of ``g`` at ``... x m x p`` queries, differentiable in the hyper-parameters."""
+        embedding = self._embedding if A is self.train_A else self.conditional.embed(A)
+        covariance = embedding.covariance(self.covar_module, embedding)
+        return MultivariateNormal(embedding.mean(self.mean_module), to_linear_operator(covariance))
+
+    def fit(self, **kwargs: Any) -> Self:
+        """Fit kernel, mean and noise by marginal likelihood, priors included.
+
+        Args:
+            kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
+        """
+        if len(self.train_A) == 0:
+            return self.eval()
+        mll = ExactMarginalLogLikelihood(self.likelihood, self)
+        try:
+            with gpytorch.settings.max_cholesky_size(EXACT_SIZE):
+                fit_gpytorch_mll(mll, **kwargs)
+        except (ModelFittingError, NanError, NotPSDError):
+            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
+            warnings.warn(message, stacklevel=2)
+        return self.eval()
+
+    @property
+    def _solved(self) -> Solved:
+        return self._with_pending(self._free())
+
+    def _free(self) -> Solved:
+        if self._solution is None:
+            with torch.no_grad():
+                self._solution = self._solve()
+        return self._solution
+
+    def _solve(self) -> Solved:
+        embedding = self._embedding
+        features = self.conditional.features(self.covar_module, self.mean_module)
+        known, prior = None, embedding.mean(self.mean_module)
+        if features is None:
+            covariance = embedding.covariance(self.covar_module, embedding)
+        else:
+            _, known = features(self.train_A)
+            covariance = known @ known.mT
+        noise = self.noise.expand(len(prior)) if self.train_Zvar is None else self.train_Zvar.squeeze(-1)
+        factor = factorize(covariance + torch.diag(noise), self.train_targets - prior)
+        return Solved(embedding, features, known, factor)
+
+    def _checked_pending(self, X: Tensor) -> Tensor:
+        return check_points("X_pending", X, self.train_A.shape[-1])
+
+    def _extended(self, factor: Solved, X: Tensor) -> Solved:
+        with torch.no_grad():
+            embedding, known, cross, corner, _ = self._further(factor, X.to(self.train_A))
+            return Solved(embedding, factor.features, known, hallucinated(factor.factor, cross, corner))
+
+    def _further(
+        self, solved: Solved, A: Tensor, noise: Tensor | None = None
+    ) -> tuple[Embedding, Tensor | None, Tensor, Tensor, Tensor]:
+        """Further queries: all embedded, all features, and their noisy covariances and prior means."""
+        new = self.conditional.embed(A)
+        noise = self.noise.expand(len(A)) if noise is None else noise
+        if solved.features is None:
+            cross = new.covariance(self.covar_module, solved.embedding)
+            corner, known = new.covariance(self.covar_module, new), None
+            prior = new.mean(self.mean_module)
+        else:
+            assert solved.known is not None
+            prior, own = solved.features(A)
+            cross, corner, known = own @ solved.known.mT, own @ own.mT, torch.cat([solved.known, own])
+        return solved.embedding.joined(new), known, cross, corner + torch.diag(noise), prior
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
+        """This model with more averages and the same hyper-parameters; the factor grows, which is quick.
+
+        Args:
+            X: ``n x p`` queries.
+            Y: ``n x 1`` averages.
+            noise: ``n x 1`` known noise variances; by default the mean one, where they are known.
+        """
+        if X.dim() != 2 or Y.shape != (len(X), 1):
+            raise BotorchTensorDimensionError(
+                f"X of shape {tuple(X.shape)} and Y of shape {tuple(Y.shape)}: must be n x p and n x 1, without batches"
+            )
+        if self._pending is not None:
+            raise UnsupportedError("condition_on_observations: must be asked of the model without pending queries")
+        self.eval()
+        clone = self._twin()
+        A, Z = X.detach().to(self.train_A), Y.detach().to(self.train_Z)
+        variance = self.noise.expand(len(A), 1)
+        if self.train_Zvar is not None:
+            variance = variance if noise is None else noise.to(self.train_Z)
+            clone.train_Zvar = torch.cat([self.train_Zvar, variance])
+            clone.likelihood = FixedNoiseGaussianLikelihood(clone.train_Zvar.squeeze(-1))
+        with torch.no_grad():
+            solved = self._solved
+            embedding, known, cross, corner, prior = self._further(solved, A, variance.squeeze(-1))
+            factor = observed(solved.factor, cross, corner, Z.squeeze(-1) - prior)
+        clone.train_A, clone.train_Z = torch.cat([self.train_A, A]), torch.cat([self.train_Z, Z])
+        clone._caught, clone._solution = embedding, Solved(embedding, solved.features, known, factor)
+        return clone
+
+    def _prior(self, A: Tensor, joint: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Prior covariances with the data, prior means, and prior variances or covariances of ``g``."""
+        solved, kernel = self._solved, self.covar_module
+        if solved.features is None:
+            new = self.conditional.embed(A)
+            own = new.covariance(kernel, new) if joint else new.variance(kernel)
+            return new.covariance(kernel, solved.embedding), new.mean(self.mean_module), own
+        assert solved.known is not None
+        mean, features = solved.features(A)
+        own = features @ features.mT if joint else features.square().sum(-1)
+        return features @ solved.known.mT, mean, own
+
+    def mean_variance(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of ``g`` at single queries.
+
+        Args:
+            A: ``... x p`` queries. Differentiable.
+
+        Returns:
+            Two ``...`` tensors, in the units of ``train_Z`` and their square.
+        """
+        cross, mean, own = self._prior(A.reshape(-1, A.shape[-1]), joint=False)
+        mean, variance = self._solved.factor.mean_variance(cross, mean, own)
+        return mean.view(A.shape[:-1]), variance.view(A.shape[:-1])
+
+    def latent_mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of ``f`` at single ``... x d`` inputs, two ``...`` tensors. Differentiable."""
+        solved, flat = self._solved, X.reshape(-1, X.shape[-1])
+        cross = solved.embedding.cross(self.covar_module, flat)
+        own = self.covar_module(flat, diag=True)
+        mean, variance = solved.factor.mean_variance(cross, self.mean_module(flat), own)
+        return mean.view(X.shape[:-1]), variance.view(X.shape[:-1])
+
+    def latent_covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Callable[[int], Tensor]]:
+        """Posterior of ``f`` at ``n x d`` inputs, column by column: for inputs whose joint covariance is too large.
+
+        Returns:
+            ``n`` means, ``n`` variances, and a function from ``j`` to the ``n`` covariances with the ``j``-th input.
+        """
+        solved, kernel = self._solved, self.covar_module
+        cross = solved.embedding.cross(kernel, X)
+        V = solved.factor.whitened(cross)
+        variance = (kernel(X, diag=True) - V.square().sum(-1)).clamp_min(0.0)
+
+        def column(j: int) -> Tensor:
+            return gram(kernel, X, X[j : j + 1]).squeeze(-1) - V @ V[j]
+
+        return solved.factor.mean(cross, self.mean_module(X)), variance, column
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of ``g`` at ``b x q x p`` queries, see :meth:`posterior`."""
+        cross, mean, own = self._prior(X, joint=True)
+        return *self._solved.factor.mean_covariance(cross, mean, own), self.noise
+
+    def latent_posterior(self, X: Tensor, posterior_transform: PosteriorTransform | None = None) -> Posterior:
+        """Joint posterior of ``f`` at ``b x q x d`` inputs.
+
+        Args:
+            X: Inputs.
+            posterior_transform: Applied to the posterior.
+        """
+        self.eval()
+        solved = self._solved
+        cross = solved.embedding.cross(self.covar_module, X)
+        own = gram(self.covar_module, X, X)
+        mean, covariance = solved.factor.mean_covariance(cross, self.mean_module(X), own)
+        return joint_posterior(mean, covariance, posterior_transform)
+
+    @property
+    def _anchor(self) -> Tensor:
+        return self.train_A
+
+    def _forget(self, moved: bool = False) -> None:
+        self._solution = None
+        if moved:
+            self._caught = None
+
+
+def _check_data(A: Tensor, Z: Tensor, Zvar: Tensor | None) -> None:
+    if A.dim() != 2:
+        raise BotorchTensorDimensionError(f"train_A of shape {tuple(A.shape)}: must be t x p")
+    check_queries(A)
+    check_observations(Z, Zvar, A, ("train_Z", "train_Zvar", "train_A"), "t")

@@ -1,0 +1,93 @@
+r"""How the fidelities of a recursive model follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.models.multi_fidelity.level import Level
+from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.posterior import mean_variance
+
+
+def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
+    """Whether each fidelity follows the one below: ``link`` is ``"recursive"`` and both have data.
+
+    Args:
+        X: ``... x n x (d + 1)`` designs, the last column the fidelity.
+        num_fidelities: ``M``.
+        link: ``"recursive"`` or ``"independent"``.
+    """
+    known = [bool((X[..., -1] == m).any()) for m in range(num_fidelities)]
+    return [link == "recursive" and m > 0 and known[m - 1] and known[m] for m in range(num_fidelities)]
+
+
+def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What belongs to one fidelity, padded to its largest count over the batch, and the mask of that.
+
+    Args:
+        mask: ``... x n``, whether an observation is of that fidelity.
+        U: ``... x n x d`` designs.
+        Y: ``... x n`` targets.
+        noise: ``... x n`` noise variances.
+    """
+    count = int(mask.sum(-1).max())
+    order = torch.argsort(~mask, dim=-1, stable=True)[..., :count]
+    wide = order.expand(*Y.shape[:-1], count)
+    U = U.gather(-2, order.unsqueeze(-1).expand(*order.shape, U.shape[-1]))
+    return U, Y.gather(-1, wide), noise.gather(-1, wide), mask.gather(-1, order).to(Y)
+
+
+def mean_below(levels: Sequence[Level], linked: Sequence[bool], caches: Sequence[Cache], U: Tensor, m: int) -> Tensor:
+    """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked.
+
+    [LeGratiet2014recursive]_ (Eq. 9).
+    """
+    mean = torch.zeros_like(U[..., 0])
+    for k in range(m if linked[m] else 0):
+        own, _ = mean_variance(caches[k], U)
+        mean = own + levels[k].rho.detach() * mean if linked[k] else own
+    return mean
+
+
+def couplings(levels: Sequence[Level], linked: Sequence[bool], shift: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """``M x M`` weights of the residuals in each fidelity, and ``M`` offsets, in the targets' units."""
+    rows: list[Tensor] = []
+    offsets: list[Tensor] = []
+    for m, level in enumerate(levels):
+        unit = torch.zeros(len(levels)).to(scale)
+        unit[m] = scale[m]
+        offset = shift[m]
+        if linked[m]:
+            slope = level.rho.detach() * scale[m] / scale[m - 1]
+            unit = unit + slope * rows[-1]
+            offset = offset + slope * (offsets[-1] - shift[m - 1])
+        rows.append(unit)
+        offsets.append(offset)
+    return torch.stack(rows), torch.stack(offsets)
+
+
+def summed(
+    parts: Sequence[tuple[Tensor, Tensor]], weights: Tensor, offsets: Tensor, fidelity: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean ``... x q`` and covariance ``... x q x q`` of values at some fidelities.
+
+    Args:
+        parts: Means ``... x P x q`` and covariances ``... x P x q x q`` of the residuals, ``M`` in all.
+        weights: ``M x M``, those of :func:`couplings`.
+        offsets: ``M``, as well.
+        fidelity: ``... x q``.
+    """
+    means, covariances = zip(*parts, strict=True)
+    W = weights[fidelity].mT
+    mean = (W * torch.cat(means, -2)).sum(-2) + offsets[fidelity]
+    return mean, (W.unsqueeze(-1) * W.unsqueeze(-2) * torch.cat(covariances, -3)).sum(-3)
+
+
+def mean_noise(fidelity: Tensor, Yvar: Tensor, num_fidelities: int) -> Tensor:
+    """``M`` means of ``... x n`` known noise variances, of all of them where a fidelity has none."""
+    Yvar = Yvar.expand_as(fidelity)
+    means = [Yvar[fidelity == m].mean() if (fidelity == m).any() else Yvar.mean() for m in range(num_fidelities)]
+    return torch.stack(means)

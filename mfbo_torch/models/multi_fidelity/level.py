@@ -1,0 +1,168 @@
+r"""The hyper-parameters of one fidelity, and how they are fitted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.exceptions import ModelFittingError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.gpytorch import GPyTorchModel
+from gpytorch.constraints import GreaterThan
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import Mean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.models import ExactGP
+from gpytorch.priors import LogNormalPrior, NormalPrior
+from linear_operator.utils.errors import NanError, NotPSDError
+from torch import Tensor
+
+from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
+from mfbo_torch.ops.cache import Cache, factorize, grow
+from mfbo_torch.ops.kernels import describe
+
+NOISE_FLOOR = 1e-8
+
+
+def little_noise() -> GaussianLikelihood:
+    """A noise variance of standardised values that is next to none until the data say otherwise.
+
+    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be asked
+    again where it is best, and be known to no more digits than that.
+    """
+    constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
+    return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
+
+
+class LinkedMean(Mean):
+    r"""The mean ``c + ρ z``, where ``z``, the last column, is the mean of the fidelity below."""
+
+    def __init__(self, linked: bool) -> None:
+        super().__init__()
+        self.register_parameter("constant", torch.nn.Parameter(torch.zeros(())))
+        self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if linked else 0.0), requires_grad=linked))
+        self.register_prior("constant_prior", NormalPrior(0.0, 1.0), _constant, _set_constant)
+        if linked:
+            self.register_prior("rho_prior", NormalPrior(1.0, 1.0), _rho, _set_rho)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.constant + self.rho * x[..., -1]
+
+
+# Functions with a name, as the ones that ``register_prior`` makes of a string cannot be pickled.
+def _constant(mean: LinkedMean) -> Tensor:
+    return mean.constant
+
+
+def _set_constant(mean: LinkedMean, value: Tensor) -> None:
+    mean.initialize(constant=value)
+
+
+def _rho(mean: LinkedMean) -> Tensor:
+    return mean.rho
+
+
+def _set_rho(mean: LinkedMean, value: Tensor) -> None:
+    mean.initialize(rho=value)
+
+
+class _ResidualGP(ExactGP, GPyTorchModel):
+    """The process that the marginal likelihood of one fidelity needs."""
+
+    def __init__(self, X: Tensor, Y: Tensor, likelihood: GaussianLikelihood, mean: Mean, kernel: Kernel) -> None:
+        super().__init__(X, Y, likelihood)
+        self.mean_module, self.covar_module = mean, kernel
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x[..., :-1]))
+
+
+class Level(torch.nn.Module):
+    """Kernel, mean and noise of one fidelity's (residual) process, in standardised units.
+
+    Args:
+        dim: Number of design inputs ``d``.
+        linked: Whether the mean follows the fidelity below.
+        infer_noise: Whether the noise is a hyper-parameter.
+        kernel: The covariance; by default RBF with a lengthscale prior that scales with the
+            dimension, and for a residual an output scale that is small until the data say otherwise.
+        groups: Which inputs share a lengthscale of that kernel, see
+        :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        linked: bool,
+        infer_noise: bool,
+        kernel: Kernel | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        if kernel is None:
+            kernel = ard_kernel(dim, groups)
+            if linked:
+                above = GreaterThan(1e-8, transform=torch.exp, inv_transform=torch.log, initial_value=0.1)
+                prior = LogNormalPrior(math.log(0.1), 1.5)
+                kernel = ScaleKernel(kernel, outputscale_prior=prior, outputscale_constraint=above)
+        self.covar_module = kernel
+        self.mean_module = LinkedMean(linked)
+        self.likelihood = little_noise()
+        self.infer_noise = infer_noise
+
+    @property
+    def constant(self) -> Tensor:
+        return self.mean_module.constant
+
+    @property
+    def rho(self) -> Tensor:
+        """How much of the fidelity below there is in this one, in standardised units."""
+        return self.mean_module.rho
+
+    def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
+        """Maximise the marginal likelihood, priors included.
+
+        Args:
+            U: ``n x d`` designs.
+            Y: ``n`` standardised observations.
+            noise: ``n`` noise variances; only used where they are known.
+            below: ``n`` standardised means of the fidelity below.
+            kwargs: Passed to ``fit_gpytorch_mll``.
+        """
+        likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
+        X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
+        model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
+        mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
+        noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
+        closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
+        try:
+            fit_gpytorch_mll(mll, closure=closure, **kwargs)
+        except (ModelFittingError, NanError, NotPSDError):
+            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
+            warnings.warn(message, stacklevel=2)
+
+    def factor(
+        self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
+    ) -> Cache:
+        """The factor of the residuals, without a gradient in the hyper-parameters.
+
+        Args:
+            U: ``... x n x d`` designs.
+            Y: ``... x n`` standardised observations.
+            noise: ``... x n`` noise variances.
+            below: ``... x n`` standardised means of the fidelity below.
+            mask: ``... x n``, zero where there is padding.
+            former: That of the first of them, which grows.
+        """
+        constant = self.constant.detach()
+        residuals = Y - constant - self.rho.detach() * below
+        if former is not None and former.num_points:
+            return grow(former, U[former.num_points :], residuals, noise[former.num_points :])
+        kind, lengthscale, outputscale = describe(self.covar_module, U.shape[-1])
+        return factorize(kind, U, residuals, noise, lengthscale.detach(), outputscale.detach(), constant, mask)

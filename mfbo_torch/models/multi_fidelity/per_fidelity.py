@@ -1,0 +1,378 @@
+r"""One Gaussian process per fidelity, independent or chained.
+
+References:
+
+.. [Kandasamy2016mfgpucb]
+    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
+    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import FantasizeMixin
+from botorch.models.transforms.input import InputTransform
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from mfbo_torch.models.gp.conditioned import given
+from mfbo_torch.models.input_checks import check_data, check_fidelities, of_dataset
+from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
+from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed
+from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
+from mfbo_torch.models.multi_fidelity.units import units
+from mfbo_torch.ops.cache import Cache, extend, grouped
+from mfbo_torch.ops.posterior import mean_covariance, mean_variance
+from mfbo_torch.ops.posterior.fused import Outputs
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import one_of, whole
+
+LINKS = ("recursive", "independent")
+FIT_POINTS = 256
+"""More observations than this change the hyper-parameters little and make fitting them slow."""
+
+
+class PerFidelityGP(FidelityModel, FantasizeMixin):
+    r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
+
+    ``link="independent"`` conditions fidelity ``m`` on its own observations alone
+    [Kandasamy2016mfgpucb]_ (Eq. 1). ``link="recursive"`` chains them,
+
+    .. math:: f^{(m)} = c_m + \rho_m f^{(m-1)} + \delta_m,
+
+    with one process per residual :math:`\delta_m` [Kennedy2000multifidelity]_, so that
+    :math:`\mu^{(m)} = c_m + \rho_m \mu^{(m-1)} + \mu_{\delta_m}` and
+    :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_
+    (Eqs. 9, 10). Where the designs are nested and noise-free this is the joint process exactly;
+    elsewhere the residual is taken against the posterior mean of the fidelity below. A fidelity
+    without data, or above one without data, is not linked.
+
+    Targets are standardised per fidelity inside; everything handed in and out is in their own
+    units.
+
+    Args:
+        train_X: ``n x (d + 1)`` designs, best in the unit cube, the last column the fidelity.
+        train_Y: ``n x 1`` observations.
+        num_fidelities: ``M``; fidelities without data are allowed.
+        train_Yvar: ``n x 1`` known noise variances, 0 for none. Inferred per fidelity if omitted.
+        link: ``"recursive"`` or ``"independent"``.
+        covar_modules: ``M`` kernels over the ``d`` designs (RBF or Matérn, scaled or not). By default RBF with a
+            lengthscale per dimension; or for each of ``groups``, the numbers of the dimensions' lengthscales.
+        input_transform: A transform of the ``d + 1`` columns that leaves the last one alone.
+
+    Raises:
+        BotorchTensorDimensionError: Wrong shapes.
+        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in
+            ``0..M-1``.
+        SettingError: An unknown link, ``num_fidelities`` below 1, or a wrong number of kernels.
+    """
+
+    train_X: Tensor
+    train_Y: Tensor
+    train_Yvar: Tensor | None
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        num_fidelities: int,
+        train_Yvar: Tensor | None = None,
+        *,
+        link: str = "recursive",
+        covar_modules: Sequence[Kernel] | None = None,
+        input_transform: InputTransform | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        one_of("link", link, LINKS)
+        num_fidelities = whole("num_fidelities", num_fidelities)
+        if covar_modules is not None and len(covar_modules) != num_fidelities:
+            raise SettingError("covar_modules", f"{len(covar_modules)} kernels", f"one a fidelity ({num_fidelities})")
+        check_data(train_X, train_Y, train_Yvar, num_fidelities)
+        if input_transform is not None and input_transform.is_one_to_many:
+            raise UnsupportedError(f"input_transform = {type(input_transform).__name__}: must make one point of one")
+        self.num_fidelities, self.link, self.groups = num_fidelities, link, groups
+        self.register_buffer("train_X", train_X)
+        self.register_buffer("train_Y", train_Y.to(train_X))
+        self.register_buffer("train_Yvar", None if train_Yvar is None else train_Yvar.to(train_X))
+        if input_transform is not None:
+            self.input_transform = input_transform.to(train_X)
+        kernels = covar_modules or [None] * num_fidelities
+        self.linked = links(self.train_X, num_fidelities, link)
+        self.levels = torch.nn.ModuleList(
+            Level(self.dim, linked, train_Yvar is None, kernel, groups)
+            for linked, kernel in zip(self.linked, kernels, strict=True)
+        ).to(train_X)
+        shift, scale = units(train_X, self.train_Y, self.linked, link)
+        self.register_buffer("shift", shift)
+        self.register_buffer("scale", scale)
+        self._prepared_for = train_X.shape[-2]  # observations that links and units were made for
+        self._own_kernels = covar_modules is not None
+        self._shared = False  # whether another model has the same levels
+        self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
+        self._caches: tuple[Cache, ...] | None = None
+        self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
+        self._former: list[Cache] | None = None  # those of the model this one has more observations than
+        self._links: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def dim(self) -> int:
+        """Number of design inputs ``d``, the fidelity not counted."""
+        return self.train_X.shape[-1] - 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return torch.broadcast_shapes(self.train_X.shape[:-2], self.train_Y.shape[:-2])
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return (self.train_X,)
+
+    @property
+    def train_targets(self) -> Tensor:
+        return self.train_Y.squeeze(-1)
+
+    @property
+    def likelihood(self) -> torch.nn.Module:
+        """The likelihood of the target fidelity."""
+        return self._levels[-1].likelihood
+
+    @property
+    def _levels(self) -> list[Level]:
+        return [level for level in self.levels if isinstance(level, Level)]
+
+    def _level_data(self, m: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Designs, standardised targets, standardised noise and mask of fidelity ``m``, padded over the batch."""
+        Y = ((self.train_Y - self.shift[m]) / self.scale[m]).squeeze(-1)
+        if self.train_Yvar is None:
+            noise = self._levels[m].likelihood.noise.detach().expand_as(Y)
+        else:
+            known = (self.train_Yvar / self.scale[m].square()).clamp_min(NOISE_FLOOR)
+            noise = known.squeeze(-1).expand_as(Y)
+        return gathered(self.train_X[..., -1] == m, self.transform_inputs(self.train_X)[..., :-1], Y, noise)
+
+    def fit(self, **kwargs: Any) -> Self:
+        """Fit the hyper-parameters of each fidelity in turn by marginal likelihood, the cheapest first.
+
+        Links and units follow the data, also those that came by conditioning. A fidelity with more than
+        :data:`FIT_POINTS` observations is fitted to that many of them, evenly spaced in the order of the data.
+
+        Args:
+            kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
+        """
+        if self.batch_shape:
+            raise UnsupportedError(f"batch_shape = {tuple(self.batch_shape)}: must be empty to fit")
+        self._forget()
+        self._renew_levels()
+        caches: list[Cache] = []
+        for m, level in enumerate(self._levels):
+            U, Y, noise, _ = self._level_data(m)
+            if len(U):
+                below = mean_below(self._levels, self.linked, caches, U, m)
+                some = torch.linspace(0, len(U) - 1, min(len(U), FIT_POINTS), device=U.device).round().long()
+                level.fit(U[some], Y[some], noise[some], below[some], **kwargs)
+            caches.append(self._level_cache(m, caches))
+        self.eval()._forget()
+        self._singles = caches
+        return self
+
+    def _renew_levels(self) -> None:
+        """Levels of this model's own, for the data it has now."""
+        if self._shared:
+            self.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
+            self.levels, self._shared = copy.deepcopy(self.levels), False
+        if self._prepared_for == self.train_X.shape[-2]:
+            return
+        self._prepared_for = self.train_X.shape[-2]
+        former, self.linked = self.linked, links(self.train_X, self.num_fidelities, self.link)
+        self.shift, self.scale = units(self.train_X, self.train_Y, self.linked, self.link)
+        for m, linked in enumerate(self.linked):
+            if linked != former[m]:
+                kernel = self._levels[m].covar_module if self._own_kernels else None
+                self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel, self.groups).to(self.train_X)
+
+    def _level_cache(self, m: int, caches: list[Cache]) -> Cache:
+        """The factor of the residual of fidelity ``m``, given those below."""
+        U, Y, noise, mask = self._level_data(m)
+        below = mean_below(self._levels, self.linked, caches, U, m)
+        former = None if self._former is None else self._former[m]
+        cache = self._levels[m].factor(U, Y, noise, below, mask, former)
+        unseen = self.noise[m] / self.scale[m].square()  # for pending points where there are no data
+        return replace(cache, noise=torch.where(mask.sum(-1) > 0, cache.noise, unseen))
+
+    @property
+    def caches(self) -> tuple[Cache, ...]:
+        """The factors of the fidelities, pending points that are not :attr:`coupled` included: all in one batch
+        ``... x M`` where that pays, else one batch ``... x 1`` a fidelity."""
+        return self._with_pending(self._free())
+
+    @property
+    def singles(self) -> list[Cache]:
+        """The factors without pending points, one a fidelity."""
+        self._free()
+        return self._singles or []
+
+    def _free(self) -> tuple[Cache, ...]:
+        if self._caches is None:
+            with self._with_grad():
+                caches = self._singles or []
+                for m in range(len(caches), self.num_fidelities):
+                    caches.append(self._level_cache(m, caches))
+                self._caches, self._singles, self._former = grouped(caches), caches, None
+        return self._caches
+
+    def _with_grad(self) -> torch.set_grad_enabled:
+        """Detached from the hyper-parameters; a fantasy's points and values may need gradients."""
+        fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
+        return torch.set_grad_enabled(fantasy and torch.is_grad_enabled())
+
+    def _extended(self, factor: tuple[Cache, ...], X: Tensor) -> tuple[Cache, ...]:
+        X = X.to(self.train_X)
+        mask = torch.stack([((X[..., -1] == m) & (not linked)).to(X) for m, linked in enumerate(self.linked)], -2)
+        masks = mask.split([cache.outputscale.shape[-1] for cache in factor], dim=-2)
+        with self._with_grad():
+            U = self.transform_inputs(X)[..., :-1].unsqueeze(-3)
+            return tuple(extend(cache, U, own) for cache, own in zip(factor, masks, strict=True))
+
+    @property
+    def coupled(self) -> Tensor | None:
+        """Pending points at fidelities that follow others: they tell of sums of processes, which they couple."""
+        if self._pending is None:
+            return None
+        some = self._pending[torch.tensor(self.linked, device=self._pending.device)[levels(self._pending)]]
+        return some if len(some) else None
+
+    def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of every fidelity at once.
+
+        Args:
+            X: ``... x d`` designs without a fidelity. Differentiable.
+
+        Returns:
+            Two ``[batch_shape x] ... x M`` tensors, in the units of the targets and their square.
+        """
+        if X.shape[-1] != self.dim:
+            raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
+        points = X
+        if "input_transform" in self._modules:
+            self.eval()
+            points = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
+        mean, variance = self._residuals(points.reshape(1, -1, self.dim))
+        weights, offsets = self._weights()
+        mean = mean.mT @ weights.mT + offsets
+        if self.coupled is None:
+            variance = variance.mT @ weights.square().mT
+        else:
+            every = at_every_fidelity(X.reshape(-1, *[1] * len(self.batch_shape), self.dim), self.num_fidelities)
+            variance = self._joint(every)[1].diagonal(dim1=-2, dim2=-1).clamp_min(0.0).movedim(0, -2)
+        shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
+        return mean.view(shape), variance.reshape(shape)
+
+    def _residuals(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Standardised mean and variance of every residual, ``... x M x m``, at ``1 x m x d`` points."""
+        means, variances = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
+        return torch.cat(means, -2), torch.cat(variances, -2)
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        if self._links is None:
+            with torch.no_grad():
+                self._links = couplings(self._levels, self.linked, self.shift, self.scale)
+        return self._links
+
+    @property
+    def slopes(self) -> Tensor:
+        r"""``M`` weights :math:`\prod_{j > m} \rho_j` with which each fidelity enters the target, the last one 1."""
+        return self._weights()[0][-1] / self._weights()[0].diagonal()
+
+    def slopes_at(self, x: Tensor) -> Tensor:
+        """:attr:`slopes`, as they are the same at every design."""
+        return self.slopes
+
+    def factors(self) -> tuple[Cache, ...] | None:
+        closed = not self.batch_shape and "input_transform" not in self._modules and self.coupled is None
+        return self.caches if closed else None
+
+    def outputs(self, caches: tuple[Cache, ...]) -> Outputs | None:
+        residuals = super().outputs(caches)
+        weights, offsets = self._weights()
+        return None if residuals is None else Outputs(residuals.processes, weights.numpy(), offsets.numpy()[:, None])
+
+    def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        coupled = self.coupled
+        if coupled is None:
+            return self._uncoupled(X)
+        return given(self._uncoupled, X, coupled, self.noise[levels(coupled)])
+
+    def _uncoupled(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """That without what :attr:`coupled` points tell."""
+        U = self.transform_inputs(X)[..., :-1]
+        return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
+
+    def forward(self, X: Tensor) -> Any:
+        """The joint normal of :meth:`posterior`."""
+        return self.posterior(X).distribution
+
+    @property
+    def noise(self) -> Tensor:
+        """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
+        if self.train_Yvar is None:
+            return self.scale.square() * torch.stack([k.likelihood.noise.detach().reshape(()) for k in self._levels])
+        return mean_noise(self.train_X[..., -1], self.train_Yvar.squeeze(-1), self.num_fidelities)
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
+        """This model with more observations and the same hyper-parameters.
+
+        Args:
+            X: ``b x q x (d + 1)`` designs and fidelities.
+            Y: ``s x b x q x 1`` observations; extra leading axes are further batches.
+            noise: Known noise variances like ``Y``; by default the mean of ``train_Yvar``, where that was given.
+        """
+        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
+        batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
+        clone = self._twin()
+
+        def appended(old: Tensor, new: Tensor) -> Tensor:
+            return torch.cat([old.expand(*batch, *old.shape[-2:]), new.expand(*batch, *new.shape[-2:])], -2)
+
+        clone.train_X, clone.train_Y = appended(self.train_X, X), appended(self.train_Y, Y)
+        if self.train_Yvar is not None:
+            known = self.noise[levels(X)].unsqueeze(-1) if noise is None else noise
+            clone.train_Yvar = appended(self.train_Yvar, known)
+        tracked = X.requires_grad or Y.requires_grad or self.train_X.requires_grad
+        plain = not (batch or self.training or tracked) and X.dtype == torch.double
+        if plain and self._singles is None:
+            _ = self.caches
+        clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
+        return clone
+
+    def _twin(self) -> Self:
+        clone = super()._twin()
+        self._shared = clone._shared = True
+        return clone
+
+    @property
+    def _anchor(self) -> Tensor:
+        return self.train_X
+
+    def _forget(self, moved: bool = False) -> None:
+        self._caches = self._singles = self._former = self._links = None
+
+    @classmethod
+    def construct_inputs(
+        cls,
+        training_data: SupervisedDataset,
+        fidelity_features: Sequence[int] | None = None,
+        num_fidelities: int | None = None,
+        link: str = "recursive",
+    ) -> dict[str, Any]:
+        """Constructor arguments from a BoTorch dataset, see :func:`~mfbo_torch.models.input_checks.of_dataset`."""
+        return {**of_dataset(training_data, fidelity_features, num_fidelities), "link": link}

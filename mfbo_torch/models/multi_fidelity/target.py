@@ -1,0 +1,29 @@
+"""The target of a model of several fidelities, as a model of designs alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.models.gp.base import SingleOutputModel
+
+
+class TargetModel(SingleOutputModel):
+    """The target without its fidelity column, for BoTorch's acquisition functions of one design.
+
+    Args:
+        model: A model with ``mean_variance``, such as :class:`~mfbo_torch.models.PerFidelityGP`.
+        unit: What values are divided by, as the tolerances of optimisers are absolute.
+    """
+
+    def __init__(self, model: Any, unit: Tensor) -> None:
+        super().__init__()
+        self.model, self.unit = model, unit
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of the target at ``b x 1 x d`` designs in its unit, without noise."""
+        mean, variance = self.model.mean_variance(X)
+        mean, variance = mean[..., -1] / self.unit, variance[..., -1] / self.unit.square()
+        return mean, variance.unsqueeze(-1), torch.zeros_like(mean)

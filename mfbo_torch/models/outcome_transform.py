@@ -1,0 +1,139 @@
+r"""One monotone map that shortens long tails of values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.utils.standardize import varies
+
+BELOW, ABOVE = (0.0, *(4.0**k for k in range(60))), (0.0, 1.0)
+"""How strongly the tails may be shortened, per deviation: by 1, six deviations become two. Losses that explode are
+below, and make up the deviation themselves; what stands out above is what is looked for."""
+PRICE = 3.0
+"""By how many nats a bend must raise the likelihood."""
+
+LEAST = 10
+"""Fewer values say nothing of their tails."""
+FAR = 10.0
+"""So many times as far from the centre as any other is an explosion, or another unit."""
+
+
+@dataclass(frozen=True)
+class Warp:
+    r"""The identity near a centre, a logarithm far from it.
+
+    .. math:: g(y) = \mathrm{sign}(u) \log(1 + a |u|) / a, \qquad u = (y - c) / s
+
+    with one ``a`` for each side; ``a = 0`` leaves a side as it is.
+
+    Args:
+        centre: ``c``.
+        scale: ``s``.
+        below: ``a`` for the values below ``c``.
+        above: ``a`` for those above.
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+    below: float = 0.0
+    above: float = 0.0
+
+    def __call__(self, Y: Tensor) -> Tensor:
+        """The values in its units."""
+        u = (Y - self.centre) / self.scale
+        return torch.where(u < 0, -_bent(-u, self.below), _bent(u, self.above))
+
+    def inverse(self, Z: Tensor) -> Tensor:
+        """Back to the values."""
+        u = torch.where(Z < 0, -_straight(-Z, self.below), _straight(Z, self.above))
+        return self.centre + self.scale * u
+
+    def log_slope(self, Y: Tensor) -> Tensor:
+        """The logarithm of ``g'``."""
+        u = (Y - self.centre) / self.scale
+        bend = torch.where(u < 0, self.below, self.above)
+        return -torch.log1p(bend * u.abs()) - math.log(self.scale)
+
+    def unit(self, Y: Tensor) -> float:
+        """What one of its units is about in those of some values: the median of ``1 / g'``."""
+        return (-self.log_slope(Y)).exp().median().item()
+
+    def moments(self, mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """The median and half the distance of the quantiles one deviation from it, of a normal in its units."""
+        return self.inverse(mean), 0.5 * (self.inverse(mean + deviation) - self.inverse(mean - deviation))
+
+
+IDENTITY = Warp()
+
+
+def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
+    """The map under which ``n`` values look most like a normal sample, by likelihood; the identity's shape where no
+    bend is worth :data:`PRICE`.
+
+    Args:
+        Y: Values from points that fill the space.
+        others: Values that are mapped as well, each fidelity's for itself. Those that are :data:`FAR` times as far out
+            as any of ``Y`` count as well; where all of one fidelity are, it has other units, and nothing is bent.
+    """
+    Y = Y.reshape(-1).double()
+    if len(Y) < LEAST or not varies(Y):
+        return IDENTITY
+    centre = Y.median().item()
+    reach = FAR * (Y - centre).abs().max()
+    beyond = [(other - centre).abs() > reach for other in others]
+    if any(far.numel() and far.all() for far in beyond):
+        return IDENTITY
+    Y = torch.cat([Y, *(other[far].to(Y) for other, far in zip(others, beyond, strict=True))])
+    scale = Y.std().item()
+
+    def merit(warp: Warp) -> float:
+        bends = (warp.below > 0) + (warp.above > 0)
+        return (warp.log_slope(Y).sum() - len(Y) * warp(Y).std().log()).item() - PRICE * bends
+
+    best = max((Warp(centre, scale, a, b) for a, b in itertools.product(BELOW, ABOVE)), key=merit)
+    return best if best.below or best.above else IDENTITY
+
+
+def torn(values: Sequence[float]) -> bool:
+    """Whether up to half of some values are :data:`FAR` times as far below their centre as the others are apart."""
+    return edge(values) > min(values)
+
+
+def edge(values: Sequence[float]) -> float:
+    """The smallest value that is not torn from those above it."""
+    ordered = sorted(values)
+    centre, top = ordered[len(ordered) // 2], ordered[-1]
+    pairs = itertools.pairwise(ordered)
+    tears = [upper for lower, upper in pairs if upper <= centre and 0 < FAR * (top - upper) < centre - lower]
+    return max(tears, default=ordered[0])
+
+
+def exploded(first: Sequence[float], later: Sequence[float]) -> int | None:
+    """Where the last of some later values is that is :data:`FAR` times as far below the centre of the first ones as all
+    before; ``None`` if none is.
+
+    Args:
+        first: The values there are, at least one.
+        later: Further values in their order.
+    """
+    centre = sorted(first)[(len(first) - 1) // 2]
+    reach, last = FAR * max(abs(value - centre) for value in first), None
+    for k, value in enumerate(later):
+        if 0 < reach < centre - value:
+            last = k
+        reach = max(reach, FAR * abs(value - centre))
+    return last
+
+
+def _bent(u: Tensor, bend: float) -> Tensor:
+    return torch.log1p(bend * u.clamp_min(0.0)) / bend if bend else u
+
+
+def _straight(z: Tensor, bend: float) -> Tensor:
+    return torch.expm1((bend * z.clamp_min(0.0)).clamp_max(50.0)) / bend if bend else z

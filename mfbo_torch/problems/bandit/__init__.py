@@ -1,0 +1,1 @@
+"""Arms to play again and again."""

@@ -1,0 +1,1 @@
+"""Problems whose queries are averages of the function to maximise."""

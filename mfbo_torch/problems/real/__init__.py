@@ -1,0 +1,1 @@
+"""Tunings and estimations on public data."""

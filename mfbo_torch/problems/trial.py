@@ -1,0 +1,115 @@
+"""What an objective knows of its evaluation: its number, a folder that survives, what was done at its design before."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from mfbo_torch.space.fidelities import Value
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number
+
+REPORTS = "reports.csv"
+OTHERS = 5
+"""So many other designs must have reported as far before one can be hopeless."""
+
+
+class Below(NamedTuple):
+    """What was done at the design of a trial.
+
+    Args:
+        fidelity: The highest fidelity below the trial's own, as a number.
+        at: Its value, such as 3 where it is called ``epochs = 3``, or how far it had come where it was stopped before;
+            its number where it has no name.
+        value: What the objective returned.
+    """
+
+    fidelity: int
+    at: Value
+    value: float
+
+
+class Trial:
+    """One evaluation, as its objective sees it where it has an argument ``trial``.
+
+    Args:
+        number: The number of its query.
+        folder: Where to keep what is to survive; the same one for a design at all fidelities.
+        below: What was done at this design, ``None`` where nothing was.
+        maximize: Whether larger values are better.
+    """
+
+    def __init__(self, number: int, folder: Path, below: Below | None = None, maximize: bool = True) -> None:
+        self.number, self.folder, self.below, self.maximize = number, folder, below, maximize
+        self.stopped: float | None = None
+        """The step at which :meth:`should_stop` has said so."""
+        self._last: float | None = None
+
+    def open(self) -> None:
+        """Make the folder, or see that what was done below has left it.
+
+        Raises:
+            SettingError: It is gone.
+        """
+        if self.below is not None and not self.folder.is_dir():
+            wanted = "there, as the training at a lower fidelity left it; an empty one there begins anew, at no cost"
+            raise SettingError("trial.folder", str(self.folder), wanted)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def report(self, step: float, value: float) -> None:
+        """Tell an intermediate value, such as the accuracy after an epoch; it is on disk when this returns.
+
+        Raises:
+            SettingError: One of them is not a finite number.
+        """
+        step, value = number("trial.report's step", step), number("trial.report's value", value)
+        with (self.folder / REPORTS).open("a", encoding="utf-8") as file:  # one write: a line is there or it is not
+            file.write(f"{self.number},{step!r},{value!r}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._last = step
+
+    def should_stop(self) -> bool:
+        """Whether this training is hopeless: an objective that asks may return the value it has, and pays for as much.
+
+        The median rule [Golovin2017vizier]_ (Sec. 3.2.1): its best value so far is worse than the median of what the
+        other designs had reported by the same step, the best of each, if at least :data:`OTHERS` have come as far. It
+        is as good as half of them by chance alone, and needs no curve to be fitted.
+
+        .. [Golovin2017vizier]
+            D. Golovin et al. Google Vizier: A Service for Black-Box Optimization. KDD 2017.
+        """
+        if self._last is None:
+            return False
+        sign = 1.0 if self.maximize else -1.0
+        best: dict[Path, float] = {}
+        reached: dict[Path, float] = defaultdict(float)
+        for folder in self.folder.parent.iterdir():
+            for step, value in reports(folder):
+                reached[folder] = max(reached[folder], step)
+                if step <= self._last:
+                    best[folder] = max(best.get(folder, -float("inf")), sign * value)
+        own = best.pop(self.folder, None)
+        others = [value for folder, value in best.items() if reached[folder] >= self._last]
+        if own is not None and len(others) >= OTHERS and own < median(others):
+            self.stopped = self._last
+        return self.stopped is not None
+
+
+def reports(folder: Path) -> Iterator[tuple[float, float]]:
+    """The steps and values that trainings in a folder have reported; a line that is not whole is passed over."""
+    try:
+        lines = (folder / REPORTS).read_text("utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        parts = line.split(",")
+        try:
+            _, step, value = parts[0], float(parts[1]), float(parts[2])
+        except (ValueError, IndexError):
+            continue
+        yield step, value

@@ -1,0 +1,1 @@
+"""The user's own objective: a function or a program."""

@@ -1,0 +1,312 @@
+"""A problem made of the user's own function or program."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from mfbo_torch.history import Observed
+from mfbo_torch.history.observation import Observation, parse
+from mfbo_torch.problems.base import OBJECTIVE, Problem
+from mfbo_torch.problems.trial import Trial
+from mfbo_torch.problems.user.call_convention import FIDELITY, convention
+from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
+from mfbo_torch.space import Parameter, Space, named_fidelities
+from mfbo_torch.space.fidelities import Fidelities
+from mfbo_torch.space.outcome_constraints import kinds_of
+from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.validation import VALUE, one_of, whole
+
+PROGRAM = ("command", "result", "timeout", "environment", "files")
+"""The settings of a program."""
+_FLAGS = ("log", "integer", "ordered")
+_KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
+
+
+class FunctionProblem(Problem):
+    """A function on a space.
+
+    Args:
+        function: The objective, called as :func:`~mfbo_torch.problems.user.call_convention.convention` says.
+        space: Where to search.
+        maximize: Whether larger values are better.
+        value: The key of the value to be optimised in a mapping that the objective returns.
+
+    Raises:
+        SettingError: The objective cannot be called with these parameters and this fidelity, or it is to continue
+            trainings and takes no ``trial``.
+    """
+
+    def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool, value: str = VALUE) -> None:
+        self.objective: Any = function
+        self.space, self.maximize, self.value = space, maximize, value
+        self.takes_trial = self._takes_trial()
+        if space.continues and not self.takes_trial:
+            wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
+            raise SettingError("continues", True, wanted)
+
+    def _takes_trial(self) -> bool:
+        own, names = self.space.fidelities, [p.name for p in self.space.parameters]
+        named = None if own is None else own.name
+        self._convention = convention(self._function(), names, named, self.space.num_fidelities)
+        return self._convention.trial
+
+    def _function(self) -> Callable[..., Observed]:
+        return self.objective
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
+        """What the objective returns at ``x`` and ``fidelity``, in its own sign.
+
+        Raises:
+            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
+                else than a number, or a pair of it and its standard error.
+        """
+        found = self._parsed(x, fidelity, None)
+        if found.outcomes:
+            return found
+        return found.value if found.standard_error is None else (found.value, found.standard_error)
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observation:
+        return self._parsed(x, fidelity, None).to_maximize(self.maximize)
+
+    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
+        return self._parsed(x, fidelity, trial).to_maximize(self.maximize)
+
+    def _parsed(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observation:
+        if self.takes_trial and trial is None:
+            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
+        return parse(self._called(*self.checked(x, fidelity), trial), self.value, OBJECTIVE)
+
+    def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
+        """What the objective returns."""
+        own = self.space.fidelity_value(fidelity)
+        return self._convention.call(self._function(), self.space.named(x), **own, fidelity=fidelity, trial=trial)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.objective, "__name__", type(self.objective).__name__)
+
+
+class UserProblem(FunctionProblem):
+    """An objective of the user's, evaluated in the user's own units.
+
+    Args:
+        objective: A function ``f(rate, width, epochs)`` of the parameters by name (integers as ``int``) and the
+            fidelity, by its own name or as ``fidelity``, ``0`` the cheapest; or ``f(parameters, fidelity)`` with
+            a ``{name: value}`` mapping: its signature decides
+            (:func:`~mfbo_torch.problems.user.call_convention.convention`). It returns a number, or a pair of it and its
+            standard error (the standard deviation of its noise, 0 for none). Or where to import it from,
+            ``"package.module:function"``, looked for in the current folder first, as ``python -m`` does.
+            Only with an import path, or a function at the top of a module, can the problem be sent to other
+            processes. A :class:`~mfbo_torch.problems.Program` is one too.
+        parameters: ``{name: {lower, upper, log, integer}}``, the last two ``False`` unless set, or ``{name: {choices,
+            ordered}}``, ``[true, false]`` for a boolean; and ``when: {other: value}`` for one that is there only then.
+            The objective gets labels, and not what is not there.
+        costs: One increasing cost a fidelity, the target last; or ``"measured"``, the seconds
+            each query takes, guessed as ``1, 10, 100, ...`` until one has run. Where ``fidelities`` are numbers that
+            increase, these are the costs if not given, and the guesses.
+        maximize: Whether larger values are better.
+        num_fidelities: Number of fidelities, needed where the costs are measured.
+        candidates: The only designs to evaluate, each a list of numbers in the order of ``parameters``; by
+            default everything between the bounds.
+        constraints: What must hold: linear inequalities of designs, ``["width + 2 depth <= 100"]``; bounds on what the
+            objective returns beside its value, ``{"latency": "<= 20"}``; or both, one after another in a list. With
+            bounds it returns a mapping, ``{"value": 0.9, "latency": 12.0}``, each a number or a pair of it and its
+            standard error, and the best observation is the best one that keeps them.
+        value: The key of the value to be optimised in such a mapping.
+        fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last; or
+            any number of an interval, ``{"share": {"lower": 0.05, "upper": 1.0}}``, with ``costs`` of its two ends.
+        continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design and costs
+            what is missing. The objective takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), whose
+            ``folder`` keeps its checkpoints and whose ``below`` says what is there.
+        command: A program instead of a function, ``["./simulate", "--angle", "{angle}", "--mesh", "{fidelity}"]``,
+            see :class:`~mfbo_torch.problems.Program`; every parameter must have its place.
+        result: Where its value is, as there.
+        timeout: Seconds that it may take.
+        environment: Variables for it.
+        files: Files for it.
+
+    Raises:
+        SettingError: The objective cannot be imported, or cannot be called with these parameters and this fidelity, the
+            program is not there or not given a parameter, or a setting is unknown, missing or out of range.
+    """
+
+    def __init__(
+        self,
+        objective: str | Callable[..., Observed] | None = None,
+        parameters: dict[str, dict[str, Any]] | None = None,
+        costs: list[float] | Literal["measured"] | None = None,
+        maximize: bool = True,
+        *,
+        num_fidelities: int | None = None,
+        candidates: list[list[Any]] | None = None,
+        constraints: list[str | dict[str, str]] | dict[str, str] | None = None,
+        value: str = VALUE,
+        fidelities: dict[str, Any] | None = None,
+        continues: bool = False,
+        command: list[str] | None = None,
+        result: str | dict[str, str] = LAST_LINE,
+        timeout: float | None = None,
+        environment: dict[str, str] | None = None,
+        files: dict[str, str] | None = None,
+    ) -> None:
+        if not isinstance(parameters, Mapping):
+            raise SettingError("parameters", parameters, "a mapping of names to lower and upper, or to choices")
+        named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
+        searched = tuple(_parameter(name, settings) for name, settings in parameters.items())
+        linear, limits = kinds_of(constraints)
+        space = Space(
+            searched,
+            _costs(costs, num_fidelities, named),
+            measured=costs == "measured",
+            candidates=_places(candidates or [], searched),
+            constraints=linear,
+            limits=limits,
+            fidelities=named,
+            continues=one_of("continues", continues, (True, False)),
+        )
+        if value in (limit.name for limit in limits):
+            raise SettingError("constraints", value, "bounds on other numbers than the value to be optimised")
+        given = {"result": result, "timeout": timeout, "environment": environment, "files": files}
+        self.folder = os.getcwd()
+        super().__init__(_objective(objective, command, given), space, maximize, value)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def _takes_trial(self) -> bool:
+        function = self._function()
+        if not isinstance(function, Program):
+            return super()._takes_trial()
+        self._check(function)
+        return function.keeps
+
+    def _check(self, program: Program) -> None:
+        """See whether a program is told every parameter and the fidelity, and nothing else."""
+        design = {p.name: p.label(p.lower) for p in self.space.parameters}
+        for name in (START, FIDELITY, FOLDER):
+            if name in design:
+                raise SettingError("parameters", name, "another name, this one is taken where a program is run")
+        own = self.space.fidelity_value(0)
+        needed = [*design, *(["|".join([*own, FIDELITY])] if self.space.num_fidelities > 1 else [])]
+        told = {**design, **own, FIDELITY: 0, FOLDER: ""}
+        program.check(told, needed)
+        program.check({**told, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
+
+    def _function(self) -> Callable[..., Observed]:
+        if isinstance(self.objective, str):
+            return import_function(self.objective, self.folder)
+        if not callable(self.objective):
+            wanted = 'a function or "package.module:function", or left out where command is given'
+            raise SettingError("objective", self.objective, wanted)
+        return self.objective
+
+    def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
+        function = self._function()
+        if isinstance(function, Program):  # every place is filled, with nothing for what is not there
+            named = self.space.named(x)
+            filled: dict[str, Any] = {p.name: named.get(p.name, "") for p in self.space.parameters}
+            filled |= self.space.fidelity_value(fidelity)
+            found = function(filled, fidelity, None if trial is None else trial.folder)
+        else:
+            found = super()._called(x, fidelity, trial)
+        if found is None and self.space.continues and fidelity < self.space.target:
+            wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
+            raise SettingError(OBJECTIVE, None, wanted)
+        return found
+
+
+def _objective(objective: Any, command: list[str] | None, given: dict[str, Any]) -> Any:
+    """The objective, or the program that a command makes."""
+    if command is None:
+        for name, value in given.items():
+            if value not in (None, LAST_LINE):
+                raise SettingError(name, value, "left out, or given with command")
+        return objective
+    if objective is not None:
+        raise SettingError("objective", objective, "left out where command is given")
+    return Program(command, **given)
+
+
+def import_function(path: str, folder: str) -> Callable[..., Observed]:
+    """The function at ``"package.module:function"``, ``folder`` being on the import path.
+
+    Raises:
+        SettingError: The path is malformed, the module cannot be imported, or what it names
+            is missing or no function.
+    """
+    module_name, _, attribute = path.partition(":")
+    if not module_name.replace(".", "_").isidentifier() or not attribute.isidentifier():
+        raise SettingError("objective", path, 'like "package.module:function"')
+    if module_name.endswith(".py"):
+        raise SettingError("objective", path, f'a module, not a file: "{module_name.removesuffix(".py")}:{attribute}"')
+    first_on_path(folder)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise SettingError("objective", path, f"importable from {folder} ({reason})") from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        found = "not there" if function is None else f"of type {type(function).__name__}"
+        place = getattr(module, "__file__", None) or module_name
+        hint = meant(attribute, [name for name, value in vars(module).items() if callable(value)])
+        raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found}){hint}")
+    return function
+
+
+def first_on_path(folder: str) -> None:
+    """Let modules of a folder be found before all others of their name."""
+    if sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
+
+
+def unavailable(parameters: Mapping[str, Any], fidelity: int, trial: Trial) -> float:
+    """Stands in for an objective where results are only read, also for one that goes on from its checkpoints."""
+    raise RuntimeError("the objective was not imported")
+
+
+def _parameter(name: str, settings: dict[str, Any]) -> Parameter:
+    if not isinstance(settings, Mapping):
+        raise SettingError(f"parameters.{name}", settings, "a mapping with lower and upper, or with choices")
+    for key, value in settings.items():
+        if key not in _KEYS:
+            raise SettingError(f"parameters.{name}", key, f"one of {', '.join(_KEYS)}")
+        if key in _FLAGS and not isinstance(value, bool):
+            raise SettingError(f"parameters.{name}.{key}", value, "true or false")
+    for key in () if "choices" in settings else ("lower", "upper"):
+        if key not in settings:
+            raise SettingError(f"parameters.{name}", dict(settings), f"given with {key}, or with choices")
+    return Parameter(name, **settings)
+
+
+def _places(rows: Sequence[Sequence[Any]], parameters: Sequence[Parameter]) -> Any:
+    """Designs with the places of choices instead of their labels."""
+    if not any(p.choices for p in parameters) or any(len(row) != len(parameters) for row in rows):
+        return tuple(rows)
+    named = [zip(parameters, row, strict=True) for row in rows]
+    return tuple(tuple(p.place(value, f"candidates.{p.name}") for p, value in row) for row in named)
+
+
+def _costs(
+    costs: Sequence[float] | str | None, num_fidelities: int | None, named: Fidelities | None
+) -> tuple[float, ...]:
+    """The costs, or guesses where they are measured."""
+    values = () if named is None else named.values
+    if num_fidelities is not None and (values or costs != "measured"):
+        size = len(values or costs or ())
+        known = "values of fidelities" if values else "costs"
+        whole("num_fidelities", num_fidelities, size, size, wanted=f"{size}, the number of {known}")
+    proportional = None if named is None else named.costs
+    if proportional is not None and costs in (None, "measured"):
+        return proportional
+    if costs == "measured":
+        wanted = "a positive whole number where costs are measured"
+        return tuple(10.0**m for m in range(len(values) or whole("num_fidelities", num_fidelities, wanted=wanted)))
+    if not isinstance(costs, (list, tuple)):
+        raise SettingError("costs", costs, 'a list of one number a fidelity, or "measured"')
+    return tuple(costs)

@@ -1,0 +1,320 @@
+"""A program as an objective: a command with places for the parameters, and where its value is read from."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mfbo_torch.history import Observed
+from mfbo_torch.problems.user import guard
+from mfbo_torch.utils.errors import EvaluationError, SettingError, meant
+from mfbo_torch.utils.validation import number
+
+START, FIDELITY, FOLDER = "start", "fidelity", "folder"
+LAST_LINE = "last line"
+STDOUT, STDERR = "stdout.txt", "stderr.txt"
+TAIL, LONGEST = 2_000, 20_000_000
+"""Bytes of the standard error that a failure keeps, and of an output that is looked through for a value."""
+GRACE = 2.0
+"""Seconds between asking a program to leave and ending it."""
+
+
+class Program:
+    """A program as an objective: ``program({"angle": 0.3}, fidelity)`` runs a command and reads a value.
+
+    Each evaluation runs in a folder of its own, which is removed afterwards. All that the program has started ends with
+    it, at a timeout, on Ctrl-C, and when the process that evaluates is killed.
+
+    Args:
+        command: The program and its arguments, without a shell. ``{NAME}`` in one of them, or in ``environment`` and
+            ``files``, is the value of a parameter, of the fidelity by its own name or as ``{fidelity}``, or the folder
+            that the run was started from, ``{start}``; ``{folder}`` is one that a design keeps for all its evaluations.
+            ``{NAME:.3f}`` formats as Python does, ``{{`` is a brace. A program that is given with a slash is looked for
+            from ``{start}`` too.
+        result: Where the value is: ``"last line"`` of the standard output; ``{"json": FILE, "key": "loss.mean"}``, the
+            whole file without a key; ``{"pattern": REGEX}``, the last match in the standard output, or with
+            ``"file": FILE``, whose only group is a number. A line or a file holds a number, or ``[value, standard
+            error]``, or what else :meth:`~mfbo_torch.problems.Problem.evaluate` may return, as JSON.
+        timeout: Seconds that an evaluation may take.
+        environment: Variables beside those of this process.
+        files: ``{name: text}`` of files that are written into the folder before, such as an input deck.
+
+    Raises:
+        SettingError: There is no such program, a place is malformed, or a setting is of another kind.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        result: str | Mapping[str, str] = LAST_LINE,
+        timeout: float | None = None,
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> None:
+        self.start = os.getcwd()
+        if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
+            raise SettingError("command", command, 'a list of texts, as in ["./simulate", "--mesh", "{mesh}"]')
+        self.command = [_text("command", part) for part in command]
+        self.result = _result(result)
+        self.timeout = None if timeout is None else number("timeout", timeout, above=0)
+        self.environment, self.files = _texts("environment", environment), _texts("files", files)
+        if outside := [name for name in self.files if not _inside(name)]:
+            raise SettingError("files", outside[0], "the name of a file within the folder of an evaluation")
+        self._check_program()
+
+    def _check_program(self) -> None:
+        program, *arguments = self.command
+        if "{" not in program:
+            path = self.environment.get("PATH", os.environ.get("PATH"))
+            if shutil.which(self._program(program), path=path) is None:
+                place = "there" if "/" in program else "on the PATH"
+                raise SettingError("command", program, f"a program that is {place} and can be run")
+        for argument in arguments:
+            if (
+                "{" not in argument
+                and os.path.isfile(os.path.join(self.start, argument))
+                and not os.path.isabs(argument)
+            ):
+                wanted = f"{{{START}}}/{argument}: the program runs in a folder of its own"
+                raise SettingError("command", argument, wanted)
+
+    def _program(self, name: str) -> str:
+        return os.path.join(self.start, name) if "/" in name else name
+
+    def check(self, samples: Mapping[str, Any], needed: Sequence[str]) -> None:
+        """See whether every place has a name, and whether every name has a place.
+
+        Args:
+            samples: A value for each name that there is.
+            needed: Names that must be used somewhere: what is not told cannot matter. One of ``a|b`` is enough.
+
+        Raises:
+            SettingError: A place is malformed, its name is not known or its format does not fit, or a name is not used.
+        """
+        used: set[str] = set()
+        for setting, text in self._templates():
+            used.update(_places(setting, text))
+            self._filled(setting, text, samples)
+        for names in needed:
+            if not used & set(names.split("|")):
+                wanted = f"with a place for {' or '.join(f'{{{name}}}' for name in names.split('|'))}"
+                raise SettingError("command", self.command, f"{wanted}, here, in environment or in files")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it is told the folder of its design, which survives evaluations."""
+        return any(FOLDER in _places(setting, text) for setting, text in self._templates())
+
+    def _templates(self) -> Iterator[tuple[str, str]]:
+        yield from (("command", part) for part in self.command)
+        yield from ((f"environment.{name}", text) for name, text in self.environment.items())
+        yield from ((f"files.{name}", text) for name, text in self.files.items())
+
+    def _filled(self, setting: str, text: str, values: Mapping[str, Any]) -> str:
+        known = {**values, START: self.start}
+        for name in _places(setting, text):
+            if name not in known:
+                raise SettingError(setting, f"{{{name}}}", f"one of {', '.join(known)}{meant(name, known)}")
+        try:
+            return text.format_map(known)
+        except (ValueError, TypeError, LookupError) as error:
+            raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
+
+    def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
+        """Run the program and read the value.
+
+        Args:
+            parameters: Values by name, those of the fidelity's own name included.
+            fidelity: ``0`` the cheapest.
+            folder: What ``{folder}`` is.
+
+        Raises:
+            EvaluationError: The program failed, outlived the timeout, or left no value.
+        """
+        values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
+        with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
+            return self._evaluated(values, Path(own))
+
+    def _evaluated(self, values: Mapping[str, Any], folder: Path) -> Observed:
+        program, *arguments = (self._filled("command", part, values) for part in self.command)
+        command = [self._program(program), *arguments]
+        added = {name: self._filled(f"environment.{name}", text, values) for name, text in self.environment.items()}
+        for name, text in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(self._filled(f"files.{name}", text, values), encoding="utf-8")
+        code = self._run(command, {**os.environ, **added}, folder)
+        if code is None:
+            raise EvaluationError(f"no value within {self.timeout:g} seconds", _tail(folder))
+        if code:
+            tail = _tail(folder)
+            last = tail.rpartition("\n")[2].strip()
+            raise EvaluationError(f"{program} ended with {_ending(code)}{last and f': {last[:200]}'}", tail)
+        try:
+            return self._read(folder)
+        except EvaluationError as error:
+            raise EvaluationError(str(error), _tail(folder)) from None
+
+    def _run(self, command: list[str], environment: Mapping[str, str], folder: Path) -> int | None:
+        """Its exit code, ``None`` at the timeout; nothing of it is left afterwards."""
+        guarded = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *command]
+        with (folder / STDOUT).open("wb") as out, (folder / STDERR).open("wb") as err:
+            process = subprocess.Popen(
+                guarded,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+            )
+        try:
+            return process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            process.communicate()  # hangs up, which ends the program, and waits for that
+
+    def _read(self, folder: Path) -> Observed:
+        if self.result == {}:
+            lines = _content(folder / STDOUT).split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+            if last is None:
+                raise EvaluationError("nothing was written to the standard output")
+            return _observed(last, "the last line of the standard output")
+        file = self.result.get("json") or self.result.get("file", STDOUT)
+        place = "the standard output" if file == STDOUT else file
+        text = _content(folder / file)
+        if "json" in self.result:
+            return _at(text, self.result.get("key"), place)
+        *_, match = None, *re.finditer(self.result["pattern"], text, flags=re.MULTILINE)
+        if match is None:
+            raise EvaluationError(f"nothing in {place} matches {self.result['pattern']!r}")
+        return _observed(match[1] or "", f"what matches in {place}")
+
+
+def _places(setting: str, text: str) -> list[str]:
+    """The names in the braces of a text."""
+    try:
+        found = [(name, form) for _, name, form, _ in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise SettingError(setting, text, f"a text with names in braces, and braces doubled ({error})") from error
+    for name, form in found:
+        if not name.isidentifier() or "{" in (form or ""):
+            raise SettingError(setting, text, f"a text with names in braces; {{{name}}} is none, a brace is {{{{")
+    return [name for name, _ in found]
+
+
+def _text(setting: str, given: Any) -> str:
+    if not isinstance(given, str) or "\0" in given:
+        raise SettingError(setting, given, "a text; numbers are written in quotes")
+    return given
+
+
+def _texts(setting: str, given: Mapping[str, str] | None) -> dict[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingError(setting, given, "a mapping of names to texts")
+    return {_text(setting, name): _text(f"{setting}.{name}", text) for name, text in (given or {}).items()}
+
+
+def _inside(name: str) -> bool:
+    return bool(name) and not os.path.isabs(name) and ".." not in Path(name).parts
+
+
+def _result(given: str | Mapping[str, str]) -> dict[str, str]:
+    """Where the value is; nothing for the last line."""
+    forms = '"last line", {json: FILE, key: NAME} or {pattern: REGEX, file: FILE}'
+    if given == LAST_LINE:
+        return {}
+    found = _texts("result", given) if isinstance(given, Mapping) else {}
+    for known in ({"json", "key"}, {"pattern", "file"}):
+        if found and next(iter(known & {"json", "pattern"})) in found:
+            if other := [key for key in found if key not in known]:
+                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{meant(other[0], known)}")
+            break
+    else:
+        raise SettingError("result", given, forms)
+    for file in ("json", "file"):
+        if file in found and not _inside(found[file]):
+            raise SettingError(f"result.{file}", found[file], "the name of a file within the folder of an evaluation")
+    if "pattern" in found:
+        try:
+            groups = re.compile(found["pattern"]).groups
+        except re.error as error:
+            raise SettingError("result.pattern", found["pattern"], f"a regular expression: {error}") from error
+        if groups != 1:
+            raise SettingError("result.pattern", found["pattern"], "with one group in parentheses, the number")
+    return found
+
+
+def _content(path: Path) -> str:
+    """The last part of a file that a program has written."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LONGEST))
+            return file.read(LONGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise EvaluationError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _at(text: str, key: str | None, place: str) -> Observed:
+    """A value of a JSON text, by the names on the way to it."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise EvaluationError(f"{place} is not JSON: {error}") from None
+    for name in key.split(".") if key else ():
+        if not isinstance(found, Mapping) or name not in found:
+            known = [*found] if isinstance(found, Mapping) else []
+            raise EvaluationError(f"{place} has no {key}{meant(name, known)}")
+        found = found[name]
+    return _told(found)
+
+
+def _observed(text: str, place: str) -> Observed:
+    """A number, or JSON that a program has written."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return _told(json.loads(text))
+    except ValueError:
+        shown = text if len(text) <= 80 else f"{text[:76]} ..."
+        raise EvaluationError(f"{place} is no number: {shown!r}") from None
+
+
+def _told(found: Any) -> Any:
+    """What JSON says of an observation: a pair is a list there."""
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _tail(folder: Path) -> str:
+    """The end of the standard error, of the output where there is none."""
+    for name in (STDERR, STDOUT):
+        with (folder / name).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            if text := file.read(TAIL).decode("utf-8", "replace").strip():
+                return text
+    return ""
+
+
+def _ending(code: int) -> str:
+    """An exit code in words."""
+    number = code - 128 if code > 128 else -code
+    if code < 0 or code > 128:
+        try:
+            return f"exit code {code} ({signal.Signals(number).name})"
+        except ValueError:
+            pass
+    return f"exit code {code}"

@@ -1,0 +1,88 @@
+"""Which parameters of a design are there, where some depend on others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.space.parameter import Parameter, one_among
+from mfbo_torch.utils.errors import SettingError
+
+Needs = tuple[tuple[int, tuple[float, ...]], ...]
+"""Of one parameter: which others it depends on, by number, and the places that they must have."""
+
+
+class Conditions:
+    """The conditions among some parameters.
+
+    Args:
+        parameters: All of them.
+
+    Raises:
+        SettingError: A condition on a parameter that is not there, on one without choices or whole numbers, or on a
+            value that it has not; or a circle of conditions.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self.needs = [_needs(parameter, parameters) for parameter in parameters]
+        self.order = _order(self.needs, parameters)
+
+    @property
+    def parents(self) -> set[int]:
+        """The parameters that others depend on."""
+        return {other for needs in self.needs for other, _ in needs}
+
+    @property
+    def always(self) -> list[bool]:
+        """Which parameters depend on none."""
+        return [not needs for needs in self.needs]
+
+    def active(self, X: Tensor) -> Tensor:
+        """Which parameters are there, as ``... x d`` flags of ``... x d`` designs in the user's units."""
+        found = torch.ones_like(X, dtype=torch.bool)
+        for i in self.order:
+            for other, places in self.needs[i]:
+                met = torch.isin(X[..., other], X.new_tensor(places))
+                found[..., i] &= met & found[..., other]
+        return found
+
+
+def _needs(parameter: Parameter, parameters: Sequence[Parameter]) -> Needs:
+    setting, names = f"{parameter.name}.when", [p.name for p in parameters]
+    found = []
+    for name, values in parameter.when:
+        if name not in names:
+            raise SettingError(setting, name, one_among(name, [n for n in names if n != parameter.name]))
+        other = parameters[names.index(name)]
+        if not other.integer:
+            wanted = f"on a parameter with choices or whole numbers; {name} is any number between two"
+            raise SettingError(setting, {name: values[0]}, wanted)
+        found.append((names.index(name), tuple(other.place(value, f"{setting}.{name}") for value in values)))
+    return tuple(found)
+
+
+def _order(needs: Sequence[Needs], parameters: Sequence[Parameter]) -> list[int]:
+    """The conditional parameters, each after those that it depends on."""
+    done = [i for i, own in enumerate(needs) if not own]
+    count, left = len(done), [i for i, own in enumerate(needs) if own]
+    while left:
+        ready = [i for i in left if all(other in done for other, _ in needs[i])]
+        if not ready:
+            circle = _circle(left, needs)
+            names = " -> ".join(parameters[i].name for i in [*circle, circle[0]])
+            raise SettingError(f"{parameters[circle[0]].name}.when", names, "no circle: one of them must not depend")
+        done += ready
+        left = [i for i in left if i not in ready]
+    return done[count:]
+
+
+def _circle(left: Sequence[int], needs: Sequence[Needs]) -> list[int]:
+    """Parameters each of which depends on the next, and the last on the first."""
+    path = [left[0]]
+    while True:
+        following = next(other for other, _ in needs[path[-1]] if other in left)
+        if following in path:
+            return path[path.index(following) :]
+        path.append(following)

@@ -1,0 +1,79 @@
+"""Limits that outcomes of an evaluation must keep."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import SEVERAL, VALUE, number
+
+_LIMIT = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
+
+
+class Limit(NamedTuple):
+    """A bound that an outcome has to keep.
+
+    Args:
+        name: That of the outcome.
+        bound: The largest value that is allowed, or the smallest one.
+        upper: Whether it is the largest.
+    """
+
+    name: str
+    bound: float
+    upper: bool = True
+
+    def met(self, value: float) -> bool:
+        """Whether a value keeps the bound."""
+        return value <= self.bound if self.upper else value >= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.name} {'<=' if self.upper else '>='} {self.bound:g}"
+
+
+def limits_of(given: Any, setting: str = "constraints") -> tuple[Limit, ...]:
+    """Limits from ``{"latency": "<= 20"}``, or from what was made of it.
+
+    Raises:
+        SettingError: A bound that is not one, or two on one outcome.
+    """
+    return _checked(given.items() if isinstance(given, Mapping) else [(row[0], row) for row in given], setting)
+
+
+def _checked(pairs: Iterable[tuple[Any, Any]], setting: str) -> tuple[Limit, ...]:
+    found = tuple(_limit(name, bound, setting) for name, bound in pairs)
+    if len({limit.name for limit in found}) < len(found):
+        raise SettingError(setting, [limit.name for limit in found], "one bound on each outcome")
+    return found
+
+
+def _limit(name: Any, given: Any, setting: str) -> Limit:
+    if not isinstance(name, str) or not name or name == VALUE:
+        raise SettingError(setting, name, f"the name of an outcome, other than {VALUE!r}")
+    if isinstance(given, tuple | list) and len(given) == 3 and isinstance(given[2], bool):
+        return Limit(name, number(f"{setting}.{name}", given[1]), given[2])
+    matched = _LIMIT.fullmatch(given) if isinstance(given, str) else None
+    try:
+        bound = math.nan if matched is None else float(matched[2])
+    except ValueError:
+        bound = math.nan
+    if matched is None or not math.isfinite(bound):
+        raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
+    return Limit(name, bound, matched[1] == "<=")
+
+
+def kinds_of(given: Any) -> tuple[tuple[str, ...], tuple[Limit, ...]]:
+    """Inequalities of designs, as texts, and limits on outcomes, as mappings, from one setting that has both.
+
+    Raises:
+        SettingError: There is something else.
+    """
+    rows = [given] if isinstance(given, Mapping) else [] if given is None else given
+    if not isinstance(rows, tuple | list) or not all(isinstance(row, str | Mapping) for row in rows):
+        wanted = """bounds on outcomes, {"latency": "<= 20"}, or a list of inequalities, ["width + 2 depth <= 100"]"""
+        raise SettingError("constraints", given, wanted)
+    limits = [(name, bound) for row in rows if isinstance(row, Mapping) for name, bound in row.items()]
+    return tuple(row for row in rows if isinstance(row, str)), _checked(limits, "constraints")

@@ -1,0 +1,217 @@
+"""One input of an objective: a number between bounds, or one of some choices; always there, or under a condition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.validation import number
+
+Label = float | int | str | bool | None
+"""What a user calls a choice; or the value of a parameter that is a number."""
+Conditions = tuple[tuple[str, tuple[Label, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One input of the objective, in the user's own units.
+
+    ``Parameter(name, lower, upper)`` is a number, ``Parameter(name, choices=[...])`` one of some labels; a boolean is
+    ``choices=[True, False]``. A design has the place of a label among the choices, counted from 0, where a number has
+    its value; people see labels only.
+
+    Args:
+        name: Its name.
+        lower: Smallest value.
+        upper: Largest value.
+        log: Whether to search its logarithm.
+        integer: Whether only whole numbers are allowed.
+        choices: At least two labels, in place of the bounds: texts, numbers, true, false or null.
+        ordered: Whether neighbours among the choices are alike, as sizes are and names are not.
+        when: ``{other: value}`` or ``{other: [values]}``: it is there only while each of these other parameters, which
+            have choices or whole numbers, has one of the values. Kept as pairs.
+
+    Raises:
+        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a
+            logarithm is asked for with ``lower <= 0``; less than two choices, two that look alike, or bounds
+            beside them.
+    """
+
+    name: str
+    lower: float = math.nan
+    upper: float = math.nan
+    log: bool = False
+    integer: bool = False
+    choices: tuple[Label, ...] = ()
+    ordered: bool = False
+    when: Conditions = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "when", self._conditions(self.when))
+        given = self.choices
+        if given is None or (isinstance(given, tuple | list) and not len(given) and not self._no_bounds):
+            object.__setattr__(self, "choices", ())
+            self._check_bounds()
+        else:
+            object.__setattr__(self, "choices", self._labels(given))
+            self._check_choices()
+
+    @property
+    def _no_bounds(self) -> bool:
+        return all(isinstance(bound, float) and math.isnan(bound) for bound in (self.lower, self.upper))
+
+    def _check_bounds(self) -> None:
+        for bound in ("lower", "upper"):
+            value = getattr(self, bound)
+            number(f"{self.name}.{bound}", value)
+            object.__setattr__(self, bound, plain(value))
+        if self.lower >= self.upper:
+            raise SettingError(f"{self.name}.lower", self.lower, f"below {self.name}.upper = {self.upper!r}")
+        if self.log and self.lower <= 0:
+            raise SettingError(f"{self.name}.lower", self.lower, "above 0 on a log scale")
+        if self.integer and (self.lower != round(self.lower) or self.upper != round(self.upper)):
+            raise SettingError(f"{self.name}.bounds", (self.lower, self.upper), "whole numbers where integer is true")
+        if self.ordered:
+            raise SettingError(f"{self.name}.ordered", True, "left out: numbers are ordered, it is for choices")
+
+    def _labels(self, given: Any) -> tuple[Label, ...]:
+        """The choices, checked."""
+        wanted = "a list of at least two of texts, numbers, true, false or null"
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise SettingError(f"{self.name}.choices", given, wanted)
+        found: list[Label] = []
+        for label in map(plain, given):
+            finite = isinstance(label, Real) and math.isfinite(label)
+            if not (label is None or finite or (isinstance(label, str) and label.strip())):
+                raise SettingError(f"{self.name}.choices", label, wanted)
+            if twin := [other for other in found if other == label or text(other) == text(label)]:
+                raise SettingError(f"{self.name}.choices", label, f"there once; it is the same as {twin[0]!r}")
+            found.append(label)
+        if len(found) == 1:
+            raise SettingError(f"{self.name}.choices", found, "at least two; what never changes is no parameter")
+        if not found:
+            raise SettingError(f"{self.name}.choices", found, "at least two, or give lower and upper")
+        return tuple(found)
+
+    def _check_choices(self) -> None:
+        last = len(self.choices) - 1
+        kept = (self.lower, self.upper, bool(self.integer)) == (0, last, True)  # as it is stored
+        if not (self._no_bounds or kept):
+            raise SettingError(f"{self.name}.lower", self.lower, "left out, like upper, where there are choices")
+        for flag in ("log",) if kept else ("log", "integer"):
+            if getattr(self, flag):
+                raise SettingError(f"{self.name}.{flag}", True, "left out where there are choices")
+        for name, value in (("lower", 0), ("upper", last), ("integer", True)):
+            object.__setattr__(self, name, value)
+
+    def _conditions(self, given: Any) -> Conditions:
+        """The conditions as pairs of a name and values."""
+        if given is None:
+            return ()
+        wanted = "a mapping of another parameter to its value, or to a list of values"
+        try:
+            pairs = list(given.items()) if isinstance(given, Mapping) else [(other, values) for other, values in given]
+        except (TypeError, ValueError):
+            raise SettingError(f"{self.name}.when", given, wanted) from None
+        found = []
+        for other, values in pairs:
+            several = tuple(map(plain, values if isinstance(values, list | tuple) else [values]))
+            if not isinstance(other, str) or not several:
+                raise SettingError(f"{self.name}.when", given, wanted)
+            found.append((other, several))
+        return tuple(found)
+
+    @property
+    def extent(self) -> str:
+        """What it may be, in words."""
+        if self.choices:
+            return f"one of {', '.join(map(text, self.choices))}"
+        return f"between {self.lower:g} and {self.upper:g}"
+
+    @property
+    def columns(self) -> int:
+        """How many columns of the unit cube it takes: one, but one for each of three or more choices without order."""
+        return 1 if self.ordered or len(self.choices) < 3 else len(self.choices)
+
+    def place(self, value: Any, setting: str | None = None) -> float:
+        """The number that stands for a value in a design.
+
+        Args:
+            value: A label among the choices, or a number between the bounds.
+            setting: What the user calls it, the parameter's name if not given.
+
+        Raises:
+            SettingError: No such label, or a number that is not allowed.
+        """
+        setting, value = setting or self.name, plain(value)
+        if self.choices:
+            return float(self._index(value, setting))
+        wanted = self.extent + (", whole" if self.integer else "")
+        found = number(setting, value, wanted=wanted)
+        if not self.lower <= found <= self.upper or (self.integer and found != round(found)):
+            raise SettingError(setting, value, wanted)
+        return found
+
+    def _index(self, value: Any, setting: str) -> int:
+        same = [i for i, label in enumerate(self.choices) if type(label) is type(value) and label == value]
+        for i, label in enumerate(self.choices):  # 16 is 16.0, and True no 1
+            if not same and label == value and isinstance(label, bool) == isinstance(value, bool):
+                same = [i]
+        if not same:
+            raise SettingError(setting, value, one_among(value, self.choices))
+        return same[0]
+
+    def read(self, given: str, setting: str | None = None) -> float:
+        """As :meth:`place`, of a value as it stands in a table.
+
+        Raises:
+            SettingError: As there.
+        """
+        if self.choices:
+            same = [i for i, label in enumerate(self.choices) if text(label).lower() == given.strip().lower()]
+            exact = [i for i in same if text(self.choices[i]) == given.strip()]
+            if len(exact or same) == 1:
+                return float((exact or same)[0])
+            return self.place(given, setting)
+        try:
+            return self.place(float(given), setting)
+        except ValueError as error:
+            if isinstance(error, SettingError):
+                raise
+            return self.place(given, setting)
+
+    def label(self, place: float) -> Label:
+        """The value that a number of a design stands for."""
+        if self.choices:
+            return self.choices[round(place)]
+        return round(place) if self.integer else float(place)
+
+
+def one_among(value: Any, options: Sequence[Any]) -> str:
+    """What must be given in place of a value that is none of some options, the likeliest first."""
+    names = [text(option) for option in options]
+    return f"one of {', '.join(names)}{meant(text(value), names)}"
+
+
+def text(label: Any) -> str:
+    """A label as it stands in tables and pictures: as YAML has it where it is no text."""
+    return (
+        {None: "null", True: "true", False: "false"}[label]
+        if label is None or label is True or label is False
+        else str(label)
+    )
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def shown(value: Label) -> str:
+    """A value with as many digits as people read."""
+    numeric = isinstance(value, Real) and not isinstance(value, bool)
+    return f"{value:.6g}" if numeric else text(value)

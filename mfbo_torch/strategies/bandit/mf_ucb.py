@@ -1,0 +1,159 @@
+r"""MF-UCB: upper confidence bounds over arms with several fidelities, and UCB at the target alone.
+
+References:
+
+.. [Kandasamy2016mfucb]
+    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
+    NeurIPS 2016.
+
+.. [Auer2002finite]
+    P. Auer, N. Cesa-Bianchi, P. Fischer. Finite-time Analysis of the Multiarmed Bandit Problem.
+    Machine Learning 47, 2002.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.confidence.concentration import Tail, switching_thresholds
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Space, checked_zeta
+from mfbo_torch.strategies.bandit.base import ArmStrategy, Plays, means, warn_if_contradicted
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number
+
+
+class Rule(NamedTuple):
+    """Equation (3) and the switching rule over the ``L`` fidelities that are played.
+
+    Attributes:
+        fidelities: Which they are, the target last.
+        zeta: Their ζ, ``L`` numbers, the last 0.
+        gamma: Their γ, ``L`` numbers, the last minus infinity: the target is always wide enough.
+        tail: ψ.
+        rho: ρ.
+    """
+
+    fidelities: tuple[int, ...]
+    zeta: Tensor
+    gamma: Tensor
+    tail: Tail
+    rho: float
+
+    def level(self, t: int) -> float:
+        """``ρ log t``; at ``t = 1``, where nothing has been played, the least positive number, as ``1/0 = ∞``."""
+        return max(self.rho * math.log(t), sys.float_info.min)
+
+    def widths(self, level: Tensor, plays: Tensor) -> Tensor:
+        """``ψ^{-1}(ρ log t / T)``, infinite for what was never played."""
+        return self.tail.inverse(level / plays)
+
+
+class UpperConfidenceBounds(ArmStrategy):
+    """An arm with the largest upper confidence bound, at the lowest fidelity that has more to tell.
+
+    Args:
+        rho: ``ρ``. The theory needs more than 4; smaller values explore less and do better in practice.
+        **settings: Those of :class:`~mfbo_torch.strategies.bandit.base.ArmStrategy`.
+
+    Raises:
+        SettingError: ``rho`` is not positive.
+    """
+
+    def __init__(self, *, rho: float = 2.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.rho = number("rho", rho, above=0)
+        self._rule: Rule | None = None
+
+    def bind(self, space: Space, capital: float | None = None) -> Self:
+        bound = super().bind(space, capital)
+        bound._rule = None
+        return bound
+
+    @property
+    def rule(self) -> Rule:
+        """What decides; the same for every history."""
+        if self._rule is None:
+            self._rule = self.make_rule()
+        return self._rule
+
+    @abstractmethod
+    def make_rule(self) -> Rule:
+        """The rule for the space at hand."""
+
+    def decide(self, history: History) -> Query:
+        """The next query."""
+        rule = self.rule
+        everything = self.plays(history)
+        chosen = list(rule.fidelities)
+        plays = Plays(*(table[chosen] for table in everything))
+        if len(chosen) > 1:
+            warn_if_contradicted(plays, rule.zeta, rule.tail)
+        bounds, widths = self.bounds(plays)
+        arm = int(bounds.argmax())
+        first = int((widths[:, arm] >= rule.gamma).to(torch.uint8).argmax())
+        return self.play(arm, rule.fidelities[first])
+
+    def bounds(self, plays: Plays) -> tuple[Tensor, Tensor]:
+        r"""Upper bounds of the arms, ``K``, and widths at each fidelity that is played, ``L x K``.
+
+        :math:`B_k = \min_m \bar X_k^{(m)} + \zeta^{(m)} + \psi^{-1}(\rho \log t / T_k^{(m)})`
+        [Kandasamy2016mfucb]_ (Eq. 3) with :math:`1/0 = \infty`, ``t`` the number of the coming play.
+        """
+        rule = self.rule
+        t = 1 + int(plays.asked.sum())
+        widths = rule.widths(torch.tensor(rule.level(t), dtype=torch.double), plays.asked)
+        return (means(plays) + rule.zeta.unsqueeze(-1) + widths).amin(0), widths
+
+
+class MFUCB(UpperConfidenceBounds):
+    r"""MF-UCB [Kandasamy2016mfucb]_ (Algorithm 1).
+
+    Plays :math:`I_t = \operatorname{argmax}_k B_k` (Eq. 3), the lowest of several, at the lowest
+    fidelity with :math:`\psi^{-1}(\rho \log t / T^{(m)}_{I_t}) \ge \gamma^{(m)}` (Eq. 4), the target
+    if there is none. Needs to know how far each fidelity can be off; warns with a
+    :class:`~mfbo_torch.strategies.bandit.base.ZetaWarning` if observations contradict that.
+
+    Args:
+        zeta: ``M`` bounds on :math:`|\mu_k^{(M)} - \mu_k^{(m)}|`, decreasing to 0 at the target; the
+            problem's if not given.
+        **settings: ``rho``, ``rewards``, ``scale``, ``seed``, ``space`` and ``capital``.
+
+    Raises:
+        SettingError: ``zeta`` does not decrease to 0, or nobody knows it.
+    """
+
+    def __init__(self, *, zeta: Sequence[float] | None = None, **settings: Any) -> None:
+        self.zeta = zeta
+        super().__init__(**settings)
+
+    def make_rule(self) -> Rule:
+        space = self.space
+        zeta = space.zeta if self.zeta is None else checked_zeta(self.zeta, space.num_fidelities)
+        if zeta is None:
+            raise SettingError("zeta", None, f"{space.num_fidelities} numbers that decrease to 0, the target's")
+        bounds = torch.tensor(zeta, dtype=torch.double)
+        gamma = torch.cat([switching_thresholds(space.costs, zeta, self.tail), bounds.new_full((1,), -math.inf)])
+        return Rule(tuple(range(len(zeta))), bounds, gamma, self.tail, self.rho)
+
+
+class UCB(UpperConfidenceBounds):
+    r"""UCB at the target fidelity: :math:`\operatorname{argmax}_k \bar X_k + \psi^{-1}(\rho \log t / T_k)`.
+
+    With rewards in [0, 1] and ``ρ = 4`` it is UCB1 [Auer2002finite]_; what was played at other
+    fidelities is left out.
+
+    Args:
+        **settings: ``rho``, ``rewards``, ``scale``, ``seed``, ``space`` and ``capital``.
+    """
+
+    def make_rule(self) -> Rule:
+        zeta = torch.zeros(1, dtype=torch.double)
+        return Rule((self.space.target,), zeta, torch.full_like(zeta, -math.inf), self.tail, self.rho)

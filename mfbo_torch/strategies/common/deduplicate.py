@@ -1,0 +1,146 @@
+"""Keeping away from designs that were already asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.history import History
+from mfbo_torch.space import Space
+from mfbo_torch.space.indirect import IndirectSpace
+from mfbo_torch.strategies.base import Strategy
+
+OBSERVED_RADIUS = 1e-6
+"""Max-norm distance in the unit cube below which an observed design counts as asked again."""
+BUSY_RADIUS = 1e-2
+"""The same for a design that is pending or failed: its neighbours tell little new or fail as well."""
+GRID_LIMIT = 4096
+"""A finite space is searched exhaustively up to this size."""
+
+
+def distinct(
+    u: Tensor,
+    taken: Tensor,
+    radii: Tensor,
+    generator: torch.Generator,
+    *,
+    snap: Callable[[Tensor], Tensor] = lambda v: v,
+    allows: Callable[[Tensor], Tensor] | None = None,
+    grid: Tensor | None = None,
+    tries: int = 64,
+) -> tuple[Tensor, bool]:
+    """The design ``u``, or one near it that keeps its distance from every taken design.
+
+    Gaussian steps of growing deviation, clamped to the cube, are tried until the max-norm distance
+    to each ``taken[i]`` exceeds ``radii[i]``; then the nearest such point of ``grid``, if there is a
+    grid. If none does, the farthest one tried (relative to the radii) is returned.
+
+    Args:
+        u: A design in the unit cube, ``d`` numbers.
+        taken: ``n x d`` designs to keep away from.
+        radii: ``n`` distances to keep.
+        generator: Random numbers of the steps.
+        snap: Moves a point to the nearest one that is allowed.
+        allows: Whether points meet the constraints; one that does not is never clear.
+        grid: Every allowed point, ``g x d``, where they are few.
+        tries: Number of steps.
+
+    Returns:
+        The design, and whether it is clear of all taken ones.
+    """
+    best = u = snap(u)
+    if not len(taken) and allows is None:
+        return best, True
+
+    def clearance(points: Tensor) -> Tensor:
+        far = torch.full((*points.shape[:-1], 1), torch.inf, dtype=points.dtype)
+        rooms = (points.unsqueeze(-2) - taken).abs().amax(dim=-1) / radii
+        room = torch.cat([rooms, far], dim=-1).amin(dim=-1)
+        return room if allows is None else room.masked_fill(~allows(points), -1.0)
+
+    largest = clearance(u)
+    deviation = 2.0 * radii.min().item() if len(radii) else OBSERVED_RADIUS
+    for _ in range(tries):
+        if largest > 1:
+            return best, True
+        step = torch.randn(u.shape, generator=generator, dtype=u.dtype)
+        moved = snap((u + deviation * step).clamp(0.0, 1.0))
+        room = clearance(moved)
+        if room > largest:
+            best, largest = moved, room
+        deviation = min(1.5 * deviation, 1.0)
+    if grid is not None and largest <= 1:
+        free = grid[clearance(grid) > 1]
+        if len(free):
+            return free[(free - u).abs().amax(dim=-1).argmin()], True
+    return best, bool(largest > 1)
+
+
+def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> Tensor:
+    """A design that a strategy may ask: allowed by the space, and not one it has asked at this fidelity.
+
+    Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
+    :data:`BUSY_RADIUS`. Where everything has been asked (a finite space), an observed
+    design is asked again rather than a pending or failed one. Where only some queries can be asked at
+    all, and give noisy averages, it is the nearest that is neither pending nor failed.
+
+    Args:
+        strategy: Whose space it is.
+        u: The wanted design in the unit cube, ``d`` or ``1 x d``.
+        fidelity: Where it is to be asked.
+        history: Everything asked so far.
+        generator: Random numbers, a function of the history.
+
+    Returns:
+        The design, of the shape of ``u``, double, on the CPU.
+    """
+    space = strategy.space
+    wanted = u.detach().to("cpu", torch.double).reshape(-1).clamp(0.0, 1.0)
+    taken, observed = strategy.taken(history, fidelity)
+    if isinstance(space, IndirectSpace) and space.candidates:
+        return _nearest(space.unit_candidates, wanted, taken[~observed]).reshape(u.shape)
+    radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
+    grid = _grid(space)
+    allows = space.allows if space.constraints else None
+    search = partial(distinct, generator=generator, snap=space.snap, allows=allows, grid=grid)
+    found, is_clear = search(wanted, taken, radii)
+    if not is_clear and grid is not None:
+        found, _ = search(wanted, taken[~observed], radii[~observed])
+    if not space.allows(found):
+        found = space.snap(strategy.random_design(generator))
+    return found.reshape(u.shape)
+
+
+def used_up(space: Space, history: History, fidelity: int) -> bool:
+    """Whether every design of a finite space has been asked at a fidelity."""
+    grid = _grid(space)
+    if grid is None:
+        return False
+    asked = {record.query.x for record in history if record.query.fidelity == fidelity}
+    return len(asked) >= int(space.allows(grid).sum())
+
+
+def _nearest(candidates: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:
+    """The candidate nearest to ``wanted``, one of ``busy`` only if all are."""
+    if len(busy):
+        free = (candidates.unsqueeze(-2) - busy).abs().amax(-1).amin(-1) > OBSERVED_RADIUS
+        candidates = candidates[free] if free.any() else candidates
+    return candidates[(candidates - wanted).square().sum(-1).argmin()]
+
+
+def _grid(space: Space) -> Tensor | None:
+    """Every design of a finite space in the unit cube, ``None`` for any other or a large one."""
+    if space.candidates:
+        return space.unit_candidates if len(space.candidates) <= GRID_LIMIT else None
+    size = 1
+    for parameter in space.parameters:
+        size *= round(parameter.upper - parameter.lower) + 1 if parameter.integer else GRID_LIMIT + 1
+        if size > GRID_LIMIT:
+            return None
+    axes = [range(round(p.lower), round(p.upper) + 1) for p in space.parameters]
+    grid = space.to_unit(torch.tensor(list(itertools.product(*axes)), dtype=torch.double))
+    return grid.unique(dim=0) if space.mixed else grid  # designs that differ in what is not there are one

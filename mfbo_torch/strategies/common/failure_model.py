@@ -1,0 +1,47 @@
+"""What the failures of a history teach."""
+
+from __future__ import annotations
+
+import torch
+
+from mfbo_torch.history import History, Status
+from mfbo_torch.models.feasibility import Feasibility, Structure, likeliest
+from mfbo_torch.space import Space
+from mfbo_torch.strategies.common.design_table import unit_points
+from mfbo_torch.strategies.common.fit_schedule import Memo, refit_size
+
+
+class Failures:
+    """From histories to models of feasibility; nothing is kept but what saves time.
+
+    Args:
+        refit_every: Most records between two choices of a structure; there is one after each failure too.
+    """
+
+    def __init__(self, refit_every: int) -> None:
+        self.refit_every = refit_every
+        self._structure: Memo[Structure] = Memo()
+        self._feasibility: Memo[Feasibility] = Memo()
+
+    def feasibility(self, space: Space, history: History, fidelity: int) -> Feasibility | None:
+        """The model of all records that have ended, at every fidelity; ``None`` while none has failed.
+
+        Args:
+            space: Whose designs they are.
+            history: Everything asked so far.
+            fidelity: The one whose evaluations are spoken of.
+        """
+        ended = [r for r in history if r.status != Status.PENDING]
+        failed = [i for i, r in enumerate(ended) if r.status == Status.FAILED]
+        if not failed:
+            return None
+        points = unit_points(space, ended)
+        succeeded = torch.tensor([r.status == Status.DONE for r in ended])
+        size = max(failed[-1] + 1, refit_size(len(ended), self.refit_every))
+
+        def fitted() -> Feasibility:
+            seen = points[:size], succeeded[:size]
+            structure = self._structure([part.tolist() for part in seen], lambda: likeliest(*seen))
+            return Feasibility(points, succeeded, fidelity, structure)
+
+        return self._feasibility((points.tolist(), failed, fidelity), fitted)

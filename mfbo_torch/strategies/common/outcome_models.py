@@ -1,0 +1,165 @@
+"""What the outcomes of a history teach: a model of each that has a limit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from mfbo_torch.acquisition.feasible import WithinLimits
+from mfbo_torch.history import History, Record
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
+from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
+from mfbo_torch.space.outcome_constraints import Limit
+from mfbo_torch.strategies.common.fit_schedule import Growing, Memo, Surrogate
+from mfbo_torch.strategies.common.gp import Process, outcome_gp
+from mfbo_torch.strategies.common.model_based import ModelBased
+from mfbo_torch.strategies.common.tails import drawn_near
+
+T = TypeVar("T")
+
+
+Chain = PerFidelityGP | CoKrigingGP
+DECIDED = 0.05
+"""An outcome that keeps its limit, or breaks it, with less doubt than this is not worth a query of its own."""
+MOST = 4
+"""So many observed designs at most are where the search starts."""
+
+
+class Each(Generic[T]):
+    """One thing for each name, made when it is first asked for.
+
+    Args:
+        make: Makes one.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.make, self._made = make, dict[str, T]()
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            self._made[name] = self.make()
+        return self._made[name]
+
+
+def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
+    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.common.tails.drawn_near` its
+    limit, those of each fidelity for themselves: another one may have other units."""
+    sign, margins = 1 if limit.upper else -1, defaultdict[int, list[float]](list)
+    for record in records:
+        margins[record.query.fidelity].append(sign * (limit.bound - record.outcomes[limit.name].value))
+    near, found = {m: iter(drawn_near(some)) for m, some in margins.items()}, list[Record]()
+    for record in records:
+        outcome, (margin, slope) = record.outcomes[limit.name], next(near[record.query.fidelity])
+        value = outcome.value if slope == 1.0 else limit.bound - sign * margin
+        error = outcome.standard_error and outcome.standard_error * slope
+        found.append(Record(record.id, record.query, record.cost, value, record.status, standard_error=error))
+    return found
+
+
+def processes(surrogate: Surrogate, groups: tuple[int, ...] | None) -> Each[Process]:
+    """A Gaussian process for each outcome, fitted as those of values are.
+
+    Args:
+        surrogate: What those are fitted by.
+        groups: For each column of a design its parameter, see :attr:`~mfbo_torch.Space.groups`.
+    """
+    settings = surrogate.refit_every, surrogate.device, surrogate.dtype
+    return Each(partial(_process, settings, groups))
+
+
+def _process(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int, ...] | None) -> Process:
+    return Process(Surrogate(*settings), build=outcome_gp, groups=groups)
+
+
+def moments_of(
+    each: Each[Process], limits: Sequence[Limit], data: Callable[[Limit], tuple[Tensor, Tensor, Tensor | None]]
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Mean and variance ``... x K`` of outcomes at ``... x d`` designs, in their own units.
+
+    Args:
+        each: The processes.
+        limits: Of ``K`` outcomes.
+        data: The observations of one: designs, values, and the variances of their noise where known.
+    """
+    known = [(each[limit.name], data(limit)) for limit in limits]
+    models = [(process.model(*seen), process.units(seen[1])) for process, seen in known]
+
+    def moments(X: Tensor) -> tuple[Tensor, Tensor]:
+        posteriors = [(model.posterior(X.unsqueeze(-2)), shift, scale) for model, (shift, scale) in models]
+        means = [shift + scale * found.mean[..., 0, 0] for found, shift, scale in posteriors]
+        variances = [scale**2 * found.variance[..., 0, 0] for found, _, scale in posteriors]
+        return torch.stack(means, -1), torch.stack(variances, -1)
+
+    return moments
+
+
+def _chain(block: int) -> tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]:
+    return Growing(block), Memo()
+
+
+class Chains:
+    """Models of outcomes in several fidelities; nothing is kept but what saves time.
+
+    Args:
+        block: As that of :class:`~mfbo_torch.strategies.common.fit_schedule.Growing`.
+    """
+
+    def __init__(self, block: int) -> None:
+        self._each = Each(partial(_chain, block))
+
+    def models(
+        self,
+        limits: Sequence[Limit],
+        records: list[Record],
+        chain: Callable[[Growing[PerFidelityGP], list[Record]], PerFidelityGP],
+        integrated: bool,
+    ) -> list[Chain]:
+        """One for each limit; none while nothing is observed.
+
+        Args:
+            limits: Of the outcomes.
+            records: What was observed.
+            chain: Makes the model of some records' values.
+            integrated: Whether its links are integrated out.
+        """
+        found: list[Chain] = []
+        for limit in limits if records else ():
+            growing, coarse = self._each[limit.name]
+            made = chain(growing, measured(records, limit))
+            found.append(coarse(made, partial(CoKrigingGP, made)) if integrated else made)
+        return found
+
+
+def within(limits: Sequence[Limit], models: Sequence[Chain], dim: int) -> WithinLimits:
+    """The probability that the outcomes at the target keep their limits, of ``d`` inputs."""
+
+    def moments(X: Tensor) -> tuple[Tensor, Tensor]:
+        means, variances = zip(*(model.mean_variance(X) for model in models), strict=True)
+        return torch.stack(means, -1)[..., -1, :], torch.stack(variances, -1)[..., -1, :]
+
+    return WithinLimits(limits, moments, dim)
+
+
+def undecided(limits: Sequence[Limit], models: Sequence[Chain], u: Tensor) -> list[Chain]:
+    """The models of the outcomes of which it is open whether they keep their limits at a ``1 x d`` design."""
+    if not models:
+        return []
+    with torch.no_grad():
+        chances = within(limits, models, u.shape[-1]).log_each(u)[0].exp().tolist()
+    return [model for model, p in zip(models, chances, strict=True) if DECIDED < p < 1 - DECIDED]
+
+
+def promising(strategy: ModelBased, score: AcquisitionFunction, history: History) -> Tensor:
+    """The observed designs of largest score in the unit cube, :data:`MOST` of them, where there are limits."""
+    U = strategy.unit_points(history.done if strategy.space.limits else [])[:, :-1]
+    if not len(U):
+        return U
+    with torch.no_grad():
+        scores = score(strategy.surrogate.to(U).unsqueeze(-2))
+    return U[scores.topk(min(MOST, len(U))).indices.cpu()]

@@ -1,0 +1,1 @@
+"""Strategies whose queries are averages."""

@@ -1,0 +1,132 @@
+r"""Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
+
+They differ from their namesakes in what they recommend: the maximiser of the posterior mean of ``f``, under
+the model that CMES has [Zhang2024indirect]_ (Section 7).
+
+References:
+
+.. [Zhang2024indirect]
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
+    Optimization with Integrated Feedback. 2024.
+
+.. [Wang2017mes]
+    Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction, qMaxValueEntropy
+from torch import Tensor
+
+from mfbo_torch.confidence.prior import Prior
+from mfbo_torch.history import History, Query, Record
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.indirect.base import OverAverages
+from mfbo_torch.strategies.single.analytic import GPUCB, ExpectedImprovement
+from mfbo_torch.strategies.single.base import Noted, OneFidelity
+
+CANDIDATES = 1000
+"""Most queries over which MES samples the maximum of ``g``."""
+
+
+class OverQueries(OverAverages):
+    """A strategy for one fidelity decides over the queries at the finest resolution; what was asked at another
+    one only counts for the recommendation.
+
+    Args:
+        prior: The process over the queries, where it is known; nothing is fitted to them then.
+        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.OverAverages`.
+    """
+
+    def __init__(self, *, prior: Prior | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.prior = prior
+        self._rule = self.make_rule(
+            prior=prior, seed=self.seed, refit_every=self.refit_every, device=self.device, dtype=self.dtype
+        )
+
+    @abstractmethod
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        """What decides, with what it has in common with this strategy."""
+
+    @property
+    def rule(self) -> OneFidelity:
+        """What decides, over the same space."""
+        return self._rule.bind(self.space, self.capital)
+
+    def modelled(self, history: History) -> list[Record]:
+        return self.rule.modelled(history)
+
+    def ready(self, history: History) -> bool:
+        return self.rule.ready(history)
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        return self.rule.propose(history, generator)
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the GP over the queries, at the finest resolution."""
+        return self.rule.predict(history, X)
+
+
+class QueryUCB(OverQueries):
+    """:class:`~mfbo_torch.strategies.GPUCB` over the queries.
+
+    Args:
+        beta: The squared width, see :class:`~mfbo_torch.strategies.single.base.Banded`.
+        delta: As there.
+        scale: As there.
+        **settings: Those of :class:`OverQueries`.
+    """
+
+    def __init__(
+        self, *, beta: float | str | None = None, delta: float = 0.1, scale: float = 1.0, **settings: Any
+    ) -> None:
+        self.beta, self.delta, self.scale = beta, delta, scale
+        super().__init__(**settings)
+
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return GPUCB(beta=self.beta, delta=self.delta, scale=self.scale, **settings)
+
+
+class QueryEI(OverQueries):
+    """:class:`~mfbo_torch.strategies.ExpectedImprovement` over the queries."""
+
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return ExpectedImprovement(**settings)
+
+
+class QueryMES(OverQueries):
+    """Max-value entropy search over the queries [Wang2017mes]_, as BoTorch has it.
+
+    The maximum of ``g`` is sampled by the Gumbel approximation over at most :data:`CANDIDATES` queries.
+    """
+
+    def make_rule(self, **settings: Any) -> OneFidelity:
+        return _MaxValueEntropy(**settings)
+
+
+class _MaxValueEntropy(OneFidelity):
+    """Max-value entropy search at one fidelity."""
+
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        seed = draw_seed(self.generator(history))
+        with seeded(seed):
+            points = self.surrogate.to(self._points(seed))
+            acquisition = qMaxValueEntropy(self.hallucinated(history), points, num_fantasies=1)
+        return self.maximiser(acquisition, history, generator), {}
+
+    def discounted(self, acquisition: AcquisitionFunction, history: History) -> AcquisitionFunction:
+        """Information is a gain over none."""
+        return self.feasible(acquisition, history, self.level, lambda: 0.0)
+
+    def _points(self, seed: int) -> Tensor:
+        """Where the maximum is sampled."""
+        if not self.space.candidates:
+            return sobol(self.space.dim, CANDIDATES, seed)
+        candidates = self.space.unit_candidates
+        return candidates[:: max(1, -(-len(candidates) // CANDIDATES))]

@@ -1,0 +1,241 @@
+r"""CMETS: search of a tree whose higher nodes see finer and cost more.
+
+References:
+
+.. [Zhang2024indirect]
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
+    Optimization with Integrated Feedback. 2024.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, quiet
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.indirect.base import Informative
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import whole
+
+MOST_CHILDREN = 256
+"""Nobody could ask the children of a node that has more."""
+
+
+@dataclass(frozen=True, order=True)
+class Node:
+    """A cell of the unit cube.
+
+    Args:
+        height: How often the cube was cut, 0 for the cube itself.
+        index: ``d`` numbers, the cell's place along each side.
+    """
+
+    height: int
+    index: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a cell becomes ``K`` cells.
+
+    Args:
+        dim: ``d``.
+        parts: Into how many parts a side is cut.
+        one_side: Whether one side is cut at a time, the first one first; else all of them at once.
+    """
+
+    dim: int
+    parts: int = 2
+    one_side: bool = False
+
+    @classmethod
+    def into(cls, children: int | None, dim: int) -> Cut:
+        """``K`` children: equal parts along every side where ``K`` is the ``d``-th power of a whole number, else one
+        side at a time; ``None`` for halves along every side."""
+        if children is None:
+            return cls(dim)
+        root = round(children ** (1 / dim))
+        return cls(dim, root) if root > 1 and root**dim == children else cls(dim, children, one_side=True)
+
+    @property
+    def children(self) -> int:
+        """``K``."""
+        return self.parts if self.one_side else self.parts**self.dim
+
+    def sides(self, height: int) -> tuple[int, ...]:
+        """Whether each side is cut between a height and the next, as one part or :attr:`parts`."""
+        cut = [height % self.dim] if self.one_side else range(self.dim)
+        return tuple(self.parts if j in cut else 1 for j in range(self.dim))
+
+    def counts(self, height: int) -> tuple[int, ...]:
+        """How many cells there are along each side."""
+        return tuple(math.prod(sizes) for sizes in zip(*map(self.sides, range(height)), strict=True)) or (1,) * self.dim
+
+    def centre(self, node: Node) -> tuple[float, ...]:
+        """What is queried for a cell of a box."""
+        return tuple((i + 0.5) / n for i, n in zip(node.index, self.counts(node.height), strict=True))
+
+    def parent(self, node: Node) -> Node:
+        """The cell that a cell, which is not the cube, was cut from."""
+        sizes = self.sides(node.height - 1)
+        return Node(node.height - 1, tuple(i // n for i, n in zip(node.index, sizes, strict=True)))
+
+    def below(self, node: Node, highest: int) -> list[Node]:
+        """The ``K`` children of a cell; none at the greatest height."""
+        if node.height >= highest:
+            return []
+        sizes = self.sides(node.height)
+        corners = itertools.product(*map(range, sizes))
+        return [
+            Node(node.height + 1, tuple(n * i + c for n, i, c in zip(sizes, node.index, corner, strict=True)))
+            for corner in corners
+        ]
+
+    def cells(self, U: Tensor, height: int) -> Tensor:
+        """``n x d`` indices of the cells that ``n x d`` points of the unit cube are in."""
+        counts = U.new_tensor(self.counts(height))
+        return torch.minimum((U * counts).floor(), counts - 1).clamp_min(0).long()
+
+
+@dataclass(frozen=True)
+class Tree:
+    r"""Where the search stands [Zhang2024indirect]_ (Algorithm 1).
+
+    Args:
+        leaves: :math:`\mathcal L`, nodes whose cells are to be asked next.
+        ahead: :math:`\mathcal L'`, children of leaves past and present, which may be asked before their parents.
+        highest: ``l_max``.
+        cut: How cells become children.
+    """
+
+    leaves: frozenset[Node]
+    ahead: frozenset[Node]
+    highest: int
+    cut: Cut
+
+    @classmethod
+    def root(cls, cut: Cut, highest: int) -> Tree:
+        """Nothing has been asked: the root is the only leaf."""
+        root = Node(0, (0,) * cut.dim)
+        return cls(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
+
+    @property
+    def active(self) -> list[Node]:
+        r""":math:`\mathcal A = \mathcal L \cup \mathcal L'`, in a fixed order."""
+        return sorted(self.leaves | self.ahead)
+
+    def asked(self, node: Node) -> Tree:
+        """The tree after a query: a node that was ahead replaces its parent, its children become leaves."""
+        below = partial(self.cut.below, highest=self.highest)
+        gone = {self.cut.parent(node)} if node in self.ahead and node.height else set()
+        leaves = (self.leaves - gone - {node}) | set(below(node))
+        ahead = self.ahead | {child for leaf in leaves for child in below(leaf)}
+        return Tree(leaves, ahead - leaves - {node}, self.highest, self.cut)
+
+
+def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
+    """The tree after some queries; what is no active node changes nothing."""
+    tree = Tree.root(cut, highest)
+    for node in nodes:
+        if node in tree.leaves or node in tree.ahead:
+            tree = tree.asked(node)
+    return tree
+
+
+class CMETS(Informative):
+    r"""Conditional max-value entropy tree search [Zhang2024indirect]_ (Algorithm 1).
+
+    The box of the queries is cut in halves along every side, again and again, or into another number of parts. A node
+    of the tree is a cell, asked at its centre; its height is its fidelity, so that heights have the costs and the
+    noise of the space and what they average over comes from its feedback. Each query is
+    :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children. Where only
+    some queries can be asked, a cell is asked at the one in it that is nearest to its centre, and cells without any are
+    passed over.
+
+    The tree is a fold over the nodes asked so far, pending and failed ones included, which are not asked
+    again. There is no initial design: the first query follows from the prior. Once every node has been asked
+    the search goes on at the finest resolution, at random points or at the choices that are left.
+
+    Args:
+        children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
+            after another. ``None`` for :math:`2^d`.
+        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.Informative`; ``initial`` is not used.
+
+    Raises:
+        SettingError: ``children`` below 2, or more than :data:`MOST_CHILDREN` in the space's dimensions.
+    """
+
+    def __init__(self, *, children: int | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        wanted = f"a whole number from 2 to {MOST_CHILDREN}, or None"
+        self.children = None if children is None else whole("children", children, 2, MOST_CHILDREN, wanted=wanted)
+
+    def counts(self, history: History) -> list[int]:
+        return [0] * self.space.num_fidelities
+
+    @property
+    def cut(self) -> Cut:
+        """How the cells of the space are cut."""
+        cut = Cut.into(self.children, self.space.dim)
+        if cut.children > MOST_CHILDREN:
+            given = f"{self.space.dim} dimensions, 2^d = {cut.children}"
+            raise SettingError("children", given, f"given where there are more than {MOST_CHILDREN}, such as 2")
+        return cut
+
+    def tree(self, history: History) -> Tree:
+        """The tree as the history left it."""
+        found = [r.query for r in history if "node" in r.query.meta]
+        nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
+        return fold(nodes, self.cut, self.space.target)
+
+    def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:
+        """The active nodes that can be asked, each with where, ``d`` numbers of the unit cube."""
+        centres = [torch.tensor(tree.cut.centre(node), dtype=torch.double) for node in tree.active]
+        if not self.space.candidates:
+            return list(zip(tree.active, centres, strict=True))
+        U, found = self.space.unit_candidates, []
+        cells = [tree.cut.cells(U, height) for height in range(tree.highest + 1)]
+        for node, centre in zip(tree.active, centres, strict=True):
+            inside = U[(cells[node.height] == torch.tensor(node.index)).all(-1)]
+            if len(inside):
+                found.append((node, inside[(inside - centre).square().sum(-1).argmin()]))
+        return found
+
+    def decide(self, history: History) -> Query:
+        """The next query: there is no initial design."""
+        return self.propose(history, self.generator(history))
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        space, places = self.space, self.places(self.tree(history))
+        information = self.information(history, generator)
+        if not places:
+            draws = space.unit_candidates if space.candidates else sobol(space.dim, 256, draw_seed(generator))
+            best = self._best(information, draws, [space.target] * len(draws))
+            return self._unasked(draws[best], space.target, history, generator, stage="random")
+        where = torch.stack([u for _, u in places])
+        best = self._best(information, where, [node.height for node, _ in places])
+        node, u = places[best]
+        return self._unasked(u, node.height, history, generator, stage="model", node=list(node.index))
+
+    def _unasked(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, **meta: Any) -> Query:
+        """The query at a point itself, unless it was asked: whole numbers give several cells one centre, and an
+        exhausted tree has none left."""
+        query = self.query(u, fidelity, **meta)
+        asked = any(r.query.x == query.x and r.query.fidelity == fidelity for r in history)
+        return self.placed(u, fidelity, history, generator, **meta) if asked else query
+
+    def _best(self, information: AcquisitionFunction, U: Tensor, fidelities: list[int]) -> int:
+        """Which of ``n x d`` points of the unit cube, each at its fidelity, tells most for its cost."""
+        A = torch.cat([U, torch.tensor(fidelities, dtype=torch.double).unsqueeze(-1)], -1)[:, : self.space.width]
+        with torch.no_grad(), quiet():
+            return int(information(self.surrogate.to(A).unsqueeze(-2)).argmax())

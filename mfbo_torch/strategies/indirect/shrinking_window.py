@@ -1,0 +1,93 @@
+r"""Upper confidence bounds on ``f`` with windows that shrink on a schedule.
+
+References:
+
+.. [Zhang2024indirect]
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
+    Optimization with Integrated Feedback. 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from mfbo_torch.confidence import practical_beta
+from mfbo_torch.history import History, Query
+from mfbo_torch.space.indirect import Window
+from mfbo_torch.strategies.indirect.base import OverAverages
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, whole
+
+
+def window_variance(t: int, dim: int) -> float:
+    r""":math:`\tau_t^2 / \tau_1^2` in (0, 1], falling in ``t >= 1`` [Zhang2024indirect]_ (Theorem 2).
+
+    :math:`t^{-1/2} (\log t)^{d/2}` rises up to :math:`t = e^d`; with the constant factor that makes it one
+    there and one before, it is of the same order and shrinks from the start.
+
+    Raises:
+        SettingError: ``t`` below 1.
+    """
+    scaled = max(whole("t", t), math.e**dim)
+    return (scaled / math.e**dim) ** -0.5 * (math.log(scaled) / dim) ** (dim / 2)
+
+
+class ShrinkingWindow(OverAverages):
+    r"""GP-UCB on ``f``, asked through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
+
+    The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
+    :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is
+    no wider than :math:`\tau_t`, which starts as the coarsest window of all. That keeps the rate of direct queries.
+    Where this would not come to the finest window with half of the capital it is a higher power of ``t`` that does,
+    :math:`\tau_t^2 = \tau_1^2 t^{-r}`, which is of that order too (:meth:`rate`).
+
+    Args:
+        beta: :math:`\beta`; by default ``0.2 d log 2t``.
+        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.OverAverages`; the initial queries follow the
+            schedule too.
+
+    Raises:
+        SettingError: A negative ``beta``, or a space whose feedback is no window around the query itself.
+    """
+
+    def __init__(self, *, beta: float | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.beta = None if beta is None else number("beta", beta, 0)
+
+    def widths(self) -> list[float]:
+        """The largest width of each resolution, relative to the coarsest."""
+        feedback = self.space.feedback
+        if not isinstance(feedback, Window) or feedback.location is not None:
+            raise SettingError("feedback", type(feedback).__name__, "a Window around the query itself")
+        widest = [torch.as_tensor(width, dtype=torch.double).max().item() for width in feedback.widths]
+        return [width / max(widest) for width in widest]
+
+    def rate(self) -> float:
+        """The power ``r`` of ``1 / t`` with which the squared width comes to the finest one by half of the capital, all
+        of it spent there; 0 without a capital."""
+        half = (self.capital or 0.0) / (2 * self.space.costs[self.level])
+        return -2 * math.log(min(self.widths())) / math.log(half) if math.e < half < math.inf else 0.0
+
+    def resolution(self, t: int) -> int:
+        """The coarsest resolution that the schedule allows the ``t``-th query; else the finest."""
+        deviation = math.sqrt(min(window_variance(t, self.space.dim), t ** -self.rate()))
+        return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.level)
+
+    def counts(self, history: History) -> list[int]:
+        counts = [0] * self.space.num_fidelities
+        for t in range(1, self.initial + 1):
+            counts[self.resolution(t)] += 1
+        return counts
+
+    def propose(self, history: History, generator: torch.Generator) -> Query:
+        t, d = 1 + sum(r.decided for r in history), self.space.dim
+        fidelity = self.resolution(t)
+        beta = practical_beta(t, d) if self.beta is None else self.beta
+        model = self.belief(history).model
+        with torch.no_grad():
+            mean, variance = model.hallucinate(self.pending(history)).latent_mean_variance(self.inputs())
+        best = int((mean + (beta * variance).sqrt()).argmax())
+        return self.placed(self.space.to_unit(self.space.inputs[best]), fidelity, history, generator, beta=beta)

@@ -1,0 +1,1 @@
+"""Strategies over several fidelities."""

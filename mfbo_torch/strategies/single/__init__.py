@@ -1,0 +1,1 @@
+"""Strategies at one fidelity."""

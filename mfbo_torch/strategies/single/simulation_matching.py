@@ -1,0 +1,143 @@
+r"""Simulation matching: the batch that is nearest to what a sequential policy would ask.
+
+References:
+
+.. [Azimi2010matching]
+    J. Azimi, A. Fern, X. Fern. Batch Bayesian Optimization via Simulation Matching. NeurIPS 2010.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.history import History, Record, Status
+from mfbo_torch.strategies.common.fit_schedule import Memo, draw_seed
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.single.base import Banded, Noted
+from mfbo_torch.utils.validation import one_of, whole
+
+POLICIES = ("ucb", "mei")
+
+
+class SimulationMatching(Banded):
+    r"""Batches that match simulated runs of a sequential policy [Azimi2010matching]_.
+
+    From what has been observed, ``num_simulations`` runs of the policy are simulated, each on its own
+    sample of the posterior, with ``batch_size`` queries. A batch ``S`` is to have a design near each
+    simulated one: it is chosen greedily, each design the simulated one that most lowers
+    :math:`\sum_i \min_{b \in S} |x_i - b|^2`, the pending designs being in ``S`` already.
+
+    Args:
+        policy: ``"ucb"``, GP-UCB (SM-UCB), or ``"mei"``, the maximum expected improvement over the largest
+            posterior mean (SM-MEI).
+        batch_size: Length of a simulated run.
+        num_simulations: Number of simulated runs.
+        num_candidates: Policies choose from so many Sobol points, drawn anew for each batch, of a box; of a
+            larger set of candidates so many are drawn.
+        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
+
+    Raises:
+        SettingError: An unknown policy, or a number below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: str = "ucb",
+        batch_size: int = 10,
+        num_simulations: int = 100,
+        num_candidates: int = 1000,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.policy, self.batch_size = one_of("policy", policy, POLICIES), whole("batch_size", batch_size)
+        self.num_simulations = whole("num_simulations", num_simulations)
+        self.num_candidates = whole("num_candidates", num_candidates)
+        self._simulated: Memo[tuple[Tensor, Tensor, Tensor]] = Memo()
+
+    def untouched(self, history: History) -> bool:
+        return False  # the runs are then those of the prior
+
+    def design(self, history: History, generator: torch.Generator) -> Noted:
+        (matched, counts, gaps), pending = self.simulated(history), self.pending(history)
+        if len(pending):
+            gaps = torch.minimum(gaps, _gaps(matched, pending).amin(dim=-1))
+        return matched[(gaps @ counts).argmin()].unsqueeze(0), {}
+
+    def simulated(self, history: History) -> tuple[Tensor, Tensor, Tensor]:
+        """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was asked, and their
+        squared distances.
+
+        They depend on what has been observed, not on what is pending.
+        """
+        ended = [r for r in history if r.status != Status.PENDING]
+        return self._simulated(
+            [(r.query, r.value, r.standard_error) for r in ended], lambda: self._runs(history, ended)
+        )
+
+    def _runs(self, history: History, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
+        generator = self.generator(History(ended))
+        candidates = self._candidates(history, generator)
+        asked, counts = self._simulate(candidates, history, generator).unique(return_counts=True)
+        matched = candidates[asked]
+        return matched, counts.double(), _gaps(matched, matched)
+
+    def _candidates(self, history: History, generator: torch.Generator) -> Tensor:
+        candidates = self.candidates(history)
+        if not len(candidates):
+            return self.space.designs(sobol(self.space.dim, self.num_candidates, draw_seed(generator)))
+        if len(candidates) <= self.num_candidates:
+            return candidates
+        return candidates[torch.randperm(len(candidates), generator=generator)[: self.num_candidates].sort().values]
+
+    def _simulate(self, X: Tensor, history: History, generator: torch.Generator) -> Tensor:
+        """Indices of the candidates that the runs ask, ``num_simulations * batch_size``."""
+        mean, covariance, noise = self._joint(X, history)
+        runs, beta = torch.arange(self.num_simulations), self.width(history)
+        rows: list[Tensor] = []
+        mean, variance = mean.expand(len(runs), -1), covariance.diagonal().expand(len(runs), -1)
+        picks = []
+        for _ in range(self.batch_size):
+            deviation = variance.clamp_min(1e-20).sqrt()
+            if self.policy == "ucb":
+                score = mean + math.sqrt(beta) * deviation
+            else:
+                z = (mean - mean.amax(dim=-1, keepdim=True)) / deviation
+                density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
+                score = deviation * (z * torch.special.ndtr(z) + density)
+            pick = score.argmax(dim=-1)
+            spread = (variance[runs, pick] + noise).sqrt().unsqueeze(-1)
+            shock = torch.randn(len(runs), 1, generator=generator, dtype=torch.double).to(mean)
+            row = covariance[pick]
+            for earlier in rows:
+                row = row - earlier[runs, pick].unsqueeze(-1) * earlier
+            row = row / spread
+            mean, variance = mean + row * shock, variance - row.square()
+            rows.append(row)
+            picks.append(pick)
+        return torch.cat(picks).cpu()
+
+    def _joint(self, X: Tensor, history: History) -> tuple[Tensor, Tensor, float]:
+        """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
+        X = self.surrogate.to(X)
+        prior = self.process.prior
+        if not self.modelled(history) and prior is not None:
+            scale = prior.outputscale
+            return (
+                X.new_zeros(len(X)),
+                prior.covariance(X.double(), X.double()).to(X) / scale,
+                prior.noise / scale,
+            )
+        model = self.process.model(*self.observed(history))
+        with torch.no_grad():
+            mean, covariance, noise = model.joint(X)
+        return mean, covariance, noise.mean().item()
+
+
+def _gaps(A: Tensor, B: Tensor) -> Tensor:
+    """Squared distances between ``n x d`` and ``m x d`` designs, exact for equal ones."""
+    return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist").square()

@@ -1,0 +1,1 @@
+"""Small things without a subject of their own: errors, validation, random numbers, files."""

@@ -1,0 +1,93 @@
+"""YAML from anyone: plain values in bounded memory, each key once, texts that can be shown and stored.
+
+Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+MOST_VALUES, DEEPEST = 500_000, 50
+"""What a document may hold: so many values, aliases counted as what they stand for, nested so deep."""
+_FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
+
+
+def load(text: str) -> Any:
+    """The values of a document.
+
+    Raises:
+        yaml.YAMLError: It is none, has a key twice, too many values, too deep a nesting, an alias within what it
+            stands for, or a text with a zero character or half of a pair of surrogates.
+    """
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    except RecursionError:
+        raise yaml.YAMLError(f"nested deeper than {DEEPEST}") from None
+    except (ValueError, OverflowError) as error:  # of a date or a number that is none
+        raise yaml.YAMLError(str(error)) from None
+    finally:
+        loader.dispose()
+
+
+def unfit(value: Any) -> str | None:
+    """The first text in a value that cannot be stored, if there is one."""
+    if isinstance(value, str):
+        return value if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value) else None
+    parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return next((found for part in parts if (found := unfit(part)) is not None), None)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, with bounds."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag not in (_FLOAT, _DATE)]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth, self._count = 0, 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        alias = self.check_event(yaml.AliasEvent)
+        start, self._depth = self._count, self._depth + 1
+        if self._depth > DEEPEST:
+            raise yaml.YAMLError(f"nested deeper than {DEEPEST}")
+        node = super().compose_node(parent, index)
+        if alias:
+            if id(node) not in self._sizes:
+                raise yaml.YAMLError("an alias within what it stands for")
+            self._count += self._sizes[id(node)]
+        else:
+            self._count += 1
+            self._sizes[id(node)] = self._count - start
+        self._depth -= 1
+        if self._count > MOST_VALUES:
+            raise yaml.YAMLError(f"more than {MOST_VALUES} values")
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        twice = [value for (_, value), times in Counter(keys).items() if times > 1]
+        if twice:
+            raise yaml.YAMLError(f"the key {twice[0]!r} is there twice, from line {node.start_mark.line + 1} on")
+        return node
+
+    def construct_scalar(self, node: Any) -> Any:
+        value = super().construct_scalar(node)
+        if unfit(value) is not None:
+            raise yaml.YAMLError(f"a text without zero characters and lone surrogates, line {node.start_mark.line + 1}")
+        return value
+
+
+_NUMBER = r"[-+]?(\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+([eE][-+]?\d+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
+_Loader.add_implicit_resolver(_FLOAT, re.compile(f"(?:{_NUMBER})$"), list("-+0123456789."))

@@ -1,0 +1,132 @@
+"""What an argument may be, or a :class:`~mfbo_torch.utils.errors.SettingError` that names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from itertools import pairwise, starmap
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from mfbo_torch.utils.errors import SettingError
+
+T = TypeVar("T")
+VALUE = "value"
+"""The usual key of the objective's value among the numbers that an evaluation returns."""
+SEVERAL = "for several objectives take Ax or BoTorch"
+LONGEST = 4000
+"""Characters that are kept of the reason of a failure."""
+
+
+def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
+    """A whole number from ``least`` on, up to ``most``: an ``int`` or NumPy's, no ``bool``, no ``2.0``, no ``"2"``.
+
+    Args:
+        setting: What the user calls it.
+        value: What was given.
+        least: Smallest that is allowed.
+        most: Largest that is allowed, if any.
+        wanted: What the message asks for, where that is more than the bounds.
+    """
+    if _is_whole(value) and least <= value and (most is None or value <= most):
+        return int(value)
+    raise SettingError(
+        setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
+    )
+
+
+def number(
+    setting: str,
+    value: Any,
+    least: float = -math.inf,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    wanted: str = "",
+) -> float:
+    """A finite number: a ``float`` or ``int``, NumPy's, or a tensor with a single element; no ``bool``, no string.
+
+    Args:
+        setting: What the user calls it.
+        value: What was given.
+        least: Smallest that is allowed.
+        above: What it must be larger than.
+        below: What it must be smaller than.
+        wanted: What the message asks for, where that is more than the bounds.
+    """
+    given = single(value)
+    if isinstance(given, Real) and not isinstance(given, bool):
+        found = float(given)
+        if math.isfinite(found) and found >= least and above < found < below:
+            return found
+    raise SettingError(setting, value, wanted or _bounds(least, above, below))
+
+
+def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
+    """Whole numbers from 0 on, or how many of them, counted from 0."""
+    found = list(given) if isinstance(given, Iterable) else list(range(given)) if _is_whole(given) else []
+    if found and all(_is_whole(seed) and seed >= 0 for seed in found):
+        return [int(seed) for seed in found]
+    raise SettingError(setting, given, "whole numbers from 0 on, or how many of them, from 1 on")
+
+
+def one_of(setting: str, value: T, options: Collection[T]) -> T:
+    """One of a few values, compared by type too, as ``True`` is no 1."""
+    if any(value == option and type(value) is type(option) for option in options):
+        return value
+    raise SettingError(setting, value, " or ".join(map(repr, options)))
+
+
+def several(
+    setting: str,
+    values: Any,
+    check: Callable[[str, Any], T],
+    wanted: str,
+    *,
+    size: int | None = None,
+    order: Callable[[T, T], bool] | None = None,
+) -> tuple[T, ...]:
+    """At least one of what a check passes; where one is wrong the message shows them all.
+
+    Args:
+        setting: What the user calls them.
+        values: What was given.
+        check: :func:`number` or :func:`whole`, with its bounds.
+        wanted: What the message asks for.
+        size: How many there must be, if that is known.
+        order: What must hold between each and the next, such as :func:`operator.lt`.
+    """
+    given = values
+    try:
+        given = values if isinstance(values, str) else list(values)
+        found = tuple(check(setting, value) for value in given)
+    except (TypeError, SettingError):
+        found = ()
+    if not found or size not in (None, len(found)) or (order and not all(starmap(order, pairwise(found)))):
+        raise SettingError(setting, given, wanted)
+    return found
+
+
+def reason(given: Any) -> str:
+    """Why something failed, as a text that can be stored and shown: at most :data:`LONGEST` characters of it."""
+    found = given if isinstance(given, str) else str(given)
+    cut = found if len(found) <= LONGEST else f"{found[: LONGEST - 4]} ..."
+    return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def single(value: Any) -> Any:
+    """The only element of an array or a tensor."""
+    return value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _bounds(least: float, above: float, below: float) -> str:
+    if below < math.inf:
+        lower = least if above == -math.inf else above
+        return f"between {lower:g} and {below:g}"
+    if above > -math.inf:
+        return f"a number above {above:g}"
+    return f"a number from {least:g} on" if least > -math.inf else "a finite number"

@@ -1,0 +1,123 @@
+"""Bandits through the doors that everything goes through: runs, journals, executors, the command line."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.quality.bandit.metrics import pseudo_regret
+from mfbo_torch.app import builder, compare, regret_curves
+from mfbo_torch.app.cli import main
+from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
+from mfbo_torch.history import History
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
+from mfbo_torch.strategies import MFUCB
+
+MEANS = [[0.4, 0.2], [0.5, 0.45], [0.6, 0.7], [0.3, 0.35], [0.1, 0.2], [0.65, 0.6]]
+CONFIGS = Path(__file__).parents[2] / "configs" / "bandit"
+
+
+def bandit(trial=0):
+    return MultiFidelityBandit(MEANS, (0.2, 0.0), (1, 4), "bernoulli", trial=trial)
+
+
+def without_times(history):
+    return [(r.id, r.query, r.cost, r.value, r.status) for r in history]
+
+
+def test_a_resumed_run_sees_what_it_would_have_seen(tmp_path):
+    strategy = MFUCB(rewards="bounded")
+    whole = run(bandit(), strategy, 200.0, progress=False)
+    with Journal(tmp_path / "history.sqlite") as journal:
+        run(bandit(), strategy, 90.0, journal=journal, progress=False)
+    with Journal(tmp_path / "history.sqlite") as journal:
+        resumed = run(bandit(), strategy, 200.0, journal=journal, progress=False)
+        again = [strategy.bind(bandit().space).ask(before)[0] == query for before, query in journal.replay()]
+    assert without_times(resumed) == without_times(whole)
+    assert all(again)
+
+
+def test_workers_draw_rewards_of_their_own(tmp_path):
+    with ThreadPoolExecutor(3) as executor:
+        history = run(bandit(), MFUCB(rewards="bounded"), 120.0, executor=executor, max_pending=3, progress=False)
+    assert [r.value for r in history] == [bandit().observe(r.query.x, r.query.fidelity, r.id) for r in history]
+    assert len({r.value for r in history if r.query == history.records[0].query}) == 2
+
+
+def settings(tmp_path, **changes):
+    init = {"means": MEANS, "zeta": [0.2, 0.0], "costs": [1, 4], "rewards": "bernoulli"}
+    own = {"class_path": "mfbo_torch.problems.MultiFidelityBandit", "init_args": init}
+    mf = {"class_path": "mfbo_torch.strategies.MFUCB", "init_args": {"rewards": "bounded"}}
+    return {"problem": own, "strategy": mf, "capital": 60.0, "out": str(tmp_path / "run"), **changes}
+
+
+def test_the_seed_of_a_run_is_its_stream_of_rewards(tmp_path):
+    for seed in (0, 7):
+        problem, _ = builder.build(builder.resolve_run(settings(tmp_path, seed=seed)))
+        assert problem.trial == seed
+    own = settings(tmp_path, seed=7)
+    own["problem"]["init_args"]["trial"] = 3
+    assert builder.build(builder.resolve_run(own))[0].trial == 3
+
+
+def test_mfbo_run(tmp_path, capsys):
+    path = tmp_path / "bandit.yaml"
+    path.write_text(yaml.safe_dump(settings(tmp_path)))
+    assert main(["run", str(path)]) == 0
+    assert "Recommended" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["strategy"] == "MFUCB"
+    with Journal(tmp_path / "run" / "history.sqlite", read_only=True) as journal:
+        assert without_times(journal.history()) == without_times(
+            run(bandit(), MFUCB(rewards="bounded"), 60.0, progress=False)
+        )
+    assert main(["run", str(path), "--strategy.rho", "-1", "--out", str(tmp_path / "other")]) == 2
+    assert "rho = -1" in capsys.readouterr().err
+
+
+def test_mfbo_compare(tmp_path, capsys):
+    one = settings(tmp_path)
+    strategies = {"MF-UCB": one["strategy"], "UCB": {**one["strategy"], "class_path": "mfbo_torch.strategies.UCB"}}
+    path = tmp_path / "compare.yaml"
+    given = {"problem": one["problem"], "strategies": strategies, "seeds": 2, "capital": 60.0}
+    path.write_text(yaml.safe_dump({**given, "metric": "cumulative", "out": str(tmp_path / "both"), "workers": 1}))
+    assert main(["compare", str(path)]) == 0
+    assert (tmp_path / "both" / "regret.png").exists()
+    curves = compare.load(tmp_path / "both").curves["MultiFidelityBandit", "MF-UCB"]
+    for seed, curve in curves.items():
+        history = run(bandit(seed), MFUCB(rewards="bounded"), 60.0, progress=False)
+        expected = pseudo_regret(history, bandit(seed), 60.0)
+        assert curve.cumulative[-1] == pytest.approx(expected.total.item())
+        assert curve.cumulative[50] == pytest.approx(pseudo_regret(history, bandit(seed), 15.0).total.item())
+        assert 0.0 <= curve.simple[-1] < 0.5
+    assert (curves[0].cumulative != curves[1].cumulative).any()
+
+
+def test_nothing_asked_yet():
+    assert bandit().pseudo_rewards(History()).shape == (0,)
+    assert regret_curves.curve(History(), bandit(), 10.0).cumulative[-1] == pytest.approx(10.0 * 0.7)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("figure2-*.yaml")), ids=lambda path: path.stem)
+def test_configs_of_the_figure(path, tmp_path):
+    _, jobs = compare.plan(settings_of_command(COMPARE, [str(path), "--out", str(tmp_path)]))
+    assert len(jobs) == 15
+    number = int(path.stem[-1])
+    for job in jobs[::5]:
+        problem, strategy = builder.build(job.settings)
+        assert isinstance(problem, SyntheticBandit)
+        assert problem.number == number
+        assert strategy.tail.psi(problem.means.new_ones(1)) == problem.tail.psi(problem.means.new_ones(1))
+
+
+@pytest.mark.parametrize("name", ["advertisements", "classifiers"])
+def test_configs_to_run(name, tmp_path):
+    given = settings_of_command(RUN, [str(CONFIGS / f"{name}.yaml"), "--out", str(tmp_path)])
+    problem, strategy = builder.build(builder.resolve_run(given))
+    assert strategy.bind(problem.space).ask(History())[0].fidelity == 0

@@ -1,0 +1,165 @@
+"""Labels at every edge: config and command line, objective, journal, table, page, warm start."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import yaml
+from refusals import refused
+
+from mfbo_torch.app import cli, experiment, tabular_io
+from mfbo_torch.app.report.content import content
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.strategies import RandomSearch
+from mfbo_torch.utils.errors import SettingError
+
+PARAMETERS = {
+    "kind": {"choices": ["sgd", "adam", "rms"]},
+    "rate": {"lower": 1e-4, "upper": 1e-1, "log": True},
+    "momentum": {"lower": 0.0, "upper": 0.9, "when": {"kind": "sgd"}},
+    "width": {"choices": [16, 32, 64], "ordered": True},
+    "bias": {"choices": [True, False]},
+    "mode": {"choices": ["no", "off"]},
+    "a": {"lower": 0.0, "upper": 1.0},
+    "b": {"lower": 0, "upper": 4, "integer": True},
+}
+OBJECTIVE = """
+def score(parameters, fidelity):
+    assert ("momentum" in parameters) == (parameters["kind"] == "sgd"), parameters
+    assert parameters["width"] in (16, 32, 64) and parameters["bias"] in (True, False), parameters
+    assert parameters["mode"] in ("no", "off"), parameters
+    assert parameters["a"] + 2 * parameters["b"] <= 4, parameters
+    return parameters["width"] + parameters["a"] + (parameters["kind"] == "adam")
+"""
+
+
+def score(parameters, fidelity):
+    return 0.0
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    (tmp_path / "mixed_objective.py").write_text(OBJECTIVE)
+    monkeypatch.chdir(tmp_path)
+    settings = {"objective": "mixed_objective:score", "parameters": PARAMETERS, "costs": [1, 10]}
+
+    def write(**changes):
+        settings.update(constraints=["a + 2 b <= 4"], **changes)
+        path = tmp_path / "mixed.yaml"
+        problem = {"class_path": "mfbo_torch.problems.UserProblem", "init_args": settings}
+        strategy = {"class_path": "mfbo_torch.strategies.RandomSearch"}
+        run = {"problem": problem, "strategy": strategy, "capital": 200, "out": str(tmp_path / "out")}
+        path.write_text(yaml.safe_dump(run, sort_keys=False))
+        return str(path)
+
+    return write
+
+
+def test_a_run_from_its_config_to_the_page_and_back(config, tmp_path, capsys):
+    path, out = config(), tmp_path / "out"
+    assert cli.main(["run", path]) == 0
+    with Journal(out / "history.sqlite", read_only=True) as journal:
+        history = journal.history()
+    assert len(history) == 20
+    assert all(record.value is not None for record in history), [record.reason for record in history]
+    assert all(isinstance(value, float) for record in history for value in record.query.x)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["best_parameters"]["width"] == 64
+    assert f"kind = {summary['best_parameters']['kind']}" in capsys.readouterr().out
+    assert cli.main(["export", str(out), str(tmp_path / "all.csv")]) == 0
+    with (tmp_path / "all.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["kind"] for row in rows} == {"sgd", "adam", "rms"}
+    assert all((row["momentum"] == "") == (row["kind"] != "sgd") for row in rows)
+    assert {row["bias"] for row in rows} == {"true", "false"}
+    run = experiment.load(out)
+    given = tabular_io.read(tmp_path / "all.csv", run.problem)
+    assert [record.query.x for record in given] == [record.query.x for record in history]
+    page = content(run)
+    shown = {column["title"]: column["cells"] for column in page["columns"]}
+    assert shown["kind"] == [row["kind"] for row in rows]
+    assert [cell is None for cell in shown["momentum"]] == [row["kind"] != "sgd" for row in rows]
+    assert {*shown["bias"]} == {"true", "false"}
+    assert cli.main(["show", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"momentum": {"lower": 0, "upper": 1, "when": {"knd": "sgd"}}}, "momentum.when = 'knd'"),
+        ({"momentum": {"lower": 0, "upper": 1, "when": {"kind": "sdg"}}}, "did you mean sgd?"),
+        ({"kind": {"choices": ["sgd"]}}, "kind.choices = ['sgd']"),
+        ({"kind": {"choice": ["sgd", "adam"]}}, "choice"),
+        ({"bias": {"choices": [True, False], "ordered": 3}}, "parameters.bias.ordered = 3"),
+    ],
+)
+def test_what_cannot_be_is_one_line_before_anything_runs(config, tmp_path, capsys, changes, said):
+    path = config(parameters={**PARAMETERS, **changes})
+    assert cli.main(["run", path]) == 2
+    _, err = capsys.readouterr()
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out" / "history.sqlite").exists()
+
+
+PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in ("kind", "momentum", "width", "bias")}, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("row", "x"),
+    [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))],
+)
+def test_rows_of_others(tmp_path, row, x):
+    path = tmp_path / "a.csv"
+    path.write_text(f"kind,momentum,width,bias,value\n{row}\n")
+    assert tabular_io.read(path, PROBLEM)[0].query.x == x
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("adm,,32,true,1", "kind = adm.*did you mean adam.*line 2"),
+        ("sgd,,32,true,1", "given with momentum"),
+        ("sgd,2,32,true,1", "momentum = 2.*between 0 and 0.9"),
+        ("sgd,many,32,true,1", "momentum = many"),
+        ("adam,,33,true,1", "width = 33.*one of 16, 32, 64"),
+    ],
+)
+def test_rows_that_cannot_be_used(tmp_path, row, said):
+    path = tmp_path / "a.csv"
+    path.write_text(f"kind,momentum,width,bias,value\n{row}\n")
+    with pytest.raises(SettingError, match=said) as caught:
+        tabular_io.read(path, PROBLEM)
+    assert caught.value.setting == "warm_start"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_finite_set_of_designs_by_label():
+    parameters = {name: PARAMETERS[name] for name in ("kind", "a")}
+    problem = UserProblem(score, parameters, [1.0], candidates=[["adam", 0.5], ["rms", 0.25], ["sgd", 1.0]])
+    assert problem.space.candidates == ((1.0, 0.5), (2.0, 0.25), (0.0, 1.0))
+    optimizer = Optimizer(RandomSearch(), problem=problem)
+    asked = [problem.space.named(record.query.x) for record in optimizer.ask(3)]
+    assert sorted(named["kind"] for named in asked) == ["adam", "rms", "sgd"]
+    refused("did you mean adam", UserProblem, score, parameters, [1.0], candidates=[["adm", 0.5]])
+
+
+def test_a_program_is_told_nothing_of_what_is_not_there(tmp_path):
+    command = ["sh", "-c", "test -z '{momentum}' && echo 1 || echo 2", "{kind}"]
+    parameters = {name: PARAMETERS[name] for name in ("kind", "momentum")}
+    problem = UserProblem(None, parameters, [1.0], command=command)
+    assert problem.evaluate((1.0, 0.45), 0) == 1
+    assert problem.evaluate((0.0, 0.1), 0) == 2
+
+
+def test_a_journal_of_fewer_choices_is_refused(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        optimizer = Optimizer(RandomSearch(seed=1), journal, problem=PROBLEM)
+        optimizer.ask(8)
+        fewer = {**{name: PARAMETERS[name] for name in ("kind", "momentum", "width", "bias")}}
+        fewer["kind"] = {"choices": ["sgd", "adam"]}
+        refused("kind one of sgd, adam", Optimizer, RandomSearch(), journal, problem=UserProblem(score, fewer, [1.0]))

@@ -1,0 +1,138 @@
+import csv
+
+import pytest
+from refusals import refused
+from toy import Hill, Walk
+
+from mfbo_torch.app import tabular_io
+from mfbo_torch.history import GIVEN, History, Query, Status
+from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.utils.errors import SettingError
+
+
+def history(problem):
+    return run(problem, Walk(every=2), 40.0, progress=False)
+
+
+@pytest.mark.parametrize(("maximize", "error"), [(True, None), (False, 0.5), (True, 0.0)])
+def test_a_table_can_be_read_again(tmp_path, maximize, error):
+    problem = Hill(maximize=maximize, trouble="raise", error=error)
+    written = history(problem)
+    tabular_io.write(written, problem, tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(written)
+    assert [row["status"] for row in rows] == [str(r.status) for r in written]
+    done = [(row, r) for row, r in zip(rows, written, strict=True) if r.status == Status.DONE]
+    assert all(float(row["value"]) == problem.signed(r.value) for row, r in done)
+    assert all(row["reason"] for row in rows if row["status"] == "failed")
+    read = tabular_io.read(tmp_path / "a.csv", problem)
+    assert [r.id for r in read] == list(range(len(read)))
+    assert [(r.query.x, r.query.fidelity, r.value, r.standard_error) for r in read] == [
+        (r.query.x, r.query.fidelity, r.value, error) for r in written.done
+    ]
+    assert all(r.cost == 0 and r.query.meta == GIVEN for r in read)
+
+
+def test_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    written = history(Hill())
+    tabular_io.write(written, Hill(), tmp_path / "a.parquet")
+    assert parquet.read_table(tmp_path / "a.parquet")["value"].to_pylist() == [r.value for r in written]
+
+
+def test_tables_of_other_programs(tmp_path):
+    """A byte order mark is not needed, the order of columns is free, the fidelity may be left out, so may values."""
+    path = tmp_path / "a.csv"
+    path.write_text("note,value,x\nfirst,2.5,1\nlost,,4\nthird,-1e-3,9.5\n")
+    read = tabular_io.read(path, Hill(maximize=False))
+    assert [(r.query.x, r.query.fidelity, r.value) for r in read] == [((1.0,), 1, -2.5), ((9.5,), 1, 1e-3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,fidelity\n1,0\n", "must be a table with a column value"),
+        ("fidelity\n1\n", "must be a table with a column x, value"),
+        ("", "must be a table with a column x, value"),
+        ("x,value\n11,1\n", r"x = 11': must be between 0 and 10 \(.*, line 2\)"),
+        ("x,value\n1,1\n1,many\n", r"value = many': must be a finite number \(.*, line 3\)"),
+        ("x,value\n,1\n", r"x = ': must be a finite number"),
+        ("x,value\n1,inf\n", r"value = inf': must be a finite number"),
+        ("x,value,fidelity\n1,1,2\n", r"fidelity = 2': must be 0 to 1 \(.*, line 2\)"),
+        ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
+        ("x,value,standard_error\n1,1,-0.5\n", r"standard_error = -0.5': must be a number from 0 on \(.*, line 2\)"),
+        ("x,value,standard_error\n1,1,nan\n", r"standard_error = nan': must be a finite number"),
+        ("x,value\n1\n2,\x00\n", "readable CSV file|finite number"),
+    ],
+)
+def test_observations_that_cannot_be_used(tmp_path, text, message):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(SettingError, match=message) as caught:
+        tabular_io.read(path, Hill())
+    assert "\n" not in str(caught.value)
+    assert caught.value.setting == "warm_start"
+
+
+def test_no_such_file(tmp_path):
+    refused(r"must be a readable CSV file: .*No such file", tabular_io.read, tmp_path / "a.csv", Hill())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.txt", r"must be a name that ends with \.csv or \.parquet"),
+        ("no/a.csv", "must be a file that can be written"),
+    ],
+)
+def test_files_that_cannot_be_written(tmp_path, name, message):
+    refused(message, tabular_io.write, history(Hill()), Hill(), tmp_path / name)
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(SettingError, match=r"must be a \.csv file, or pyarrow must be installed"):
+        tabular_io.write(history(Hill()), Hill(), tmp_path / "a.parquet")
+
+
+def test_named_parameters_are_columns(tmp_path):
+    problem = UserProblem(
+        lambda parameters, fidelity: parameters["width"] / 2, {"width": {"lower": 1, "upper": 8}}, [1, 2]
+    )
+    assert problem.space.parameters == (Parameter("width", 1, 8),)
+    tabular_io.write(run(problem, Walk(), 6.0, progress=False), problem, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().startswith("id,width,fidelity,value,status,cost,retries,reason,")
+
+
+def test_parameters_named_like_columns_are_kept(tmp_path):
+    parameters = {name: {"lower": 0.0, "upper": 9.0, "integer": True} for name in ("value", "id", "cost", "a")}
+    problem = UserProblem(lambda p, fidelity: p["value"] - p["cost"] + p["a"], parameters, [1.0, 10.0])
+    written = history(problem)
+    tabular_io.write(written, problem, tmp_path / "a.csv")
+    text = (tmp_path / "a.csv").read_text()
+    assert text.startswith("id,parameter.value,parameter.id,parameter.cost,a,fidelity,value,status,cost,")
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8-sig")  # as spreadsheets do
+    read = tabular_io.read(tmp_path / "a.csv", problem)
+    assert [(r.query.x, r.value) for r in read] == [(r.query.x, r.value) for r in written]
+    (tmp_path / "a.csv").write_text("a,parameter.id,parameter.cost,parameter.value,value\n3.5,1,1,1,2\n")
+    refused(r"a = 3.5': must be a whole number \(.*, line 2\)", tabular_io.read, tmp_path / "a.csv", problem)
+
+
+def test_parameters_named_like_the_columns_of_others(tmp_path):
+    """``id`` is written as ``parameter.id``, which may be another parameter's own name."""
+    problem = Hill()
+    problem.space = Space((Parameter("id", 0.0, 1.0), Parameter("parameter.id", 0.0, 1.0)), (1.0, 10.0))
+    asked = History().asked(Query((0.25, 0.5), 1), 10.0)
+    path = tmp_path / "a.csv"
+    tabular_io.write(asked.updated(asked.records[0].done(1.0)), problem, path)
+    assert path.read_text().splitlines()[0].startswith("id,parameter.id,parameter.parameter.id,fidelity")
+    assert [r.query.x for r in tabular_io.read(path, problem)] == [(0.25, 0.5)]
+
+
+def test_a_table_with_a_column_twice_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,value,x\n1,2,3\n")
+    refused("must be a table with one column x", tabular_io.read, path, Hill())

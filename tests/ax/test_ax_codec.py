@@ -1,0 +1,306 @@
+"""Ax search spaces as spaces of strategies: parameters, constraints, and one clear error for each that cannot be."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+
+pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
+
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig, StorageConfig
+from ax.core.parameter import ChoiceParameter, DerivedParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+import mfbo_torch.ax
+from mfbo_torch import MFGPUCB, Parameter, SettingError
+from mfbo_torch.ax import StrategyNode, best, best_point, multi_fidelity_client
+from mfbo_torch.ax.codec import AxCodec
+from mfbo_torch.ax.history import read
+from mfbo_torch.history import Query
+from mfbo_torch.strategies import RandomSearch
+
+X = RangeParameter("x", ParameterType.FLOAT, lower=0.0, upper=2.0)
+FIDELITY = RangeParameter("m", ParameterType.INT, lower=0, upper=2, is_fidelity=True, target_value=2)
+COSTS = [1.0, 4.0, 16.0]
+
+
+def fidelity(name="m", kind=ParameterType.INT, lower=0, upper=2, target=2):
+    return RangeParameter(name, kind, lower=lower, upper=upper, is_fidelity=True, target_value=target)
+
+
+def own_client(parameters, objective="loss", **optimization) -> Client:
+    """A client as its user makes it, with a search space of the user's own."""
+    client = Client()
+    client.configure_experiment([RangeParameterConfig("unused", (0, 1), "float")])
+    client._experiment._search_space = SearchSpace(parameters)
+    client.configure_optimization(objective, **optimization)
+    client.set_generation_strategy(GenerationStrategy(nodes=[StrategyNode(RandomSearch(), COSTS)]))
+    return client
+
+
+def test_every_kind_of_parameter_there_and_back():
+    space = SearchSpace(
+        [
+            X,
+            RangeParameter("k", ParameterType.INT, lower=1, upper=64, log_scale=True),
+            ChoiceParameter("size", ParameterType.INT, [16, 32, 256], is_ordered=True),
+            ChoiceParameter("grade", ParameterType.STRING, ["low", "mid", "high"], is_ordered=True, sort_values=False),
+            ChoiceParameter("flag", ParameterType.BOOL, [False, True], is_ordered=True),
+            FixedParameter("data", ParameterType.STRING, "digits"),
+            FIDELITY,
+        ]
+    )
+    codec = AxCodec(space, COSTS)
+    assert [(p.name, p.lower, p.upper, p.log, p.integer) for p in codec.space.parameters] == [
+        ("x", 0.0, 2.0, False, False),
+        ("k", 1, 64, True, True),
+        ("size", 0, 2, False, True),
+        ("grade", 0, 2, False, True),
+        ("flag", 0, 1, False, True),
+    ]
+    query = Query((0.3, 7.0, 2.0, 1.0, 1.0), 1)
+    parameters = codec.decode(query.x, query.fidelity)
+    assert parameters == {
+        "x": 0.3,
+        "k": 7,
+        "size": 256,
+        "grade": "mid",
+        "flag": True,
+        "data": "digits",
+        "m": 1,
+    }
+    assert [type(parameters[name]) for name in ("k", "size", "m")] == [int, int, int]
+    space.check_membership(parameters, raise_error=True)
+    assert Query(*codec.encode(parameters)) == query
+
+
+def test_choices_and_what_depends_on_them():
+    client = multi_fidelity_client(
+        [
+            ChoiceParameterConfig("kind", ["sgd", "adam", "rms"], "str", dependent_parameters={"sgd": ["momentum"]}),
+            RangeParameterConfig("momentum", (0.0, 0.9), "float"),
+            ChoiceParameterConfig("bias", [True, False], "bool", is_ordered=False),
+            RangeParameterConfig("rate", (1e-4, 1e-1), "float", scaling="log"),
+        ],
+        [1.0],
+        "score",
+        RandomSearch(),
+    )
+    seen = []
+    for index, parameters in client.get_next_trials(max_trials=12).items():
+        assert ("momentum" in parameters) == (parameters["kind"] == "sgd")
+        seen.append(parameters)
+        client.complete_trial(index, {"score": float(parameters["kind"] == "rms") + parameters["bias"]})
+    assert {p["kind"] for p in seen} == {"sgd", "adam", "rms"}
+    codec = client._generation_strategy.current_node.bound(client._experiment)[1]
+    for parameters in seen:
+        assert codec.decode(*codec.encode(parameters)) == parameters
+    best = best_point(client).parameters
+    assert (best["kind"], best["bias"]) == ("rms", True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
+)
+def test_arms_outside_the_search_space_are_no_queries(wrong):
+    size = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True)
+    data = FixedParameter("data", ParameterType.STRING, "digits")
+    low = ParameterConstraint(inequality="x <= 1.25")
+    codec = AxCodec(SearchSpace([X, size, data, FIDELITY], [low]), COSTS)
+    inside = {"x": 1.0, "size": 16, "data": "digits", "m": 2}
+    assert codec.encode(inside) == ((1.0, 0.0), 2)
+    assert codec.encode({**inside, **wrong}) is None
+    assert codec.encode({**inside, "x": -1e-9}) == ((0.0, 0.0), 2)
+
+
+def test_constraints():
+    parameters = [
+        X,
+        RangeParameter("y", ParameterType.FLOAT, lower=-1.0, upper=1.0),
+        ChoiceParameter("step", ParameterType.FLOAT, [0.0, 0.5, 1.0], is_ordered=True, log_scale=False),
+        FIDELITY,
+    ]
+    texts = ["x + 2*y + step <= 0.75", "x >= 0.5"]
+    constraints = [ParameterConstraint(inequality=text) for text in texts]
+    space = SearchSpace(parameters, constraints)
+    codec = AxCodec(space, COSTS)
+    U = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    arms = [codec.decode(x, 0) for x in codec.space.from_unit(U).tolist()]
+    expected = [space.check_membership(arm) for arm in arms]
+    assert codec.space.allows(U).tolist() == expected
+    assert 20 < sum(expected) < 180
+
+
+@pytest.mark.slow
+def test_constrained_client_keeps_to_its_constraints():
+    configs = [RangeParameterConfig(name, (0.0, 1.0), "float") for name in ("x", "y")]
+    constraint = "x + y <= 0.5"
+    strategy = MFGPUCB(initial_capital=1.0)
+    client = multi_fidelity_client(configs, [1.0, 4.0], "gain", strategy, parameter_constraints=[constraint])
+    for _ in range(10):
+        for index, p in client.get_next_trials(1).items():
+            assert p["x"] + p["y"] <= 0.5 + 1e-8
+            client.complete_trial(index, {"gain": p["x"] + 2 * p["y"] - 0.1 * (1 - p["fidelity"])})
+    best = max((p for t in client._experiment.trials.values() for p in [t.arm.parameters]), key=lambda p: p["y"])
+    assert best["y"] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "costs", "message"),
+    [
+        ([X], COSTS, r"fidelity parameters = \[\]: must be one integer range parameter"),
+        ([X, fidelity(), fidelity("n")], COSTS, r"fidelity parameters = \['m', 'n'\]: must be one"),
+        (
+            [X, ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=False)],
+            COSTS,
+            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int, or an ordered choice",
+        ),
+        ([X, fidelity(kind=ParameterType.FLOAT)], COSTS, "m = 'RangeParameter of type float'"),
+        ([X, fidelity(lower=1)], COSTS, "m.lower = 1: must be 0"),
+        ([X, fidelity(target=1)], COSTS, "m.target_value = 1: must be 2, the last fidelity"),
+        ([X, FIDELITY], None, "costs = None: must be 3 numbers"),
+        ([X, FIDELITY], [1.0, 2.0], r"costs = \[1.0, 2.0\]: must be 3 numbers"),
+        ([X, FIDELITY], [4.0, 2.0, 1.0], "costs = .*: must be increasing"),
+        (
+            [
+                ChoiceParameter(
+                    "c", ParameterType.STRING, list("abc"), is_ordered=False, is_task=True, target_value="a"
+                ),
+                FIDELITY,
+            ],
+            COSTS,
+            "c = .*no task",
+        ),
+        (
+            [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
+            COSTS,
+            "x.logit_scale = True: must be False",
+        ),
+        (
+            [X, DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x"), FIDELITY],
+            COSTS,
+            "y = 'DerivedParameter': must be a range, a choice or fixed",
+        ),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_search_spaces_that_cannot_be(parameters, costs, message):
+    refused(message, AxCodec, SearchSpace(parameters), costs)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        (ParameterConstraint(equality="x == 1"), "must be inequalities"),
+        (ParameterConstraint(inequality="x + m <= 1"), "other parameters than 'm'"),
+        (ParameterConstraint(inequality="x + c <= 1"), "c in a constraint = .*evenly spaced"),
+    ],
+)
+def test_constraints_that_cannot_be(constraint, message):
+    choice = ChoiceParameter("c", ParameterType.INT, [1, 2, 8], is_ordered=True, log_scale=False)
+    refused(message, AxCodec, SearchSpace([X, choice, FIDELITY], [constraint]), COSTS)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "objective", "optimization", "message"),
+    [
+        ([X], "loss", {}, "fidelity parameters"),
+        ([X, FIDELITY], "loss, -cost", {}, "objective = 'loss, -cost': must be one metric"),
+        ([X, FIDELITY], "loss + cost", {}, "objective = .*: must be one metric"),
+        ([X, FIDELITY], "loss", {"outcome_constraints": ["cost + time <= 1"]}, "outcome_constraints = .*on one metric"),
+    ],
+)
+def test_experiments_of_ones_own_fail_before_the_first_trial(parameters, objective, optimization, message):
+    client = own_client(parameters, objective, **optimization)
+    refused(message, client.get_next_trials, 1)
+    assert not client._experiment.trials
+
+
+def test_no_objective():
+    from mfbo_torch.ax.goal import goal
+
+    refused("objective = None: must be configured", goal, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"costs": None}, "costs = None"),
+        ({"costs": []}, r"costs = \[\]"),
+        ({"costs": [2.0, 1.0]}, "increasing"),
+        ({"objective": "loss, -cost"}, "objective"),
+        ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy"),
+        ({"parameters": [RangeParameterConfig("fidelity", (0, 2), "int")]}, "parameters = 'fidelity'"),
+        (
+            {"parameters": [DerivedParameterConfig("y", "2 * x", "float"), RangeParameterConfig("x", (0, 1), "float")]},
+            "y",
+        ),
+        ({"strategy": MFGPUCB(space=AxCodec(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
+        ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be each a RangeParameterConfig or Choice"),
+        ({"objective": None}, "objective = None: must be the name of a metric"),
+        ({"objective": "0*loss"}, "objective = '0.loss': must be one metric"),
+        ({"storage_config": StorageConfig(url="sqlite://")}, "name = None: must be given, to store"),
+    ],
+)
+def test_clients_that_cannot_be(changes, message):
+    settings = {"parameters": [RangeParameterConfig("x", (0, 1), "float")], "costs": [1.0, 4.0], "objective": "loss"}
+    refused(message, multi_fidelity_client, **{**settings, **changes})
+
+
+@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4])])
+def test_costs_as_an_array(costs):
+    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], costs, "loss", RandomSearch())
+    assert best.node_of(client._generation_strategy).costs == [1.0, 4.0]
+
+
+def test_named_fidelities(tmp_path):
+    """Trials have the value, the strategy sees the number, and both survive storage."""
+    x = RangeParameterConfig("x", (0, 1), "float")
+    for values in ([3, 9, 27], [0.1, 1.0], ["coarse", "fine"]):
+        costs = None if values != ["coarse", "fine"] else [1, 4]
+        client = multi_fidelity_client([x], costs, "loss", MFGPUCB(), fidelities={"of": values})
+        client.attach_trial({"x": 0.5, "of": values[1]})
+        client.save_to_json_file(str(tmp_path / "a.json"))
+        client = Client.load_from_json_file(str(tmp_path / "a.json"))
+        (parameters,) = client.get_next_trials(1).values()
+        assert repr(parameters["of"]) == repr(values[0])
+        strategy, codec = best.node_of(client._generation_strategy).bound(client._experiment)
+        assert strategy.space.fidelities == ("of", tuple(values))
+        assert [r.query.fidelity for r in read(client._experiment, codec).history] == [1, 0]
+    for given, message in (
+        ({"x": [1, 2]}, "fidelities = 'x': must be another name"),
+        ({"of": [2, 1]}, "fidelities.of = .*increase"),
+        ({"of": [1, "two"]}, "fidelities.of = .*positive numbers that increase"),
+    ):
+        refused(message, multi_fidelity_client, [x], objective="loss", fidelities=given)
+    with pytest.raises(SettingError, match=r"fidelities.of = .*numbers that increase, or texts, in Ax"):
+        multi_fidelity_client([x], [1, 2], "loss", fidelities={"of": [2, 1]})
+
+
+def test_one_fidelity():
+    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], [3.0], "loss", RandomSearch())
+    (parameters,) = client.get_next_trials(1).values()
+    assert parameters["fidelity"] == 0
+
+
+def test_fixed_parameters_are_refused():
+    configs = [RangeParameterConfig("x", (0, 1), "float"), ChoiceParameterConfig("data", ["digits"], "str")]
+    client = multi_fidelity_client(configs, [1.0, 4.0], "loss", RandomSearch())
+    assert client.get_next_trials(1)[0]["data"] == "digits"
+    with pytest.raises(SettingError, match=r"fixed_parameters = {'fidelity': 1}: must be none"):
+        client.get_next_trials(1, fixed_parameters={"fidelity": 1})
+
+
+def test_without_ax_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ax", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install mfbo-torch\[ax\]"):
+        importlib.reload(mfbo_torch.ax)

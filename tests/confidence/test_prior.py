@@ -1,0 +1,92 @@
+"""A known prior: its covariance by formula, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+import torch
+
+from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.confidence.prior import Prior
+from mfbo_torch.utils.errors import SettingError
+
+FORMULAS = {
+    "rbf": lambda r: math.exp(-(r**2) / 2),
+    "matern12": lambda r: math.exp(-r),
+    "matern32": lambda r: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
+    "matern52": lambda r: (1 + math.sqrt(5) * r + 5 * r**2 / 3) * math.exp(-math.sqrt(5) * r),
+}
+
+
+@pytest.mark.parametrize("kernel", FORMULAS)
+def test_covariance_by_formula(kernel):
+    A = torch.tensor([[0.1, 0.9], [0.3, 0.2]], dtype=torch.double)
+    B = torch.tensor([[0.4, 0.5]], dtype=torch.double)
+    found = Prior(kernel, [0.2, 0.7], outputscale=3.0).covariance(A, B)
+    for i, (a, b) in enumerate(A.tolist()):
+        r = math.hypot((a - 0.4) / 0.2, (b - 0.5) / 0.7)
+        assert found[i, 0].item() == pytest.approx(3.0 * FORMULAS[kernel](r), rel=1e-9)
+
+
+def test_linear_covariance():
+    A = torch.tensor([[0.1, 0.9], [0.3, 0.2]], dtype=torch.double)
+    found = Prior("linear", [0.5, 2.0], outputscale=3.0).covariance(A, A)
+    assert found[0, 1].item() == pytest.approx(3.0 * (0.1 * 0.3 / 0.25 + 0.9 * 0.2 / 4.0), rel=1e-12)
+
+
+def test_one_lengthscale_for_all():
+    X = torch.rand(5, 3, generator=torch.Generator().manual_seed(0)).double()
+    assert torch.equal(Prior(lengthscale=0.3).covariance(X, X), Prior(lengthscale=[0.3] * 3).covariance(X, X))
+
+
+def test_is_a_value():
+    prior = Prior(lengthscale=[0.1, 0.2])
+    assert pickle.loads(pickle.dumps(prior)) == prior
+    assert len({prior, Prior(lengthscale=(0.1, 0.2))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "settings"),
+    [
+        ("kernel", {"kernel": "cosine"}),
+        ("lengthscale", {"lengthscale": 0.0}),
+        ("lengthscale", {"lengthscale": []}),
+        ("lengthscale", {"lengthscale": [0.1, math.inf]}),
+        ("outputscale", {"outputscale": -1.0}),
+        ("noise", {"noise": 0.0}),
+        ("mean", {"mean": math.nan}),
+    ],
+)
+def test_bad_settings(setting, settings):
+    with pytest.raises(SettingError) as caught:
+        Prior(**settings)
+    assert caught.value.setting == f"prior.{setting}"
+
+
+def test_wrong_number_of_lengthscales():
+    with pytest.raises(SettingError, match=r"^prior.lengthscale = \[0.1, 0.2\]: must be one number, or 3$"):
+        Prior(lengthscale=[0.1, 0.2]).covar_module(3)
+
+
+def configured(**prior: object) -> dict[str, object]:
+    return {
+        "problem": {"class_path": "GPSample", "init_args": {"sizes": [20], "prior": prior}},
+        "strategy": {"class_path": "GPBUCB", "init_args": {"prior": prior, "beta": "theory"}},
+        "capital": 10,
+        "out": "nowhere",
+    }
+
+
+def test_from_a_configuration():
+    problem, strategy = build(resolve_run(configured(kernel="rbf", lengthscale=[0.1], noise=0.02)))
+    assert problem.prior == strategy.prior == Prior("rbf", [0.1], noise=0.02)
+
+
+@pytest.mark.parametrize("prior", [{"kernel": "cosine"}, {"noise": "loud"}, {"length": 3}])
+def test_bad_configuration_is_one_line(prior):
+    with pytest.raises(SettingError) as caught:
+        build(resolve_run(configured(**prior)))
+    assert "\n" not in str(caught.value)
+    assert next(iter(prior)) in str(caught.value)

@@ -1,0 +1,339 @@
+import os
+import sqlite3
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from refusals import refused
+
+from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
+from mfbo_torch.utils.errors import SettingError
+
+AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
+
+
+def fill(journal: Journal) -> History:
+    """Three queries: one done, one failed with another cost, one pending."""
+    history = History()
+    for i, value in enumerate(AWKWARD[:3]):
+        query = Query((value, -value), i % 2, {"beta": value, "tree": [1, None, {"a": True}]})
+        history = history.asked(query, 1.5 + i, decision_seconds=0.25)
+    journal.asked(history.records[:2])
+    journal.asked(history.records[2:])
+    for record in (
+        history.records[1].failed("ValueError: é", cost=0.7, evaluation_seconds=0.1),
+        history.records[0].done(AWKWARD[2], AWKWARD[1], evaluation_seconds=1e-9),
+    ):
+        journal.ended(record)
+        history = history.updated(record)
+    return history
+
+
+def test_history_comes_back_exactly(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        written = fill(journal)
+        assert journal.history() == written
+    with Journal(tmp_path / "a.sqlite") as journal:
+        assert journal.history() == written
+    assert [r.status for r in written] == [Status.DONE, Status.FAILED, Status.PENDING]
+
+
+@pytest.mark.parametrize("value", AWKWARD)
+def test_values_are_exact(tmp_path, value):
+    record = Record(0, Query((value,), 0), abs(value))
+    with Journal(tmp_path / "a.sqlite") as journal:
+        journal.asked([record])
+        journal.ended(record.done(value))
+        (read,) = journal.history()
+    assert (read.value, read.cost, read.query.x) == (value, abs(value), (value,))
+
+
+def test_replay_gives_the_history_at_every_decision(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        steps, history = [], History()
+        for ends in ((), (0,), (), (2, 1)):
+            query = Query((float(len(history)),), 0, {"n": len(history)})
+            steps.append((history, query))
+            history = history.asked(query, 1.0)
+            journal.asked(history.records[-1:])
+            for id_ in ends:
+                record = history.records[id_].done(float(id_))
+                journal.ended(record)
+                history = history.updated(record)
+        assert list(journal.replay()) == steps
+        assert journal.history() == history
+
+
+def test_rows_are_on_disk_at_once_and_never_changed(tmp_path):
+    path = tmp_path / "a.sqlite"
+    journal = Journal(path)
+    written = fill(journal)
+    with Journal(path, read_only=True) as onlooker:
+        assert onlooker.history() == written
+        with pytest.raises(JournalError, match="writable journal"):
+            onlooker.asked([Record(3, Query((0.0,), 0), 1.0)])
+    other = sqlite3.connect(path)
+    for change in ("DELETE FROM event", "UPDATE event SET cost = 0"):
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            other.execute(change)
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    other.close()
+    journal.close()
+
+
+def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        good, bad = Record(0, Query((0.0,), 0), 1.0), Record(1, Query((1.0,), 0, {"beta": float("nan")}), 1.0)
+        refused(r"meta = .*must be finite JSON values", journal.asked, [good, bad])
+        assert len(journal.history()) == 0
+        with pytest.raises(JournalError, match="each query once"):
+            journal.asked([good, good])
+        assert len(journal.history()) == 0
+        journal.asked([good])
+        assert len(journal.history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "setting"),
+    [
+        (Query((0.0,), 0, {"a": [float("inf")]}), "meta"),
+        (Query((0.0,), 0, {"a": object()}), "meta"),
+        (Query((float("nan"),), 0), "x"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused(tmp_path, query, setting):
+    with Journal(tmp_path / "a.sqlite") as journal, pytest.raises(SettingError, match=f"^{setting} = "):
+        journal.asked([Record(0, query, 1.0)])
+
+
+def test_nothing_ends_twice(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        record = Record(0, Query((0.0,), 0), 1.0)
+        journal.asked([record])
+        journal.ended(record.done(1.0))
+        with pytest.raises(JournalError, match="each query once"):
+            journal.ended(record.done(2.0))
+        assert journal.history().records[0].value == 1.0
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, monkeypatch):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as first:
+        written = fill(first)
+        with pytest.raises(JournalError, match=r"written by one process; close the one that is open in this process"):
+            Journal(path)
+        with monkeypatch.context() as patch:
+            patch.setattr("mfbo_torch.history.storage.lock._HELD", {})  # as another process sees it
+            with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
+                Journal(path)
+        with Journal(path, read_only=True) as one, Journal(path, read_only=True) as two:
+            assert one.history() == two.history() == written
+    with Journal(path) as second:
+        assert second.history() == written
+
+
+def test_a_retry_is_an_event_of_its_own(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        history = History().asked(Query((0.1,), 0), 0.1).asked(Query((0.2,), 1), 0.7)
+        journal.asked(history.records)
+        record = history.records[0]
+        for reason, cost in (("TimeoutError: late", 0.1 + 0.1), ("RuntimeError: no", 0.1 + 0.2)):
+            record = record.retried(reason, cost)
+            journal.retried(record)
+            assert journal.history() == history.updated(record)
+        assert (record.retries, record.reason, record.value) == (2, "RuntimeError: no", None)
+        assert record.cost - record.sunk == pytest.approx(0.1)
+        journal.ended(record.done(3.0))
+        assert journal.history().records[0] == record.done(3.0)
+        assert record.done(3.0).reason == ""
+
+
+def test_a_decision_remembers_what_it_had_seen(tmp_path):
+    """Two values come in while the third query is decided: its replay does without them."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        before = History().asked(Query((0.0,), 0), 1.0).asked(Query((1.0,), 0), 1.0)
+        journal.asked(before.records)
+        seen, after = journal.sequence, before
+        for id_ in (1, 0):
+            after = after.updated(after.records[id_].done(float(id_)))
+            journal.ended(after.records[id_])
+        after = after.asked(Query((2.0,), 0), 1.0).asked(Query((3.0,), 0), 1.0)
+        journal.asked(after.records[2:3], seen)
+        journal.asked(after.records[3:])
+        bases = [history for history, _ in journal.replay()]
+    assert journal.path.exists()
+    assert bases[0] == History()
+    assert bases[1] == History(before.records[:1])
+    assert bases[2] == before
+    assert bases[3] == History(after.records[:3])
+
+
+def test_a_full_disk_is_named_and_writing_goes_on_when_there_is_room(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
+        journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+        large = Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)
+        with pytest.raises(DiskFull, match="must be on a disk with room: database or disk is full"):
+            journal.asked([large])
+        assert len(journal.history()) == 0
+        journal._connection.execute("PRAGMA max_page_count = 1000000")
+        journal.asked([large])
+        assert journal.history().records == (large,)
+
+
+@pytest.mark.parametrize("at", ["BEGIN IMMEDIATE", "COMMIT"])
+@pytest.mark.parametrize("late", [False, True])
+def test_interrupted_while_writing(tmp_path, at, late):
+    """Ctrl-C before or after a statement: the row is there or is not, and writing goes on."""
+
+    class Interrupting:
+        def __init__(self, connection):
+            self.connection = connection
+
+        def execute(self, statement):
+            if statement == at and late:
+                self.connection.execute(statement)
+            if statement == at:
+                raise KeyboardInterrupt
+            return self.connection.execute(statement)
+
+        def __getattr__(self, name):
+            return getattr(self.connection, name)
+
+    first, second = Record(0, Query((0.0,), 0), 1.0), Record(1, Query((0.0,), 0), 1.0)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        connection = journal._connection
+        journal._connection = Interrupting(connection)
+        with pytest.raises(KeyboardInterrupt):
+            journal.asked([first])
+        journal._connection = connection
+        written = at == "COMMIT" and late
+        assert len(journal.history()) == written
+        journal.asked([second] if written else [first, second])
+        assert journal.history().records == (first, second)
+
+
+def text_file(path):
+    path.write_text("not a database, and longer than the hundred bytes of the header of one " * 3)
+    return "a journal of mfbo_torch"
+
+
+def short_file(path):
+    path.write_text("SQLite format 3\0")
+    return "a journal of mfbo_torch"
+
+
+def other_database(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE event (a)")
+    connection.close()
+    return "a journal of mfbo_torch"
+
+
+def newer_schema(path, version=SCHEMA_VERSION + 1):
+    with Journal(path) as journal:
+        fill(journal)
+        journal._connection.execute(f"PRAGMA user_version = {version}")
+    return f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}"
+
+
+def older_schema(path):
+    return newer_schema(path, SCHEMA_VERSION - 1)
+
+
+def other_columns(path):
+    with Journal(path) as journal:
+        journal._connection.execute("ALTER TABLE event RENAME COLUMN seen TO known")
+    return f"its columns are not those of schema {SCHEMA_VERSION}"
+
+
+def damaged(path):
+    with Journal(path) as journal:
+        for i in range(300):
+            journal.asked([Record(i, Query((0.0,) * 20, 0), 1.0)])
+    content = bytearray(path.read_bytes())
+    for start in range(4096, len(content), 1024):
+        content[start : start + 64] = os.urandom(64)
+    path.write_bytes(content)
+    return "journal"
+
+
+def truncated(path):
+    with Journal(path) as journal:
+        for i in range(300):
+            journal.asked([Record(i, Query((0.0,) * 20, 0), 1.0)])
+    path.write_bytes(path.read_bytes()[:9000])
+    return "journal"
+
+
+def unreadable_json(path):
+    with Journal(path) as journal:
+        journal.asked([Record(0, Query((0.0,), 0), 1.0)])
+        journal._connection.execute("DROP TRIGGER event_is_never_changed")
+        journal._connection.execute("UPDATE event SET x = '[0.'")
+    return "undamaged journal"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(text_file, short_file, other_database, newer_schema, older_schema, other_columns),
+        *(damaged, truncated, unreadable_json),
+    ],
+)
+def test_a_file_that_cannot_serve_is_refused_and_left_alone(tmp_path, make):
+    path = tmp_path / "a.sqlite"
+    said = make(path)
+    before = path.read_bytes()
+    with pytest.raises(JournalError) as caught, Journal(path) as journal:
+        journal.history()
+    message = str(caught.value)
+    assert said in message
+    assert str(path) in message
+    assert "\n" not in message
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_left_by_a_crash_is_used(tmp_path):
+    path = tmp_path / "a.sqlite"
+    path.touch()
+    with pytest.raises(JournalError, match="an existing journal"):
+        Journal(path, read_only=True)
+    with Journal(path) as journal:
+        fill(journal)
+    header = path.read_bytes()[:100]
+    assert header[68:72] == b"mfbo"
+    assert struct.unpack(">I", header[60:64])[0] == SCHEMA_VERSION
+
+
+def test_places_without_a_journal(tmp_path):
+    with pytest.raises(JournalError, match="an existing journal"):
+        Journal(tmp_path / "a.sqlite", read_only=True)
+    with pytest.raises(JournalError, match="in a folder that exists"):
+        Journal(tmp_path / "no" / "a.sqlite")
+    with pytest.raises(JournalError, match="a readable file"):
+        Journal(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_path_with_awkward_characters(tmp_path):
+    path = tmp_path / "50% ?mode=ro#é.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+    assert path.is_file()
+
+
+def test_a_journal_knows_its_thread_and_its_end(tmp_path):
+    journal = Journal(tmp_path / "a.sqlite")
+    record = Record(0, Query((0.0,), 0), 1.0)
+    with ThreadPoolExecutor(1) as other:
+        for use in (lambda: journal.asked([record]), journal.history):
+            with pytest.raises(JournalError, match=r"open, and used in the thread that opened it: .*thread"):
+                other.submit(use).result()
+    journal.asked([record])
+    assert len(journal.history()) == 1
+    journal.close()
+    with pytest.raises(JournalError, match=r"open, and used in the thread .*: Cannot operate on a closed database"):
+        journal.history()

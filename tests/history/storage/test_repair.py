@@ -1,0 +1,59 @@
+"""The good rows of damaged journals."""
+
+import pytest
+from refusals import refused
+from test_checksum import change
+from test_journal import fill, other_columns
+
+from mfbo_torch.app import cli
+from mfbo_torch.app.cli import commands
+from mfbo_torch.history.storage.journal import Journal, JournalError
+from mfbo_torch.history.storage.repair import salvage
+
+
+def test_the_rows_before_the_damage_are_saved(tmp_path, capsys):
+    path, new = tmp_path / "history.sqlite", tmp_path / "history.repaired.sqlite"
+    with Journal(path) as journal:
+        whole = fill(journal)
+    change(path, "UPDATE event SET value = 4.0 WHERE sequence = 5")
+    before = path.read_bytes()
+    assert cli.main(["repair", str(tmp_path)]) == 0
+    assert f"4 good rows in {new}" in capsys.readouterr().out
+    assert path.read_bytes() == before
+    with Journal(new) as journal:
+        saved = journal.history()
+        assert saved.records[1:] == whole.records[1:]
+        assert saved.records[0].value is None
+        journal.ended(saved.records[0].done(1.0))
+    assert cli.main(["repair", str(tmp_path)]) == 2
+    assert "must be a file that does not exist yet" in capsys.readouterr().err
+
+
+def test_what_a_killed_writer_left_is_saved_too(tmp_path):
+    path = tmp_path / "a.sqlite"
+    journal = Journal(path)
+    whole = fill(journal)
+    assert salvage(path, tmp_path / "b.sqlite") == 5
+    with Journal(tmp_path / "b.sqlite") as saved:
+        assert saved.history() == whole
+        assert [*saved.replay()] == [*journal.replay()]
+    journal.close()
+
+
+def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    with pytest.raises(JournalError):
+        Journal(path)
+    assert salvage(path, tmp_path / "b.sqlite") == 5
+    other_columns(tmp_path / "other.sqlite")
+    for content in (b"x" * 3000, (tmp_path / "other.sqlite").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(JournalError, match="a journal with a good row; this one has none"):
+            salvage(path, tmp_path / "c.sqlite")
+    with pytest.raises(JournalError, match="a readable file"):
+        salvage(tmp_path / "nowhere", tmp_path / "c.sqlite")
+    refused(r"as in mfbo repair .*DIR\|JOURNAL", commands.parse, ["repair"])
+    assert not (tmp_path / "c.sqlite").exists()

@@ -1,0 +1,82 @@
+"""An objective that breaks in the same way from the start is not asked on, and what it took costs nothing."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from toy import Hill, Walk
+
+from mfbo_torch.history import GIVEN, Query, Record, Status
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.early_failures import ALIKE, Hopeless
+from mfbo_torch.loop.run_options import RunOptions
+from mfbo_torch.loop.runner import drive, run
+
+
+class Broken(Hill):
+    """Breaks in the ways of ``whys``, one an evaluation, then no more."""
+
+    def __init__(self, *whys: str):
+        super().__init__()
+        self.whys = list(whys)
+
+    def evaluate(self, x, fidelity):
+        if self.whys:
+            raise KeyError(self.whys.pop(0))
+        return super().evaluate(x, fidelity)
+
+
+class Nothing(Hill):
+    def evaluate(self, x, fidelity):
+        return float("nan")
+
+
+def quiet(problem, capital=40.0, **settings):
+    return run(problem, Walk(), capital, progress=False, **settings)
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_the_same_three_times_ends_a_run_and_is_free(tmp_path, threads):
+    executor = ThreadPoolExecutor(threads) if threads else None
+    how = {"executor": executor, "max_pending": threads or 1}
+    with Journal(tmp_path / "a.sqlite") as journal:
+        with pytest.raises(
+            Hopeless, match=r"^the first [3-5] evaluations broke in the same way, with KeyError"
+        ) as error:
+            quiet(Broken(*["widht"] * 9), journal=journal, **how)
+        assert "test_early_failures.py" in str(error.value)
+        assert "\n" not in str(error.value)
+        assert not error.value.spent
+        asked = journal.history()
+        assert ALIKE <= len(asked) <= ALIKE + threads
+        assert len(asked.pending) == len(asked)
+        with pytest.raises(Hopeless, match="broke in the same way"):  # not repaired yet: nothing new is asked
+            quiet(Broken(*["widht"] * 9), journal=journal)
+        assert [r.query for r in journal.history()] == [r.query for r in asked]
+        repaired = quiet(Hill(), journal=journal)
+    assert not repaired.select(Status.FAILED)
+    assert repaired.spent == sum(Hill().space.costs[r.query.fidelity] for r in repaired.done) <= 40.0
+
+
+def test_other_failures_are_failures():
+    """Two of one kind and another, or a value, are not the objective's mistake; nor is what is no exception."""
+    for whys in (["a", "a", "b", "a", "a", "a"], ["a", "a"]):
+        history = quiet(Broken(*whys), 60.0)
+        assert [r.status for r in history][: len(whys)] == [Status.FAILED] * len(whys)
+        assert history.done
+    with pytest.raises(Hopeless, match=r"^all 10 evaluations failed, the last with the value is not finite"):
+        quiet(Nothing(), 1000.0)
+    with pytest.raises(Hopeless, match=r"^all 2 evaluations failed, the last with KeyError"):
+        quiet(Broken("a", "a"), 2.0)
+
+
+def test_what_a_run_began_with_is_no_value():
+    given = [Record(0, Query((1.0,), 1, GIVEN), 0.0, 0.5, Status.DONE)]
+    with pytest.raises(Hopeless, match="broke in the same way"):
+        drive(Broken(*["a"] * 9), Walk(), 1000.0, RunOptions(1), progress=False, given=given)
+
+
+def test_retries_come_first():
+    problem = Broken("a", "a", "a", "a")
+    with pytest.raises(Hopeless, match="broke in the same way"):
+        quiet(Broken(*["a"] * 9), 60.0, retries=1)
+    assert quiet(problem, 60.0, retries=2).done

@@ -1,0 +1,109 @@
+"""One call, its result, and how results look in a notebook."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import user_program
+
+from mfbo_torch import History, Parameter, Space, UserProblem, maximize, minimize
+from mfbo_torch.history import Query
+from mfbo_torch.loop import plots
+from mfbo_torch.loop.runner import run
+from mfbo_torch.strategies import RandomSearch
+from mfbo_torch.utils.errors import SettingError
+
+SPACE = Space([Parameter("x", 0.5, 8.0, log=True), Parameter("n", 1, 3, integer=True)], costs=[1, 5])
+
+
+def bowl(parameters, fidelity):
+    return (parameters["x"] - 2) ** 2 + parameters["n"] + 0.1 * (1 - fidelity)
+
+
+def test_it_is_a_run_with_the_names_of_scipy():
+    found = minimize(bowl, SPACE, 22, strategy=RandomSearch(seed=3))
+    parameters = {
+        p.name: {"lower": p.lower, "upper": p.upper, "log": p.log, "integer": p.integer} for p in SPACE.parameters
+    }
+    same = run(UserProblem(bowl, parameters, [1, 5], maximize=False), RandomSearch(seed=3), 22.0, progress=False)
+    assert [(r.query.x, r.query.fidelity, r.value) for r in found.history] == [
+        (r.query.x, r.query.fidelity, r.value) for r in same
+    ]
+    assert found.fun == -same.best(1).value == bowl(found.parameters, 1)
+    assert found.x == same.best(1).query.x
+    assert (found.success, found.nfev, found.spent) == (True, len(same), same.spent)
+    assert f"fun: {found.fun}" in repr(found)
+    mirrored = maximize(lambda p, m: -bowl(p, m), SPACE, 22, strategy=RandomSearch(seed=3))
+    assert mirrored.fun == -found.fun
+    assert mirrored.x == found.x
+
+
+def test_a_plain_function_of_plain_bounds():
+    found = minimize(lambda p: abs(p["x"] - 0.3), {"x": (0.0, 1.0)}, 6, seed=1)
+    assert found.nfev == 6
+    assert found.problem.space.costs == (1.0,)
+    assert found.fun == abs(found.parameters["x"] - 0.3) < 0.3
+    again = minimize(lambda x: abs(x - 0.3), [Parameter("x", 0.0, 1.0)], 6, seed=1)
+    assert again.x == found.x
+
+
+def test_what_cannot_work_is_refused_before_anything_is_evaluated():
+    def never(*_):
+        raise AssertionError("evaluated")
+
+    for space, capital in (({"x": (1.0, 0.0)}, 5), (SPACE, 0.5), ({}, 5)):
+        with pytest.raises(SettingError):
+            minimize(never, space, capital)
+
+
+def test_nothing_at_the_target_is_no_success():
+    found = maximize(bowl, SPACE, 1)
+    assert not found.success
+    assert found.x == ()
+    assert math.isnan(found.fun)
+    assert "Nothing was evaluated at the target" in found.message
+
+
+def test_a_history_as_a_data_frame():
+    pytest.importorskip("pandas")
+    found = minimize(bowl, SPACE, 12, strategy=RandomSearch())
+    frame = found.history.to_pandas(found.problem)
+    assert list(frame.columns[:5]) == ["id", "x", "n", "fidelity", "value"]
+    assert frame["value"].min() == found.fun
+    assert frame["cost"].sum() == found.spent
+    bare = found.history.to_pandas()
+    assert list(bare.columns[:3]) == ["id", "x1", "x2"]
+    assert (bare["value"] == -frame["value"]).all()
+    assert list(found.history.to_pandas(SPACE).columns) == list(frame.columns)
+    assert len(History().to_pandas()) == 0
+    clash = Space([Parameter("value", 0.0, 1.0)], costs=[1.0])
+    assert "parameter.value" in History().asked(Query((0.5,), 0), 1.0).to_pandas(clash).columns
+
+
+def test_notebooks_show_tables_and_pictures():
+    found = minimize(bowl, SPACE, 12, strategy=RandomSearch())
+    for shown in (found, found.history, SPACE, found.problem):
+        assert "<table>" in shown._repr_html_()
+        assert len(repr(shown)) < 300
+    mean = Space([Parameter("<b>", 0.0, 1.0)], costs=[1.0])
+    assert "<b>" not in mean._repr_html_()
+    long = History(found.history.records * 20)
+    assert long._repr_html_().count("<tr>") == 21
+    assert repr(long).startswith("History(")
+    picture = found.plot()
+    assert isinstance(picture, plots.Picture)
+    assert picture._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_program_of_a_user(capsys):
+    user_program.main()
+    assert "True" in capsys.readouterr().out
+
+
+def test_limits_on_what_a_function_measures():
+    space = Space([Parameter("x", 0.0, 1.0)], costs=[1.0], limits={"latency": "<= 0.5"})
+    result = maximize(lambda x: {"value": x, "latency": x}, space, 12, strategy=RandomSearch())
+    kept = [r.query.x[0] for r in result.history.done if r.query.x[0] <= 0.5]
+    assert 0 < len(kept) < 12
+    assert result.fun == result.parameters["x"] == max(kept)

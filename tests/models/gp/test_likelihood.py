@@ -1,0 +1,48 @@
+"""The loss in closed form is the one of GPyTorch, and is used where it may be."""
+
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP, SingleTaskMultiFidelityGP
+from gpytorch.kernels import MaternKernel, PeriodicKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.strategies.common.fit_schedule import _quick, fitting
+
+torch.manual_seed(0)
+X = torch.rand(11, 2).double()
+Y = torch.sin(5 * X).sum(-1, keepdim=True)
+MODELS = {
+    "default": lambda: SingleTaskGP(X, Y, outcome_transform=None),
+    "known noise": lambda: SingleTaskGP(X, Y, 0.01 + 0.1 * X[:, :1], outcome_transform=None),
+    "scaled Matérn": lambda: SingleTaskGP(X, Y, covar_module=ScaleKernel(MaternKernel(1.5)), outcome_transform=None),
+}
+
+
+def likelihood_of(make):
+    model = make()
+    return ExactMarginalLogLikelihood(model.likelihood, model).train()
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_value_and_gradient_are_those_of_gpytorch(make):
+    mll = likelihood_of(make)
+    value, gradients = _quick(mll)()
+    names = [name for name, p in mll.named_parameters() if p.requires_grad]
+    mll.zero_grad()
+    with fitting():
+        expected = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
+    expected.backward()
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)
+    for name, gradient in zip(names, gradients, strict=True):
+        torch.testing.assert_close(gradient, mll.get_parameter(name).grad, rtol=1e-6, atol=1e-8)
+
+
+def test_other_models_keep_the_loss_of_gpytorch():
+    fidelities = torch.cat([X, torch.arange(11).remainder(2).unsqueeze(-1)], -1).double()
+    assert _quick(likelihood_of(lambda: SingleTaskMultiFidelityGP(fidelities, Y, data_fidelities=[2]))) is None
+    periodic = likelihood_of(lambda: SingleTaskGP(X, Y, covar_module=PeriodicKernel()))
+    assert _quick(periodic) is None
+    with pytest.raises(UnsupportedError, match="kernel = PeriodicKernel"):
+        closed_form(periodic, X, periodic.model.covar_module, lambda: Y, lambda: Y)

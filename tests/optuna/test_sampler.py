@@ -1,0 +1,212 @@
+"""The sampler of Optuna: Optuna's own tests of samplers, and what fidelities add."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+from refusals import refused
+
+optuna = pytest.importorskip("optuna", reason="needs the extra mfbo-torch[optuna]")
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
+from optuna.storages import JournalStorage  # noqa: E402
+from optuna.storages.journal import JournalFileBackend  # noqa: E402
+from optuna.testing.pytest_samplers import (  # noqa: E402
+    BasicSamplerTestCase,
+    RelativeSamplerTestCase,
+    SingleOnlySamplerTestCase,
+)
+from optuna.trial import TrialState, create_trial  # noqa: E402
+
+from mfbo_torch import GPBUCB, Space  # noqa: E402
+from mfbo_torch.history import History, Status  # noqa: E402
+from mfbo_torch.optuna import Sampler  # noqa: E402
+from mfbo_torch.optuna.codec import StudyCodec  # noqa: E402
+from mfbo_torch.optuna.history import read  # noqa: E402
+from mfbo_torch.strategies import RandomSearch  # noqa: E402
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+EPOCHS = {1: 1.0, 3: 3.0, 9: 9.0}
+SPACE = {"x": FloatDistribution(-2.0, 2.0), "epochs": IntDistribution(1, 9)}
+
+
+class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+    """What Optuna expects of a sampler, as it tests its own."""
+
+    @pytest.fixture
+    def sampler(self):
+        return Sampler
+
+
+def loss(trial):
+    """Smallest, 0, at x = 1 and rate = 1e-2; fewer epochs add to it."""
+    x, rate = trial.suggest_float("x", -2, 2), trial.suggest_float("rate", 1e-4, 1, log=True)
+    return (x - 1) ** 2 + (math.log10(rate) + 2) ** 2 + 1 / trial.suggest_int("epochs", 1, 9) - 1 / 9
+
+
+def study_of(sampler, trials, **settings):
+    study = optuna.create_study(sampler=sampler, **settings)
+    study.optimize(loss, n_trials=trials)
+    return study
+
+
+def test_fidelities():
+    sampler = Sampler("epochs", EPOCHS)
+    study = study_of(sampler, 17)
+    asked = [trial.params["epochs"] for trial in study.trials]
+    assert asked[0] == 1
+    assert set(asked) == set(EPOCHS)
+    best = sampler.best_trial(study)
+    at_target = [trial.value for trial in study.trials if trial.params["epochs"] == 9]
+    assert best.value == min(at_target) < 1.0
+
+
+def test_maximising_is_minimising_the_negative():
+    down = study_of(Sampler("epochs", EPOCHS), 14)
+    up = optuna.create_study(sampler=Sampler("epochs", EPOCHS), direction="maximize")
+    up.optimize(lambda trial: -loss(trial), n_trials=14)
+    assert [trial.params for trial in up.trials] == [trial.params for trial in down.trials]
+    assert Sampler("epochs", EPOCHS).best_trial(up).value == -Sampler("epochs", EPOCHS).best_trial(down).value
+
+
+def test_a_study_goes_on_in_its_storage(tmp_path):
+    """Nothing but the storage is carried over, and the trials are those of a study that was not interrupted."""
+    for _ in range(2):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "study.log")))
+        study = optuna.create_study(
+            sampler=Sampler("epochs", EPOCHS), storage=storage, study_name="s", load_if_exists=True
+        )
+        study.optimize(loss, n_trials=8)
+    whole = study_of(pickle.loads(pickle.dumps(Sampler("epochs", EPOCHS))), 16)
+    assert [trial.params for trial in study.trials] == [trial.params for trial in whole.trials]
+
+
+def begun(sampler, trials=6, seconds=2):
+    """A study with so many completed trials, and trials that were begun and have no parameters yet."""
+    study = study_of(sampler, trials)
+    ids = [study._storage.create_new_trial(study._study_id) for _ in range(seconds)]
+    return study, [study._storage.get_trial(id) for id in ids]
+
+
+def test_workers_that_decide_at_once_get_different_trials():
+    """None sees what the others get, and each takes its own place of the same batch."""
+
+    def decided(trials, study):
+        sampler = Sampler("epochs", EPOCHS)
+        return [
+            sampler.sample_relative(study, trial, sampler.infer_relative_search_space(study, trial)) for trial in trials
+        ]
+
+    study, trials = begun(Sampler("epochs", EPOCHS))
+    batch = decided(trials, study)
+    at_once = []
+    for i in range(2):
+        study, trials = begun(Sampler("epochs", EPOCHS))
+        at_once += decided(trials[i : i + 1], study)
+    assert at_once == batch
+    assert batch[0] != batch[1]
+
+
+def test_threads():
+    study = optuna.create_study(sampler=Sampler(strategy=GPBUCB(initial=3)))
+    study.optimize(lambda trial: (trial.suggest_float("x", -2, 2) - 1) ** 2, n_trials=8, n_jobs=3)
+    assert len({trial.params["x"] for trial in study.trials}) == 8
+
+
+def test_what_a_study_tells():
+    study = optuna.create_study(direction="minimize")
+    frozen = {"distributions": SPACE}
+    study.add_trial(create_trial(params={"x": 0.5, "epochs": 9}, value=3.0, **frozen))
+    study.add_trial(create_trial(params={"x": 0.6, "epochs": 3}, state=TrialState.FAIL, **frozen))
+    study.add_trial(
+        create_trial(
+            params={"x": 0.7, "epochs": 9}, state=TrialState.PRUNED, intermediate_values={1: 8.0, 3: 7.0}, **frozen
+        )
+    )
+    study.add_trial(
+        create_trial(params={"x": 0.8, "epochs": 9}, state=TrialState.PRUNED, intermediate_values={2: 7.0}, **frozen)
+    )
+    study.add_trial(create_trial(params={"x": 0.9, "epochs": 9}, value=math.inf, **frozen))
+    study.add_trial(create_trial(params={"x": 1.0, "epochs": 5}, value=1.0, **frozen))  # none of the fidelities
+    study.add_trial(create_trial(params={"epochs": 9}, distributions={"epochs": SPACE["epochs"]}, value=1.0))
+    study.add_trial(create_trial(params={"x": 1.1, "epochs": 9}, state=TrialState.RUNNING, **frozen))
+    study.enqueue_trial({"x": 1.2, "epochs": 9})
+    _, now = (study._storage.create_new_trial(study._study_id) for _ in range(2))
+    history, undecided = read(study, StudyCodec(SPACE, "epochs", EPOCHS), study._storage.get_trial(now))
+    told = [(r.query.x[0], r.query.fidelity, r.status, r.value, r.cost) for r in history]
+    assert told == [
+        (0.5, 2, Status.DONE, -3.0, 9.0),
+        (0.6, 1, Status.FAILED, None, 3.0),
+        (0.7, 1, Status.DONE, -7.0, 3.0),
+        (0.8, 2, Status.FAILED, None, 9.0),
+        (0.9, 2, Status.FAILED, None, 9.0),
+        (1.1, 2, Status.PENDING, None, 9.0),
+    ]
+    assert undecided == 1
+
+
+DISTRIBUTIONS = {
+    "float": FloatDistribution(-1, 3),
+    "log": FloatDistribution(1e-5, 1, log=True),
+    "step": FloatDistribution(0.1, 1.0, step=0.3),
+    "unit step": FloatDistribution(0.0, 3.0, step=1.0),
+    "int": IntDistribution(-2, 5),
+    "int step": IntDistribution(3, 12, step=3),
+    "int log": IntDistribution(1, 64, log=True),
+    "category": CategoricalDistribution(["a", None, 3, True]),
+    "epochs": IntDistribution(1, 9, step=4),
+}
+
+
+def test_there_and_back():
+    codec = StudyCodec(DISTRIBUTIONS, "epochs", [1.0, 2.0, 5.0])
+    for query in RandomSearch(space=codec.space).ask(History(), 20):
+        parameters = codec.decode(query.x, query.fidelity)
+        for name, distribution in DISTRIBUTIONS.items():
+            assert distribution._contains(distribution.to_internal_repr(parameters[name])), name
+        x, fidelity = codec.encode(parameters)
+        assert x == pytest.approx(query.x, abs=1e-12)
+        assert fidelity == query.fidelity
+        assert codec.external(codec.internal(query)) == parameters
+
+
+def test_fidelities_by_their_costs():
+    fine = {"mesh": IntDistribution(1, 8), "x": FloatDistribution(0, 1)}
+    assert StudyCodec(fine, "mesh", {1: 64.0, 4: 4.0, 8: 1.0}).levels == [8, 4, 1]
+    assert StudyCodec(fine, "mesh").levels == [1, 3, 8]
+    assert StudyCodec(fine, "mesh").space.costs == (1.0, 3.0, 8.0)
+    assert StudyCodec(fine, "mesh", {8: 1.0, 1: 64.0}).encode({"mesh": 1, "x": 0.5}) == ((0.5,), 1)
+    assert StudyCodec({"x": FloatDistribution(0, 1)}).space.costs == (1.0,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"fidelity": 3}, "fidelity = 3: must be the name of a parameter"),
+        ({"costs": [1, 2]}, "must be left out where no fidelity is named"),
+        ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy without a space"),
+        ({"strategy": RandomSearch(space=Space.box([[0.0], [1.0]], [1.0]))}, "without a space"),
+        ({"strategy": RandomSearch(), "seed": 1}, "seed = 1: must be left out, the strategy has its own, 0"),
+        ({"fidelity": "epoch"}, r"fidelity = 'epoch': must be a parameter of every trial.*\('epochs'\)"),
+        ({"fidelity": "x"}, "fidelity = 'x': must be .*by suggest_int"),
+        ({"fidelity": "epochs", "costs": [1, 2]}, r"one for each epochs, 1 to 9; or name some, as in \{9: 1.0\}"),
+        ({"fidelity": "epochs", "costs": {1: 1, 27: 2}}, "costs = 27: must be a value of epochs, 1 to 9"),
+        (
+            {"fidelity": "epochs", "costs": {1: 0, 9: 2}},
+            "must be a mapping from values of the fidelity to positive numbers",
+        ),
+        ({"fidelity": "epochs", "costs": 27}, "costs = 27: must be a mapping from values of the fidelity"),
+        ({"fidelity": "epochs", "costs": "1, 2"}, "must be a mapping from values of the fidelity"),
+        ({"fidelity": "epochs", "costs": {1: 2, 9: 2}}, "increasing"),
+    ],
+)
+def test_what_is_wrong_is_said(settings, said):
+    """At once, or after the first trial, whose parameters nobody knew before."""
+    refused(said, lambda: study_of(Sampler(**settings), 2))
+
+
+def test_no_target_yet():
+    sampler = Sampler("epochs", EPOCHS)
+    with pytest.raises(ValueError, match="no trial at the target"):
+        sampler.best_trial(study_of(sampler, 1))

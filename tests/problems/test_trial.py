@@ -1,0 +1,101 @@
+"""What a trial tells and keeps: intermediate values on every kind of worker, and which trainings are hopeless."""
+
+import random
+import statistics
+from contextlib import nullcontext
+
+import pytest
+from refusals import refused
+from test_trainings import EPOCHS, RATE, Ladder
+
+from mfbo_torch.history import Query, Record
+from mfbo_torch.history.continuation import below
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.runner import run
+from mfbo_torch.loop.trial_folders import Trials
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.problems.trial import Below, Trial, reports
+
+
+def reporting(rate, epochs, trial):
+    """Tells each epoch, and stops where that is hopeless."""
+    value = 0.0
+    for epoch in range(1 + (trial.below.at if trial.below else 0), epochs + 1):
+        value = 1 / epoch + rate
+        trial.report(epoch, value)
+        if trial.should_stop():
+            break
+    return value
+
+
+def problem(**settings):
+    return UserProblem(reporting, RATE, fidelities=EPOCHS, maximize=False, **settings)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_median_rule(tmp_path, maximize):
+    """By definition: the best so far against the median of the others' best by that step, of those that came as far."""
+    draws = random.Random(0)
+    told = {number: [draws.random() for _ in range(draws.randint(1, 9))] for number in range(12)}
+    trials = {number: Trial(number, tmp_path / str(number), None, maximize) for number in told}
+    for number, values in told.items():
+        trials[number].open()
+        for step, value in enumerate(values[:-1], 1):
+            trials[number].report(step, value)
+    better = max if maximize else min
+    answers = []
+    for number, values in told.items():
+        last = len(values)
+        trials[number].report(last, values[-1])
+        shown = {n: v[: len(v) if n <= number else len(v) - 1] for n, v in told.items() if n != number}
+        others = [better(v[:last]) for v in shown.values() if len(v) >= last]
+        own = better(values)
+        behind = own < statistics.median(others) if maximize and others else None
+        behind = own > statistics.median(others) if not maximize and others else behind
+        answers.append(len(others) >= 5 and bool(behind))
+        assert trials[number].should_stop() is answers[-1]
+        assert trials[number].stopped == (last if answers[-1] else None)
+    assert {True, False} == set(answers)
+
+
+def test_nothing_reported_nothing_hopeless(tmp_path):
+    trial = Trial(0, tmp_path / "0")
+    trial.open()
+    assert not trial.should_stop()
+    for step, value in ((1, float("nan")), ("one", 1.0)):
+        refused(r"^trial.report's (step|value) = ", trial.report, step, value)
+    (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # torn by a kill
+    assert [*reports(tmp_path / "0")] == [(1.0, 0.5)]
+    refused("begins anew", Trial(1, tmp_path / "1", Below(0, 3, 0.5)).open)
+
+
+@pytest.mark.parametrize(
+    "kind", [None, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("processes", "dask"))]
+)
+def test_reports_arrive_from_every_worker(tmp_path, kind):
+    if kind == "dask":
+        pytest.importorskip("distributed")
+    workers = nullcontext() if kind is None else executors.start(kind, 1)
+    with Journal(tmp_path / "a.sqlite") as journal, workers as pool:
+        how = {"executor": pool, "max_pending": 1 if kind is None else 2}
+        history = run(problem(continues=True), Ladder(designs=2), 36.0, journal=journal, progress=False, **how)
+    assert history.spent == 36.0
+    for folder, epochs in (("00000", 27), ("00003", 9)):
+        rate = history.records[int(folder)].query.x[0]
+        told = [*reports(tmp_path / "a.trials" / folder)]
+        assert told == [(epoch, 1 / epoch + rate) for epoch in range(1, epochs + 1)]
+
+
+def test_a_hopeless_training_pays_for_what_it_has_trained(tmp_path):
+    """From the sixth design on each is behind the median from its first epoch; what goes on from it pays the rest."""
+    ladder, capital = Ladder(wide=True, designs=8), 5 * 3.0 + 3 * 3.0
+    history = run(problem(continues=True), ladder, capital, progress=False, folder=tmp_path)
+    costs = [r.cost for r in history]
+    assert costs[:8] == [3.0] * 5 + [1.0] * 3
+    last = history.records[7]
+    assert below(history, last.query.x, 1).paid == 1.0
+    assert ladder.bind(problem(continues=True).space).cost(Query(last.query.x, 1), history) == 8.0
+    seen = Trials(problem(continues=True), tmp_path).of(Record(8, Query(last.query.x, 1), 8.0), history)
+    assert (seen.folder.name, seen.below.fidelity, seen.below.at, seen.below.value) == ("00007", 0, 1, -last.value)
+    assert [r.cost for r in run(problem(), ladder, capital, progress=False)][:8] == costs[:8]

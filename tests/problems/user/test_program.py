@@ -1,0 +1,211 @@
+"""Programs as objectives: what they are told, where their value is, and that nothing of them is left."""
+
+import os
+import pickle
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.loop.evaluation import evaluate
+from mfbo_torch.problems import Program, UserProblem
+from mfbo_torch.utils.errors import EvaluationError, SettingError
+
+posix = pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
+
+
+def sh(script, *arguments, **settings):
+    return Program(["sh", "-c", script, *arguments], **settings)
+
+
+def running(marker):
+    """The processes that were told a marker, whoever their parents are."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marker.encode() in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def gone(marker, within=10.0):
+    until = time.monotonic() + within
+    while (left := running(marker)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not left
+
+
+@pytest.mark.parametrize(
+    ("script", "result", "value"),
+    [
+        ("echo begin; echo ' 0.25 '; echo", "last line", 0.25),
+        ("echo '[0.5, 0.125]'", "last line", (0.5, 0.125)),
+        ("echo inf", "last line", float("inf")),
+        ('echo \'{{"a": {{"loss": 3}}}}\' > out.json', {"json": "out.json", "key": "a.loss"}, 3),
+        ("echo 7 > out.json", {"json": "out.json"}, 7),
+        ("echo 'loss = 1e-3 at 7'; echo 'loss = 2e-3 at 8'", {"pattern": r"^loss = (\S+)"}, 2e-3),
+        ("echo 'peak: -4' > a.log", {"pattern": r"peak: (.*)", "file": "a.log"}, -4.0),
+    ],
+)
+def test_values(script, result, value):
+    assert sh(script, result=result)({}) == value
+
+
+def test_what_a_program_is_told(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEPT", "kept")
+    places = ["{rate}", "{rate:.2f}", "{width}", "{fidelity}", "{{}}", "{start}"]
+    script = 'cat deck/in.txt; echo "$0|$1|$2|$3|$4|$5|$KEPT|$RATE|$(pwd)" > "$5/told"; echo 1'
+    program = sh(script, *places, environment={"RATE": "r{rate}"}, files={"deck/in.txt": "{width} {{1}}\n"})
+    assert program({"rate": 1e-5, "width": 7}, 2) == 1
+    *told, folder = (tmp_path / "told").read_text().strip().split("|")
+    assert told == ["1e-05", "0.00", "7", "2", "{}", str(tmp_path), "kept", "r1e-05"]
+    assert Path(folder) != tmp_path
+    assert not Path(folder).exists()
+
+
+def test_a_program_beside_the_user(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "simulate").write_text("#!/bin/sh\necho $1\n")
+    (tmp_path / "simulate").chmod(0o755)
+    program = Program(["./simulate", "{x}"])
+    monkeypatch.chdir("/")
+    assert pickle.loads(pickle.dumps(program))({"x": 2.5}) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("script", "settings", "message", "details"),
+    [
+        ("echo first >&2; echo no pivot >&2; exit 3", {}, "sh ended with exit code 3: no pivot", "first"),
+        ("echo out; exit 2", {}, "sh ended with exit code 2: out", "out"),
+        ("kill -SEGV $$", {}, r"sh ended with exit code 139 \(SIGSEGV\)", ""),
+        ("echo warning >&2", {}, "nothing was written to the standard output", "warning"),
+        ("echo done", {}, "the last line of the standard output is no number: 'done'", "done"),
+        ("true", {"result": {"json": "a.json"}}, "a.json cannot be read: No such file", ""),
+        ("echo x > a.json", {"result": {"json": "a.json"}}, "a.json is not JSON", ""),
+        ("echo '{{\"loss\": 1}}' > a", {"result": {"json": "a", "key": "los"}}, "a has no los; did you mean loss?", ""),
+        ("echo 1", {"result": {"pattern": "v=(.*)"}}, r"nothing in the standard output matches 'v=\(\.\*\)'", ""),
+        ("echo v=", {"result": {"pattern": "v=(.*)"}}, "what matches in the standard output is no number", ""),
+        ("echo slow >&2; sleep 60", {"timeout": 0.5}, "no value within 0.5 seconds", "slow"),
+    ],
+)
+def test_failures_say_why(script, settings, message, details):
+    with pytest.raises(EvaluationError, match=message) as caught:
+        sh(script, **settings)({})
+    assert details in caught.value.details
+    assert pickle.loads(pickle.dumps(caught.value)).details == caught.value.details
+
+
+def test_a_failure_in_the_history():
+    program = ["sh", "-c", 'echo "begin {x}" >&2; yes no | head -n 40000 >&2; echo last >&2; exit 1']
+    reason = evaluate(
+        UserProblem(command=program, parameters={"x": {"lower": 0, "upper": 1}}, costs=[1]), [0.5], 0
+    ).reason
+    assert reason.startswith("sh ended with exit code 1: last\n  ")
+    assert len(reason) < 4_000
+    assert reason.endswith("last")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"command": "simulate {x}"}, r"command = 'simulate {x}': must be a list of texts"),
+        ({"command": []}, r"command = \[\]: must be a list of texts"),
+        ({"command": ["sleep", 3, "{x}"]}, "command = 3: must be a text; numbers are written in quotes"),
+        ({"command": ["nowhere", "{x}"]}, "command = 'nowhere': must be a program that is on the PATH"),
+        ({"command": ["./nowhere", "{x}"]}, "command = './nowhere': must be a program that is there"),
+        ({"command": ["echo", "{y}"]}, r"command = '{y}': must be one of x, rate, fidelity, folder, start$"),
+        ({"command": ["echo", "{rte}"]}, "command = '{rte}': must be one of .*; did you mean rate?"),
+        ({"command": ["echo", "{x"]}, "command = '{x': must be a text with names in braces, and braces doubled"),
+        ({"command": ["echo", "{}"]}, "a text with names in braces; {} is none"),
+        ({"command": ["echo", "{x.real}"]}, "a text with names in braces; {x.real} is none"),
+        ({"command": ["echo", "{x:d}"]}, "command = '{x:d}': must be a text whose formats fit the values"),
+        (
+            {"command": ["echo", "{x}", "{fidelity}"]},
+            r"must be with a place for {rate}, here, in environment or in files",
+        ),
+        ({"command": ["echo", "{x}", "{rate}"]}, r"must be with a place for {fidelity}"),
+        (
+            {"command": ["python3", "here.py", "{x}"]},
+            "command = 'here.py': must be {start}/here.py: the program runs in",
+        ),
+        ({"environment": ["A=1"]}, "environment = .*: must be a mapping of names to texts"),
+        ({"environment": {"A": 1}}, "environment.A = 1: must be a text"),
+        ({"environment": {"A": "{z}"}}, "environment.A = '{z}': must be one of"),
+        ({"files": {"../a": "{x}"}}, "files = '../a': must be the name of a file within the folder"),
+        ({"files": {"a": "{z}"}}, "files.a = '{z}': must be one of"),
+        ({"timeout": 0}, "timeout = 0: must be a number above 0"),
+        ({"result": "first line"}, "result = 'first line': must be \"last line\", {json: FILE"),
+        ({"result": {"jsn": "a"}}, "result = {'jsn': 'a'}: must be"),
+        ({"result": {"json": "a", "ky": "b"}}, "result = 'ky': must be one of json, key; did you mean key?"),
+        ({"result": {"json": "/a"}}, "result.json = '/a': must be the name of a file within"),
+        ({"result": {"pattern": "v=("}}, r"result.pattern = 'v=\(': must be a regular expression: missing"),
+        ({"result": {"pattern": "v=.*"}}, "result.pattern = .*: must be with one group in parentheses"),
+        ({"objective": "a:b"}, "objective = 'a:b': must be left out where command is given"),
+        ({"command": None, "timeout": 3}, "timeout = 3: must be left out, or given with command"),
+        ({"command": None}, "objective = None: must be a function"),
+        ({"parameters": {"start": {"lower": 0, "upper": 1}}}, "parameters = 'start': must be another name"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(settings, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.py").touch()
+    parameters = {"x": {"lower": 0, "upper": 1}, "rate": {"lower": 0, "upper": 1}}
+    usual = {"command": ["echo", "{x}{rate}{fidelity}"], "parameters": parameters, "costs": [1, 10]}
+    with pytest.raises(SettingError, match=message) as caught:
+        UserProblem(**{**usual, **settings})
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_of_a_file(monkeypatch, tmp_path):
+    """They are read and spelt out; what was run elsewhere is shown without the program."""
+    command = {"command": ["simulate", "{x}"], "result": {"json": "a"}, "parameters": {"x": {"lower": 0, "upper": 1}}}
+    problem = {"class_path": "UserProblem", "init_args": {**command, "costs": [1]}}
+    settings = resolve_run({"problem": problem, "strategy": "RandomSearch", "capital": 3, "out": str(tmp_path)})
+    assert settings["problem"]["init_args"]["command"] == ["simulate", "{x}"]
+    assert build(settings, to_evaluate=False)[0].space.dim == 1
+    refused("command = 'simulate': must be a program that is on the PATH", build, settings)
+
+
+@posix
+def test_nothing_is_left_at_a_timeout():
+    """Its own child, one that hears no request to leave, and one that has left the group and lost its parent."""
+    script = "trap '' TERM; (setsid sleep 61.25 &) ; (trap '' TERM; sleep 61.25) & sleep 61.25"
+    began = time.monotonic()
+    with pytest.raises(EvaluationError, match="no value within"):
+        sh(script, timeout=1.0)({})
+    assert time.monotonic() - began < 20
+    assert not running("61.25")
+
+
+@posix
+def test_nothing_is_left_by_a_program_that_is_done():
+    assert sh("(setsid sleep 62.25 > /dev/null 2>&1 &); echo 1")({}) == 1
+    assert not running("62.25")
+
+
+@posix
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_when_the_driver_ends(end):
+    marker = f"63.{int(end)}"
+    program = sh(f"(setsid sleep {marker} &); sleep {marker}")
+    driver = os.fork()
+    if not driver:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            program({})
+        finally:
+            os._exit(1)
+    until = time.monotonic() + 30
+    while len(running(marker)) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(driver, end)
+    os.waitpid(driver, 0)
+    assert gone(marker)

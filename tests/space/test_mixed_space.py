@@ -1,0 +1,216 @@
+"""Choices, conditions and constraints: what a space makes of them, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+
+import pytest
+import torch
+from refusals import refused
+
+from mfbo_torch.app.problem_snapshot import known_of, stand_in
+from mfbo_torch.problems import UserProblem
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.constraints import linear
+from mfbo_torch.utils.errors import SettingError
+
+SPACE = Space(
+    (
+        Parameter("optimizer", choices=["sgd", "adam", "rms"]),
+        Parameter("rate", 1e-4, 1e-1, log=True),
+        Parameter("momentum", 0.0, 0.9, when={"optimizer": "sgd"}),
+        Parameter("width", choices=[16, 32, 64], ordered=True),
+        Parameter("bias", choices=[True, False]),
+        Parameter("layers", 1, 3, integer=True),
+        Parameter("second", 8, 64, integer=True, when={"layers": [2, 3], "bias": True}),
+    ),
+    (1.0, 10.0),
+)
+
+
+def score(parameters, fidelity):
+    return 0.0
+
+
+def draws(n: int = 200) -> torch.Tensor:
+    V = torch.rand(n, SPACE.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    return SPACE.designs(V)
+
+
+def test_columns_of_the_unit_cube():
+    x = SPACE.point({"optimizer": "rms", "rate": 1e-2, "width": 32, "bias": False, "layers": 2})
+    assert x == (2.0, 1e-2, 0.45, 1.0, 1.0, 2.0, 36.0)  # what is not there is in the middle
+    u = SPACE.to_unit(torch.tensor(x, dtype=torch.double)).tolist()
+    assert u == pytest.approx([0, 0, 1, 2 / 3, 0.5, 0.5, 1.0, 0.5, 0.5])
+    assert (SPACE.unit_dim, SPACE.groups) == (9, (0, 0, 0, 1, 2, 3, 4, 5, 6))
+
+
+def test_there_and_back():
+    U = draws()
+    X = SPACE.from_unit(U)
+    assert torch.equal(SPACE.snap(U), U)
+    assert torch.allclose(SPACE.from_unit(SPACE.to_unit(X)), X, rtol=1e-12)
+    for x in X.tolist():
+        named = SPACE.named(x)
+        assert SPACE.contains(x)
+        assert ("momentum" in named) == (named["optimizer"] == "sgd")
+        assert ("second" in named) == (named["layers"] > 1 and named["bias"] is True)
+        assert SPACE.point(json.loads(json.dumps(named))) == pytest.approx(x)
+
+
+def test_every_choice_is_drawn_equally_often():
+    V = torch.linspace(0, 1, 300, dtype=torch.double).unsqueeze(-1).expand(-1, SPACE.dim)
+    X = SPACE.from_unit(SPACE.designs(V))
+    for i in (0, 3):
+        assert X[:, i].unique(return_counts=True)[1].tolist() == [100] * 3
+    assert X[:, 4].unique(return_counts=True)[1].tolist() == [150] * 2
+
+
+def test_a_change_is_one_choice():
+    U = draws(20)
+    changed = SPACE.changed(U)
+    assert torch.equal(SPACE.snap(changed), changed)
+    for u, others in zip(U, changed, strict=True):
+        x = SPACE.named(SPACE.from_unit(u).tolist())
+        seen = {name: set() for name in ("optimizer", "width", "bias", "layers")}
+        for other in SPACE.from_unit(others).tolist():
+            named = SPACE.named(other)
+            moved = [name for name in seen if named[name] != x[name]]
+            assert len(moved) <= 1
+            seen |= {name: seen[name] | {named[name]} for name in moved}
+        assert seen["optimizer"] == {"sgd", "adam", "rms"} - {x["optimizer"]}
+        assert seen["bias"] == {not x["bias"]}
+    held = SPACE.held(U)
+    assert held[:, [0, 1, 2, 5, 6, 7]].all()
+    assert not held[:, 3].any()
+
+
+def test_numbers_that_conditions_are_on_and_numbers_alone_are_as_they_were():
+    plain = Space(tuple(p for p in SPACE.parameters if p.name in ("rate", "layers")), (1.0,))
+    U = torch.rand(5, 2, dtype=torch.double)
+    assert not plain.mixed
+    assert plain.groups is None
+    assert plain.designs(U) is U
+    assert plain.changed(U).shape == (5, 0, 2)
+
+
+def test_spaces_travel_and_are_recorded():
+    assert pickle.loads(pickle.dumps(SPACE)) == SPACE
+    assert hash(pickle.loads(pickle.dumps(SPACE))) == hash(SPACE)
+    problem = UserProblem(
+        score, {"a": {"choices": [None, "x", 2]}, "b": {"lower": 0, "upper": 1, "when": {"a": "x"}}}, [1.0]
+    )
+    assert stand_in(known_of(problem), "mine").space == problem.space
+
+
+@pytest.mark.parametrize(
+    ("setting", "settings"),
+    [
+        ("a.choices", {"choices": ["x"]}),
+        ("a.choices", {"choices": []}),
+        ("a.choices", {"choices": "xy"}),
+        ("a.choices", {"choices": ["x", "y", "x"]}),
+        ("a.choices", {"choices": [1, True]}),
+        ("a.choices", {"choices": [1, "1"]}),
+        ("a.choices", {"choices": ["x", float("nan")]}),
+        ("a.choices", {"choices": ["x", ["y"]]}),
+        ("a.lower", {"choices": ["x", "y"], "lower": 0, "upper": 2}),
+        ("a.log", {"choices": ["x", "y"], "log": True}),
+        ("a.integer", {"choices": ["x", "y"], "integer": True}),
+        ("a.ordered", {"lower": 0, "upper": 1, "ordered": True}),
+        ("a.when", {"lower": 0, "upper": 1, "when": "b"}),
+        ("a.choices", {}),
+    ],
+)
+def test_bad_parameters(setting, settings):
+    with pytest.raises(SettingError) as caught:
+        Parameter("a", **settings)
+    assert caught.value.setting == setting
+    assert "\n" not in str(caught.value)
+
+
+def on(when: dict, *others: Parameter) -> tuple[Parameter, ...]:
+    return (Parameter("a", 0, 1, when=when), *others)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        (on({"optimiser": "sgd"}, SPACE.parameters[0]), r"did you mean optimizer\?"),
+        (on({"optimizer": "SGD"}, SPACE.parameters[0]), r"did you mean sgd\?"),
+        (on({"rate": 0.1}, SPACE.parameters[1]), "choices or whole numbers; rate is any number"),
+        (on({"layers": 4}, SPACE.parameters[5]), "between 1 and 3, whole"),
+        (on({"a": 1}), "any number"),
+        (
+            (Parameter("a", 0, 2, integer=True, when={"b": 1}), Parameter("b", 0, 2, integer=True, when={"a": 1})),
+            "a -> b",
+        ),
+    ],
+)
+def test_bad_conditions(parameters, said):
+    with pytest.raises(SettingError, match=said) as caught:
+        Space(parameters, (1.0,))
+    assert caught.value.setting.startswith(("a.when", "b.when"))
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"optimizer": "adm"}, r"parameters.optimizer = 'adm'.*did you mean adam\?"),
+        ({"optimizr": "adam"}, r"did you mean optimizer\?"),
+        ({"optimizer": "adam", "rate": 0.01}, "given with width, bias, layers"),
+        ({"optimizer": "adam", "rate": 1.0}, "between 0.0001 and 0.1"),
+        (["adam"], "a mapping"),
+    ],
+)
+def test_bad_points(named, said):
+    refused(said, SPACE.point, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "bound"),
+    [
+        ("a + 2 b <= 3", (1, 2), 3),
+        ("2*a - b >= 1e-2", (-2, 1), -0.01),
+        ("a <= b", (1, -1), 0),
+        ("-a - 2.5b + 1 <= a", (-2, -2.5), -1),
+        ("3 >= a", (1, 0), 3),
+    ],
+)
+def test_inequalities_as_text(text, weights, bound):
+    assert linear(text, ["a", "b"]) == (pytest.approx(weights), pytest.approx(bound))
+
+
+@pytest.mark.parametrize("text", ["a", "a < 3", "a b <= 3", "a + c <= 3", "a <= 1 <= b", "<= 3", "1 <= 3", "a = 3"])
+def test_bad_inequalities(text):
+    refused("constraints", Space, (Parameter("a", 0, 1), Parameter("b", 0, 1)), (1.0,), constraints=(text,))
+
+
+@pytest.mark.parametrize("text", ["layers + width <= 3", "momentum <= 0.5", "rate <= 0.01"])
+def test_constraints_on_what_is_no_plain_number(text):
+    refused("constraints", Space, SPACE.parameters, SPACE.costs, constraints=(text,))
+
+
+def test_constraints_on_the_columns():
+    space = Space(
+        SPACE.parameters[3:6] + SPACE.parameters[:1] + (Parameter("b", 0.0, 2.0),),
+        (1.0,),
+        constraints=("layers + b <= 3",),
+    )
+    U = space.designs(torch.rand(100, space.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double))
+    X = space.from_unit(U)
+    assert torch.equal(space.allows(U), X[:, 2] + X[:, 4] <= 3)
+    ((columns, weights, rhs),) = space.inequalities
+    exact = space.to_unit(X)
+    assert torch.equal(exact[:, columns] @ weights >= rhs - 1e-9, space.allows(U))
+
+
+def test_a_small_space_is_used_up():
+    from mfbo_torch.strategies.common.deduplicate import _grid
+
+    space = Space((SPACE.parameters[0], Parameter("k", 1, 2, integer=True, when={"optimizer": "adam"})), (1.0,))
+    rows = {tuple(space.named(x).values()) for x in space.from_unit(_grid(space)).tolist()}
+    assert rows == {("sgd",), ("rms",), ("adam", 1), ("adam", 2)}
+    assert len(_grid(space)) == len(rows) < len(list(itertools.product(range(3), range(2))))

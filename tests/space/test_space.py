@@ -1,0 +1,187 @@
+"""Parameters, costs and the way to the unit cube and back."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+import torch
+from refusals import refused
+
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.utils.errors import SettingError
+
+SPACE = Space(
+    (
+        Parameter("width", -5.0, 10.0),
+        Parameter("rate", 1e-4, 1e2, log=True),
+        Parameter("layers", 1, 6, integer=True),
+        Parameter("trees", 1, 1000, log=True, integer=True),
+    ),
+    (1.0, 2.5, 10.0),
+)
+
+
+def cube(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape, SPACE.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+
+
+def test_sizes():
+    assert (SPACE.dim, SPACE.num_fidelities, SPACE.target) == (4, 3, 2)
+    assert SPACE.bounds.tolist() == [[-5.0, 1e-4, 1.0, 1.0], [10.0, 1e2, 6.0, 1000.0]]
+    assert SPACE.bounds.dtype == torch.double
+
+
+def test_to_the_unit_cube_by_formula():
+    x = (2.5, 1e-1, 3.0, 10.0)
+    expected = [7.5 / 15, 3 / 6, 2 / 5, 1 / 3]
+    assert SPACE.to_unit(torch.tensor(x, dtype=torch.double)).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_from_the_unit_cube_by_formula():
+    u = torch.tensor([0.2, 0.75, 0.51, 0.5], dtype=torch.double)
+    expected = [-2.0, 10 ** (-4 + 4.5), 4.0, round(10**1.5)]
+    assert SPACE.from_unit(u).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_round_trips():
+    U = cube(3, 17)
+    X = SPACE.from_unit(U)
+    assert X.shape == U.shape
+    assert torch.equal(X.clamp(*SPACE.bounds), X)
+    assert torch.equal(X[..., 2:], X[..., 2:].round())
+    assert torch.allclose(SPACE.to_unit(X)[..., :2], U[..., :2], rtol=0, atol=1e-12)
+    assert torch.allclose(SPACE.from_unit(SPACE.to_unit(X)), X, rtol=1e-12)
+    # whole numbers come back exactly
+    assert torch.equal(SPACE.from_unit(SPACE.to_unit(X))[..., 2:], X[..., 2:])
+
+
+def test_corners():
+    for u, row in ((0.0, 0), (1.0, 1)):
+        corner = SPACE.from_unit(torch.full((4,), u, dtype=torch.double))
+        assert torch.allclose(corner, SPACE.bounds[row], rtol=1e-12)
+        assert ((corner >= SPACE.bounds[0]) & (corner <= SPACE.bounds[1])).all()
+        assert SPACE.to_unit(SPACE.bounds[row]).tolist() == pytest.approx([u] * 4, abs=1e-15)
+
+
+def test_points_outside_are_put_back():
+    assert torch.equal(SPACE.from_unit(torch.full((4,), 1.7, dtype=torch.double)), SPACE.bounds[1])
+    assert torch.equal(SPACE.from_unit(torch.full((4,), -0.3, dtype=torch.double)), SPACE.bounds[0])
+
+
+def test_every_whole_number_can_be_reached():
+    space = Space((Parameter("k", -2, 3, integer=True),), (1.0,))
+    grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
+    assert space.from_unit(grid).unique().tolist() == [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0]
+
+
+def test_snapping():
+    U = cube(19)
+    snapped = SPACE.snap(U)
+    assert torch.equal(snapped[:, :2], U[:, :2])
+    assert torch.allclose(SPACE.snap(snapped), snapped, rtol=0, atol=1e-15)
+    assert torch.equal(SPACE.from_unit(snapped)[:, 2:], SPACE.from_unit(U)[:, 2:])
+    assert (snapped[:, 2] - U[:, 2]).abs().max() <= 0.1 + 1e-12  # half of a step of 1 / 5
+    plain = Space.box([[0.0], [1.0]], [1.0])
+    assert plain.snap(U) is U
+
+
+def test_box():
+    space = Space.box(torch.tensor([[0.0, -1.0], [1.0, 2.0]]), [1, 10])
+    assert [p.name for p in space.parameters] == ["x1", "x2"]
+    assert space.bounds.tolist() == [[0.0, -1.0], [1.0, 2.0]]
+    assert space.costs == (1, 10)
+    assert space == Space.box([[0.0, -1.0], [1.0, 2.0]], (1.0, 10.0))
+
+
+def test_named():
+    named = SPACE.named((2.5, 0.1, 3.0, 10.0))
+    assert named == {"width": 2.5, "rate": 0.1, "layers": 3, "trees": 10}
+    assert [type(value) for value in named.values()] == [float, float, int, int]
+    with pytest.raises(ValueError, match="argument"):
+        SPACE.named((1.0, 2.0))
+
+
+def test_pickled_with_its_caches():
+    SPACE.to_unit(cube(1))
+    assert pickle.loads(pickle.dumps(SPACE)) == SPACE
+    assert hash(SPACE) == hash(pickle.loads(pickle.dumps(SPACE)))
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments"),
+    [
+        ("a.lower", {"lower": 2.0, "upper": 1.0}),
+        ("a.lower", {"lower": 1.0, "upper": 1.0}),
+        ("a.lower", {"lower": 0.0, "upper": 1.0, "log": True}),
+        ("a.lower", {"lower": -1.0, "upper": 1.0, "log": True}),
+        ("a.lower", {"lower": math.nan, "upper": 1.0}),
+        ("a.lower", {"lower": "0", "upper": 1.0}),
+        ("a.lower", {"lower": False, "upper": 1.0}),
+        ("a.upper", {"lower": 0.0, "upper": math.inf}),
+        ("a.upper", {"lower": 0.0, "upper": None}),
+        ("a.bounds", {"lower": 0.5, "upper": 3, "integer": True}),
+        ("a.bounds", {"lower": 0, "upper": 2.5, "integer": True}),
+    ],
+)
+def test_bad_parameters(setting, arguments):
+    with pytest.raises(SettingError) as caught:
+        Parameter("a", **arguments)
+    assert caught.value.setting == setting
+
+
+A, B = Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "parameters", "costs"),
+    [
+        ("parameters", (), (1.0,)),
+        ("parameters", (A, B, A), (1.0,)),
+        ("costs", (A,), ()),
+        ("costs", (A,), (1.0, 1.0)),
+        ("costs", (A,), (10.0, 1.0)),
+        ("costs", (A,), (0.0, 1.0)),
+        ("costs", (A,), (-1.0, 1.0)),
+        ("costs", (A,), (1.0, math.inf)),
+        ("costs", (A,), (math.nan, 1.0)),
+        ("costs", (A,), (1.0, "10")),
+        ("costs", (A,), (True, 2.0)),
+    ],
+)
+def test_bad_spaces(setting, parameters, costs):
+    with pytest.raises(SettingError) as caught:
+        Space(parameters, costs)
+    assert caught.value.setting == setting
+
+
+ROWS = ((-5.0, 1e-2, 2, 10), (10.0, 1.0, 5, 30), (0.0, 10.0, 1, 1000))
+
+
+def test_candidates_are_the_only_designs():
+    space = Space(SPACE.parameters, SPACE.costs, candidates=ROWS)
+    assert torch.equal(space.unit_candidates, SPACE.to_unit(torch.tensor(ROWS, dtype=torch.double)))
+    near = space.unit_candidates + 1e-3 * cube(3)
+    assert space.from_unit(near).tolist() == [list(map(float, row)) for row in ROWS]
+    assert torch.equal(space.snap(near), space.unit_candidates)
+    assert space.from_unit(cube(2, 5)).shape == (2, 5, 4)
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert SPACE.unit_candidates.shape == (0, 4)
+
+
+def test_finite_space():
+    space = Space.finite(torch.tensor([[0.0, 3.0], [2.0, 1.0]]), (1.0, 2.0))
+    assert space.bounds.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert space.candidates == ((0.0, 3.0), (2.0, 1.0))
+    assert space.unit_candidates.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("row", [(0.0, 1.0, 2), (11.0, 1.0, 2, 10), (0.0, 1.0, 2.5, 10), (0.0, math.nan, 2, 10)])
+def test_candidates_outside_the_space(row):
+    refused(r"^candidates = \(", Space, SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[1.0], [1.0, 2.0]]])
+def test_no_finite_space(rows):
+    refused(r"^candidates = ", Space.finite, rows, (1.0,))

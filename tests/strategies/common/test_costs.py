@@ -1,0 +1,192 @@
+"""Costs that depend on the design, and what they foretell."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import Matern
+from toy import Hill
+
+from mfbo_torch.app.cli import main
+from mfbo_torch.history import History, Query
+from mfbo_torch.loop.eta import Forecast, duration, forecast
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.loop.progress import Progress
+from mfbo_torch.models import log_cost
+from mfbo_torch.models.log_cost import FEW, LogCost
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import MFGPUCB, RandomSearch
+
+NOMINAL = (1.0, 10.0, 100.0)
+
+
+def drawn(n: int, dim: int = 2, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    levels = torch.randint(len(NOMINAL), (n, 1), generator=generator)
+    return torch.cat([torch.rand(n, dim, generator=generator, dtype=torch.double), levels], -1)
+
+
+def seconds(points: torch.Tensor) -> torch.Tensor:
+    """A training of which the width costs, with a start that every fidelity pays."""
+    return 0.5 + torch.tensor([0.1, 1.0, 10.0]).double()[points[:, -1].long()] * (0.2 + 4 * points[:, 0] ** 2)
+
+
+def test_log_cost_is_the_average_of_dense_processes():
+    """Each hypothesis conditioned by hand, its coefficients as part of the covariance."""
+    points, test = drawn(12), drawn(5, seed=1)
+    Y = (seconds(points).log() - torch.tensor(NOMINAL).double().log()[points[:, -1].long()]).numpy()
+    below = np.log(np.array(NOMINAL)) - math.log(NOMINAL[-1])
+
+    def parts(p: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        x, ratio = p[:, :-1].numpy(), below[p[:, -1].long().numpy()]
+        return np.c_[x, 1 - ratio / below[0]], np.c_[np.ones(len(p)), x - 0.5, ratio]
+
+    (X, H), (Xt, Ht) = parts(points), parts(test)
+    V = np.diag([log_cost.OFFSET, log_cost.SLOPE, log_cost.SLOPE, log_cost.GROWTH])
+    logs, means, noises = [], [], []
+    for scale in log_cost.OUTPUTSCALES:
+        for length in log_cost.LENGTHSCALES:
+            k = Matern(length * math.sqrt(X.shape[1]), nu=2.5)
+            for noise in log_cost.NOISES:
+                C = scale * k(X) + H @ V @ H.T + noise * np.eye(len(X))
+                logs.append(multivariate_normal(np.full(len(Y), Y.mean()), C).logpdf(Y))
+                means.append(Y.mean() + (scale * k(Xt, X) + Ht @ V @ H.T) @ np.linalg.solve(C, Y - Y.mean()))
+                noises.append(noise)
+    w = np.exp(np.array(logs) - max(logs))
+    w = np.where(w > 1e-3, w, 0)
+    w /= w.sum()
+    levels = test[:, -1].long()
+    wanted = np.log(np.array(NOMINAL))[levels.numpy()] + w @ np.array(means) + 0.5 * w @ np.array(noises)
+    found = LogCost(points, seconds(points), NOMINAL)(test[:, :-1])
+    assert found.shape == (5, 3)
+    assert torch.allclose(found.log().gather(1, levels[:, None])[:, 0], torch.from_numpy(wanted), atol=1e-6)
+
+
+def test_log_cost_beats_the_mean_and_knows_what_never_ran():
+    points, test = drawn(30), drawn(200, seed=1)
+    points[:, -1].clamp_(max=1)  # the target never ran
+    found = LogCost(points, seconds(points), NOMINAL)(test[:, :-1])
+    for m, most in ((0, 0.1), (1, 0.1), (2, 0.8)):
+        truth = seconds(torch.cat([test[:, :-1], torch.full((200, 1), m)], -1))
+        off = (found[:, m] / truth).log().abs().mean()
+        assert off < most
+        if m < 2:
+            mean = seconds(points[points[:, -1] == m]).mean()
+            assert off < (mean / truth).log().abs().mean() / 3
+
+
+def timed(n: int, measured: bool = True) -> tuple[Space, History]:
+    space = Space((Parameter("width", 1.0, 100.0, log=True),), (1.0, 10.0), measured)
+    history = History()
+    for i in range(n):
+        x = 100 ** (i / max(n - 1, 1))
+        history = history.asked(Query((x,), i % 2, {"stage": "model"}), 1.0, decision_seconds=0.5)
+        cost = (2.0, 20.0)[i % 2] * x
+        history = history.updated(history.records[-1].done(-x, cost=cost, evaluation_seconds=cost))
+    return space, history
+
+
+def test_costs_at_a_design():
+    space, history = timed(FEW)
+    strategy, u = RandomSearch(space=space), torch.tensor([0.5])
+    assert strategy.costs_at(u, history) == pytest.approx((20.0, 200.0), rel=0.05)
+    assert strategy.cost(Query((1.0,), 1), history) == pytest.approx(20.0, rel=0.05)
+    assert strategy.costs_at(u, history) == RandomSearch(space=space, seed=3).costs_at(u[None], history)
+    few = History(history.records[:-1])
+    assert strategy.costs_at(u, few) == strategy.costs(few)
+    free = [replace(r, id=i, cost=0.0) for i, r in enumerate(history)]  # those a run begins with
+    more = [replace(r, id=i) for i, r in enumerate([*free, *history])]
+    assert strategy.costs_at(u, History(more)) == strategy.costs_at(u, history)
+    failed = [replace(r, cost=r.cost + 7, sunk=7.0) for r in history]
+    assert strategy.costs_at(u, History(failed)) == strategy.costs_at(u, history)
+    given, history = timed(FEW, measured=False)
+    assert RandomSearch(space=given).costs_at(u, history) is given.costs
+
+
+def test_budget_counts_what_a_design_costs():
+    """What is left pays for a cheap design and not for the mean one."""
+    space, history = timed(2 * FEW)
+
+    class Cheap(RandomSearch):
+        def decide(self, history: History) -> Query:
+            return Query((1.0,), 1)
+
+    optimizer = Optimizer(Cheap(space=space))
+    optimizer.give(list(history))
+    assert max(optimizer.strategy.costs(history)) > 100
+    (record,) = optimizer.ask(capital=history.spent + 25)
+    assert record.cost == pytest.approx(20.0, rel=0.1)
+    assert optimizer.ask(capital=history.spent + 25) == []
+
+
+def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
+    """Where the target costs hardly more than the approximation, the target is asked."""
+    space = Space((Parameter("x", 0.0, 10.0),), (1.0, 10.0), measured=True)
+    problem, strategy = Hill(), MFGPUCB(space=space, hedge=False)
+    optimizer = Optimizer(strategy)
+    for _ in range(14):
+        (record,) = optimizer.ask()
+        x, fidelity = record.query.x, record.query.fidelity
+        optimizer.tell(record.id, problem.reward(x, fidelity), cost=space.costs[fidelity])
+    history = optimizer.history
+    model = strategy.model(history)
+    asked = {}
+    for ratio in (1e-6, 0.999):
+        monkeypatch.setattr(type(strategy), "costs_at", lambda self, u, history, r=ratio: (10.0 * r, 10.0))
+        asked[ratio] = strategy.level(model, torch.tensor([[0.3]]).double(), 1.0, history)
+    assert asked == {1e-6: 0, 0.999: 1}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_forecast(workers):
+    space, history = timed(2 * FEW, measured=False)
+    strategy = RandomSearch(space=space)
+    mean = (1 + 10) / 2
+    found = forecast(strategy, history, history.spent + 10.5 * mean, workers)
+    evaluating = sum(r.evaluation_seconds for r in history) / len(history)
+    assert found.evaluations == 10
+    assert found.seconds == pytest.approx(10 * evaluating / workers + (5.0 if workers == 1 else 0.0))
+    assert forecast(strategy, history, history.spent) is None
+    assert forecast(strategy, History(history.records[:2]), 1e9) is None
+    initial = History(replace(r, query=replace(r.query, meta={"stage": "initial"})) for r in history)
+    assert forecast(strategy, initial, 1e9) is None
+    pending = history.asked(Query((1.0,), 0), 1.0)
+    assert forecast(strategy, pending, pending.spent).evaluations == 0
+    space, history = timed(2 * FEW)
+    found = forecast(RandomSearch(space=space), history, 2 * history.spent, workers)
+    assert found.evaluations == pytest.approx(20, abs=1)
+    assert found.seconds == pytest.approx(history.spent / workers, rel=0.2)
+
+
+def test_forecast_in_words():
+    assert str(Forecast(14, 7200.0)) == "about 14 more evaluations, 2.0 h"
+    assert str(Forecast(1, 30.0)) == "about 1 more evaluation, 30.0 s"
+    assert duration(600) == "10.0 min"
+
+
+def test_the_bar_tells_what_is_left_and_to_come():
+    history = History().asked(Query((0.5,), 1), 4.0)
+    with Progress(Hill(), 60.0, True, lambda history: Forecast(14, 7200.0)) as bar:
+        bar.show(history.updated(history.records[0].done(-1.0)))
+        assert bar.bar is not None
+        said = bar.bar.postfix
+    assert "56 left" in said
+    assert "about 14 more evaluations, 2.0 h" in said
+
+
+def test_forecast_is_shown(tmp_path, capsys):
+    out = tmp_path / "out"
+    flags = ["--problem", "toy.Hill", "--strategy", "toy.Walk", "--out", str(out)]
+    assert main(["run", *flags, "--capital", "60"]) == 0
+    capsys.readouterr()
+    assert json.loads((out / "summary.json").read_text())["forecast"] is None
+    config = out / "config.yaml"
+    config.write_text(config.read_text().replace("capital: 60.0", "capital: 600.0"))
+    assert main(["show", str(out)]) == 0
+    assert "To come       about 1" in capsys.readouterr().out

@@ -1,0 +1,143 @@
+"""MF-GP-UCB in batches and with asynchronous workers: pending queries count everywhere they should."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from strategy_table import box, loop, step, toy
+
+from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.history import History, Query
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.loop.runner import run
+from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.problems import Currin
+from mfbo_torch.strategies import MFGPUCB
+
+LINKS = ("recursive", "independent")
+SPACE = box(2)
+
+
+def strategy(link: str, **settings: object) -> MFGPUCB:
+    return MFGPUCB(link=link, **{"initial_capital": 2.0, **settings}).bind(SPACE)
+
+
+def started(link: str, steps: int = 2) -> History:
+    """A history some decisions after the initial design."""
+    asks = strategy(link)
+    history = History()
+    while (query := asks.ask(history)[0]).meta["stage"] == "initial":
+        history = step(history, query, SPACE, toy(SPACE)(query))
+    return loop(asks, toy(SPACE), steps, history)
+
+
+def conditioned(model: PerFidelityGP, points: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Deviations after observing some values at the pending points: which values does not matter."""
+    values = torch.randn(len(points), 1, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    return model.condition_on_observations(points, values).mean_variance(x)[1].sqrt()
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
+    """Each query of a batch is that of a model which has seen values of the ones before, but for the mean."""
+    history, asks = started(link), strategy(link, hedge=False)
+    model = asks.model(history)
+    for query in asks.ask(history, 4):
+        if "check" not in query.meta:
+            points, beta = asks.unit_points(history.pending), query.meta["beta"]
+            u = torch.tensor([query.x], dtype=torch.double)
+            bound = MultiFidelityUpperConfidenceBound(model, beta, query.meta.get("zeta"), points)
+            deviation = conditioned(model, points, u) if len(points) else model.mean_variance(u)[1].sqrt()
+            mean, _ = model.mean_variance(u)
+            zeta = query.meta.get("zeta")
+            bounds = mean + beta**0.5 * deviation + torch.tensor(zeta or [0.0, 0.0])
+            expected = bounds[0].min() if zeta else bounds[0, -1]
+            assert bound(u.unsqueeze(-2)).item() == pytest.approx(expected.item(), abs=1e-9)
+            grid = torch.rand(1500, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+            with torch.no_grad():
+                assert bound(u.unsqueeze(-2)) >= bound(grid).max() - 1e-4
+        history = history.asked(query, SPACE.costs[query.fidelity])
+
+
+def test_the_fidelity_rule_sees_what_is_pending():
+    """What a cheap query there would tell is on its way, so the target is asked."""
+    history = started("recursive")
+    model = strategy("recursive").model(history)
+    x = torch.tensor([[0.9, 0.1]], dtype=torch.double)
+    costs, cheap = SPACE.costs, torch.tensor([[0.9, 0.1, 0.0]], dtype=torch.double)
+
+    def chosen(pending: torch.Tensor | None) -> int:
+        return select_fidelity(model, x, 1.0, cost_thresholds(model, x, 1.0, costs, X_pending=pending), pending)
+
+    assert chosen(None) == 0
+    assert chosen(cheap.expand(5, 3)) == 1
+
+
+def test_the_strategy_goes_up_where_the_cheap_fidelity_is_pending():
+    """Asked again and again without an answer, it does not stay at the cheap fidelity."""
+    history = started("recursive")
+    fidelities = [query.fidelity for query in strategy("recursive").ask(history, 12)]
+    assert {0, 1} == set(fidelities)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_link(link):
+    history = started(link)
+    model = strategy(link).model(history)
+    x, point = torch.tensor([[0.9, 0.1]], dtype=torch.double), torch.tensor([[0.9, 0.1, 1.0]], dtype=torch.double)
+    before, after = model.mean_variance(x)[1][0], model.hallucinate(point).mean_variance(x)[1][0]
+    assert (after[0] < before[0]) == (link == "recursive")
+    assert after[1] < before[1]
+    cheap = model.hallucinate(torch.tensor([[0.9, 0.1, 0.0]], dtype=torch.double)).mean_variance(x)[1][0]
+    assert cheap[0] < before[0]
+    assert (cheap[1] < before[1]) == (link == "recursive")  # through the link
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("workers", [3, 5])
+def test_capital_counts_what_is_in_flight(link, workers):
+    """Asynchronous workers, answers in any order: never more is asked than the capital pays for."""
+    optimizer, rng = Optimizer(strategy(link, capital=26.0)), random.Random(0)
+    objective = toy(SPACE)
+    while True:
+        while len(optimizer.history.pending) < workers and optimizer.ask(capital=26.0):
+            assert optimizer.history.spent <= 26.0
+        if not optimizer.history.pending:
+            break
+        record = rng.choice(optimizer.history.pending)
+        optimizer.tell(record.id, objective(record.query))
+    history = optimizer.history
+    assert len({(r.query.x, r.query.fidelity) for r in history}) == len(history)
+    assert SPACE.target in {r.query.fidelity for r in history if r.query.meta["stage"] == "model"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [0, 4])
+def test_batches_and_workers_of_the_runner(threads):
+    problem = Currin()
+    settings = {"capital": 120.0, "max_pending": 4, "progress": False}
+    if threads:
+        with ThreadPoolExecutor(threads) as executor:
+            history = run(problem, MFGPUCB(initial_capital=4.0), executor=executor, **settings)
+    else:
+        history = run(problem, MFGPUCB(initial_capital=4.0), **settings)
+    assert history.spent <= 120.0
+    assert not history.pending
+    assert len({(r.query.x, r.query.fidelity) for r in history}) == len(history)
+
+
+def test_failures_condition_nothing():
+    """A failed query is not pending any more: the model that decides is the one without it."""
+    history = started("recursive")
+    failed = history.asked(Query((0.9, 0.1), 1, {"stage": "model"}), 4.0)
+    failed = failed.updated(failed.records[-1].failed("a test"))
+    asks = strategy("recursive")
+    query = asks.ask(failed)[0]
+    bound = MultiFidelityUpperConfidenceBound(asks.model(history), query.meta["beta"])
+    grid = torch.rand(1500, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    with torch.no_grad():
+        assert bound(torch.tensor([query.x], dtype=torch.double)) >= bound(grid).max() - 1e-3

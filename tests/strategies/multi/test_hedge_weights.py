@@ -1,0 +1,59 @@
+"""Beliefs that take turns by their record."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.strategies.multi.hedge_weights import FADE, LEAST, WORST, shares, whose_turn
+
+NAMES = ("a", "b", "c")
+
+
+def log_densities(record, predictions):
+    return {name: -0.5 * ((record.value - mean) / s) ** 2 - math.log(s) for name, (mean, s) in predictions.items()}
+
+
+def told(history, value, predictions, belief=None, parts=None):
+    meta = {"foretold": predictions, "belief": belief, "shares": parts or dict.fromkeys(NAMES, 1 / 3)}
+    history = history.asked(Query((0.0,), 1, meta), 1.0)
+    return history if value is None else history.updated(history.records[-1].done(value))
+
+
+def test_all_are_equal_before_anything_came():
+    assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    assert whose_turn(History(), NAMES, log_densities)[0] == "a"
+
+
+def test_the_record():
+    """One value that ``b`` foretold a nat better than ``a`` and ``c`` far better than ``b`` did not foretell at all."""
+    history = told(History(), 0.0, {"a": (math.sqrt(2), 1.0), "b": (0.0, 1.0), "c": (100.0, 1.0)})
+    found = shares(history, NAMES, log_densities)
+    odds = {"a": math.exp(-1), "b": 1.0, "c": math.exp(-WORST)}
+    expected = {name: LEAST + (1 - 3 * LEAST) * odd / sum(odds.values()) for name, odd in odds.items()}
+    assert found == pytest.approx(expected)
+    later = told(history, 0.0, dict.fromkeys(NAMES, (0.0, 1.0)))
+    odds = {name: odd**FADE for name, odd in odds.items()}
+    expected = {name: LEAST + (1 - 3 * LEAST) * odd / sum(odds.values()) for name, odd in odds.items()}
+    assert shares(later, NAMES, log_densities) == pytest.approx(expected)
+
+
+def test_what_has_no_value_counts_as_a_turn_and_says_nothing():
+    history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
+    assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    assert whose_turn(history, NAMES, log_densities)[0] == "b"
+
+
+@pytest.mark.parametrize("best", NAMES)
+def test_every_belief_keeps_its_least_share(best):
+    """Of ``n`` queries each belief has at least ``LEAST n`` less one for each belief, whoever predicts best."""
+    history, turns = History(), dict.fromkeys(NAMES, 0)
+    for n in range(1, 80):
+        name, parts = whose_turn(history, NAMES, log_densities)
+        turns[name] += 1
+        assert min(turns.values()) >= LEAST * n - len(NAMES)
+        predictions = {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}
+        history = told(history, 0.0, predictions, name, parts)
+    assert turns[best] >= (1 - 2 * LEAST) * 79 - len(NAMES)

@@ -1,0 +1,366 @@
+"""MF-GP-UCB beyond the general contract: its schedules, checks, fidelities and what it never does."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from strategy_table import SPACE, box, loop, step, toy
+
+from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, select_fidelity
+from mfbo_torch.history import History, Query
+from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.common import fit_schedule
+from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.multi import mf_gp_ucb
+from mfbo_torch.utils.errors import SettingError
+
+LINKS = ("recursive", "independent")
+FAR = 1e3
+"""A violation of every bound."""
+
+
+def strategy(link: str, space: Space = SPACE, capital: float | None = None, **settings) -> MFGPUCB:
+    return MFGPUCB(link=link, **{"initial_capital": 2.0, **settings}).bind(space, capital)
+
+
+def is_initial(history: History) -> list[bool]:
+    return [r.query.meta["stage"] == "initial" for r in history]
+
+
+def designed(asks: MFGPUCB, objective=None) -> History:
+    """The history at the end of the initial design."""
+    objective, history = objective or toy(asks.space), History()
+    while True:
+        query = asks.ask(history)[0]
+        if query.meta["stage"] != "initial":
+            return history
+        history = step(history, query, asks.space, objective(query))
+
+
+def noise(space: Space):
+    """An objective whose cheap fidelities are noise without any relation to the target."""
+    smooth = toy(space)
+
+    def value(query: Query) -> float:
+        if query.fidelity == space.target:
+            return smooth(query)
+        return math.sin(1e6 * math.fsum(query.x) + query.fidelity)
+
+    return value
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_width_of_the_band(link):
+    """``β_t = 0.2 d log(2 t)``, ``t`` counting from 1 after the initial design, or the given constant."""
+    asks = strategy(link)
+    history = loop(asks, toy(SPACE), 5, designed(asks))
+    first = is_initial(history).index(False)
+    for t, record in enumerate(history.records[first:], 1):
+        if "check" not in record.query.meta:
+            assert record.query.meta["beta"] == pytest.approx(0.2 * 2 * math.log(2 * t), rel=1e-12)
+    fixed = strategy(link, beta=0.7, hedge=False).ask(history)[0]
+    assert "check" in fixed.meta or fixed.meta["beta"] == 0.7
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_query_maximises_phi_at_the_fidelity_of_the_rule(link):
+    asks = strategy(link)
+    history = loop(asks, toy(SPACE), 3, designed(asks))
+    pending = asks.ask(history)[0]
+    history = history.asked(pending, 1.0)
+    query = asks.ask(history)[0]
+    assert "check" not in query.meta
+    model, out = asks.model(history), asks.unit_points(history.pending)
+    acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"], query.meta.get("zeta"), out)
+    u = SPACE.to_unit(torch.tensor([query.x], dtype=torch.double))
+    grid = torch.rand(2000, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    with torch.no_grad():
+        assert acquisition(u) >= acquisition(grid).max() - 1e-4
+    if link == "independent":
+        assert query.fidelity == select_fidelity(model, u, query.meta["beta"], query.meta["gamma"], out)
+    mean, variance = model.mean_variance(u)
+    assert query.meta["mean"] == pytest.approx(mean[0, query.fidelity].item(), rel=1e-6)
+    assert query.meta["deviation"] == pytest.approx(variance[0, query.fidelity].sqrt().item(), rel=1e-3)
+    if query.fidelity:
+        assert query.meta["mean_below"] == pytest.approx(mean[0, query.fidelity - 1].item(), rel=1e-6)
+
+
+def violated(costs: tuple[float, ...] = (1.0, 4.0), fidelity: int = 1) -> tuple[MFGPUCB, History]:
+    """A history that ends with an observation far from what the fidelity below had made likely."""
+    space = Space(SPACE.parameters, costs)
+    asks = strategy("independent", space)
+    query = Query((1.25, 3.0), fidelity, {"stage": "model", "mean_below": 0.0})
+    return asks, step(designed(asks), query, space, FAR)
+
+
+def test_violation_is_checked_at_the_same_design():
+    asks, history = violated()
+    check = asks.ask(history)[0]
+    assert check.x == pytest.approx((1.25, 3.0), rel=1e-12)
+    assert check.fidelity == 0
+    assert check.meta["check"] == history.records[-1].id
+    start = check.meta["zeta"][0]
+    resolved = step(history, check, SPACE, 0.0)
+    following = asks.ask(resolved)[0]
+    assert "check" not in following.meta
+    assert following.meta["zeta"] == pytest.approx([2 * FAR, 0.0])
+    assert start < 1
+    assert asks.ask(step(history, check, SPACE, FAR))[0].meta["zeta"] == check.meta["zeta"]
+
+
+def test_check_of_three_fidelities_goes_down_one_by_one():
+    asks, history = violated((1.0, 4.0, 16.0), fidelity=2)
+    first = asks.ask(history)[0]
+    assert (first.fidelity, first.meta["check"]) == (1, len(history) - 1)
+    history = step(history, first, asks.space, FAR)
+    second = asks.ask(history)[0]
+    assert (second.fidelity, second.meta["check"]) == (0, len(history) - 1)
+    assert second.x == pytest.approx(first.x, rel=1e-12)
+
+
+def test_check_is_asked_once():
+    """Neither while it is out, nor after it failed."""
+    asks, history = violated()
+    batch = asks.ask(history, 3)
+    assert [("check" in query.meta) for query in batch] == [True, False, False]
+    failed = step(history, batch[0], SPACE, None)
+    assert "check" not in asks.ask(failed)[0].meta
+
+
+def test_chain_has_no_checks():
+    query = Query((1.25, 3.0), 1, {"stage": "model", "mean_below": 0.0})
+    asks = strategy("recursive")
+    history = step(designed(asks), query, SPACE, FAR)
+    following = asks.ask(history)[0]
+    assert "check" not in following.meta
+    assert "zeta" not in following.meta
+
+
+def test_gamma_of_the_metadata_doubles():
+    """A cheap fidelity that nothing above was asked for is left in the end."""
+    space = box(2)
+    asks = strategy("independent", space)
+    start = designed(asks, noise(space))
+    idle = start
+    for i in range(21):  # costs 4^m: doubled at the 5th, 10th, 15th and 20th
+        idle = idle.asked(Query((i / 20, 0.5), 0, {"stage": "model"}), 1.0)
+        idle = idle.updated(idle.records[-1].failed("a test"))
+    before, after = (asks.ask(history)[0].meta["gamma"] for history in (start, idle))
+    assert after == pytest.approx([16 * g for g in before])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("costs", [(1.0, 1.5), (1.0, 1.5, 2.0)], ids=str)
+@pytest.mark.parametrize("link", LINKS)
+def test_never_stuck_at_a_cheap_fidelity(link, costs):
+    """However noisy and unrelated the cheap fidelities are, the target is asked again and again.
+
+    With these costs a threshold doubles every second query, so that after 20 it is a thousand times the
+    first one, which is a hundredth of the range (independent) or the target's own band (recursive).
+    """
+    space = Space.box([[0.0, 0.0], [1.0, 1.0]], costs)
+    asks = strategy(link, space)
+    history = loop(asks, noise(space), 22, designed(asks, noise(space)))
+    asked = [r.query.fidelity == space.target for r in history]
+    first = is_initial(history).index(False)
+    longest = max(map(len, "".join("t" if at_target else "c" for at_target in asked[first:]).split("t")))
+    assert any(asked[first:])
+    assert longest <= 20
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_target_follows_any_number_of_cheap_queries(link):
+    """5,000 queries below, none of which gave a value: thresholds have grown beyond all bounds, and no number."""
+    space = box(2)
+    asks = strategy(link, space)
+    history = designed(asks)
+    records = list(history.records)
+    generator = torch.Generator().manual_seed(0)
+    for x in torch.rand(5000, 2, generator=generator, dtype=torch.double).tolist():
+        records.append(step(History(), Query(tuple(x), 0, {"stage": "model"}), space, None).records[0])
+    assert asks.ask(History(records))[0].fidelity == space.target
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_only_cheap_observations(link):
+    """Where nothing at the target ever succeeded, the target is asked."""
+    space = box(2)
+    asks = strategy(link, space)
+    objective = toy(space)
+    history = designed(asks, lambda query: None if query.fidelity == space.target else objective(query))
+    assert not history.select("done", space.target)
+    answers = loop(asks, lambda query: None if query.fidelity == space.target else objective(query), 12, history)
+    assert space.target in [r.query.fidelity for r in answers.records[len(history) :]]
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_no_band_at_all(link):
+    """``β = 0`` asks for the best mean, and still reaches the target."""
+    asks = strategy(link, beta=0.0)
+    history = loop(asks, toy(SPACE), 6, designed(asks))
+    later = [r.query for r, first in zip(history, is_initial(history), strict=True) if not first]
+    assert all(query.meta.get("beta", 0.0) == 0.0 for query in later)
+    assert SPACE.target in [query.fidelity for query in later]
+
+
+def test_measured_costs_decide():
+    """Of two histories that differ in what the queries took, the one with dear cheap queries goes to the target."""
+    space = Space(SPACE.parameters, (1.0, 4.0), measured=True)
+    asks = strategy("recursive", space)
+    history = designed(asks, toy(space))
+    asked = []
+    for cheap in (1e-6, 4.0 - 1e-6):
+        records = [r.__class__(r.id, r.query, (cheap, 4.0)[r.query.fidelity], r.value, r.status) for r in history]
+        assert asks.costs(History(records)) == pytest.approx((cheap, 4.0))
+        asked.append(asks.ask(History(records))[0].fidelity)
+    assert asked == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_workers_do_not_wait(link):
+    """Five queries at once, answered in another order, are like any others."""
+    space = box(2)
+    asks = strategy(link, space)
+    history = designed(asks)
+    for query in asks.ask(history, 5):
+        history = history.asked(query, space.costs[query.fidelity])
+    pairs = {(r.query.x, r.query.fidelity) for r in history.pending}
+    assert len(pairs) == 5
+    objective = toy(space)
+    for record in reversed(history.pending):
+        history = history.updated(record.done(objective(record.query)))
+        assert asks.ask(history)[0] == strategy(link, space).ask(history)[0]
+
+
+def test_pending_points_keep_others_away():
+    """Asked at once at one fidelity, points spread: the deviation falls where a query is out."""
+    space = box(1, 1)
+    asks = MFGPUCB(initial_capital=3.0, beta=9.0).bind(space)
+    history = loop(asks, lambda query: math.sin(20 * query.x[0]), 3)
+    xs = sorted(query.x[0] for query in asks.ask(history, 4))
+    assert min(b - a for a, b in pairwise(xs)) > 0.025
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_memory_is_no_state(link):
+    """Two histories of equal values at other designs have nothing in common."""
+    asks = strategy(link)
+    history = designed(asks, lambda query: 1.0)
+    moved = History()
+    for record in history:
+        x = SPACE.from_unit(1 - SPACE.to_unit(torch.tensor(record.query.x, dtype=torch.double)))
+        moved = step(moved, Query(tuple(x.tolist()), record.query.fidelity, record.query.meta), SPACE, 1.0)
+    asks.ask(history)
+    assert asks.ask(moved) == strategy(link).ask(moved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_factors_of_a_long_history_are_extended(link, monkeypatch):
+    """Fits become rare, and what was extended again and again is, to the last bit, what a restart computes."""
+    monkeypatch.setattr(mf_gp_ucb, "LARGE", 30)
+    monkeypatch.setattr(fit_schedule, "LARGE", 30)
+    objective, space = toy(SPACE), SPACE
+    going, history, fits = strategy(link, refit_every=3), History(), []
+    monkeypatch.setattr(PerFidelityGP, "fit", counted(PerFidelityGP.fit, fits))
+    X = torch.rand(2, space.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    for i, u in enumerate(sobol(space.dim, 90, 0)):
+        query = going.query(u, space.target if i % 30 == 0 else 0, stage="model")
+        history = step(history, query, space, objective(query))
+        found = going.predict(history, X)
+    assert len(fits) < 40
+    fresh = strategy(link, refit_every=3).predict(history, X)
+    for one, other in zip(found, fresh, strict=True):
+        assert one.nan_to_num().equal(other.nan_to_num())
+
+
+def counted(method, calls):
+    """The method, each call of which is noted."""
+
+    def noting(self, *args, **kwargs):
+        calls.append(len(self.train_Y))
+        return method(self, *args, **kwargs)
+
+    return noting
+
+
+def test_initial_designs_of_the_chain_are_nested():
+    space = box(3, 3)
+    history = designed(strategy("recursive", space, initial_capital=None))
+    designs = [{r.query.x for r in history if r.query.fidelity == m} for m in range(3)]
+    assert designs[2]
+    assert designs[2] <= designs[1] <= designs[0]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("capital", [20.0, 60.0, 1000.0])
+def test_initial_design_takes_at_most_half(link, capital):
+    space = box(2)
+    asks = strategy(link, space, capital, initial_capital=None)
+    assert designed(asks).spent <= capital / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_finds_the_optimum(link):
+    """A quadratic with a biased cheap fidelity, for the cost of 60 cheap queries beyond the design."""
+    space = box(2)
+    asks = strategy(link, space)
+    start = designed(asks)
+    history = start
+    while history.spent < start.spent + 60:
+        history = loop(asks, toy(space), 1, history)
+    best = asks.recommend(history)
+    assert best.query.x == pytest.approx((0.3, 0.3), abs=0.1)
+    assert best.value > asks.recommend(start).value
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e9])
+def test_offset_of_the_values(shift):
+    """The optimiser of φ works as well far from zero."""
+    space = box(2)
+    asks = strategy("recursive", space)
+    history = designed(asks, toy(space))
+    for r in history:
+        history = history.updated(r.done(64.0 * r.value + shift))
+    query = asks.ask(history)[0]
+    model = asks.model(history)
+    acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"])
+    grid = torch.rand(2000, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    with torch.no_grad():
+        found = acquisition(torch.tensor([query.x], dtype=torch.double))
+        assert found >= acquisition(grid).max() - 1e-3
+
+
+@pytest.mark.parametrize(
+    ("setting", "settings"),
+    [
+        ("link", {"link": "chained"}),
+        ("beta", {"beta": -1.0}),
+        ("beta", {"beta": math.nan}),
+        ("beta", {"beta": math.inf}),
+        ("initial_capital", {"initial_capital": 0.0}),
+        ("refit_every", {"refit_every": 0}),
+        ("dtype", {"dtype": "float16"}),
+        ("device", {"device": "abacus"}),
+    ],
+)
+def test_bad_settings(setting, settings):
+    with pytest.raises(SettingError) as caught:
+        MFGPUCB(**settings)
+    assert caught.value.setting == setting
+
+
+@pytest.mark.slow
+def test_single_precision():
+    asks = strategy("recursive", dtype="float32")
+    history = loop(asks, toy(SPACE), 4, designed(asks))
+    assert asks.model(history).train_X.dtype == torch.float32
+    assert all(SPACE.bounds[0, i] <= r.query.x[i] <= SPACE.bounds[1, i] for r in history for i in range(2))

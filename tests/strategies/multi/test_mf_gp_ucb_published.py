@@ -1,0 +1,98 @@
+"""MF-GP-UCB as published: known ζ, γ and processes, the width of the theorem, the protocol of the experiments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+from strategy_table import SPACE, loop, toy
+
+from mfbo_torch.confidence import mf_gp_ucb_beta
+from mfbo_torch.confidence.prior import Prior
+from mfbo_torch.history import History
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import MFGPUCB
+
+PRIOR = Prior("matern52", [0.3, 0.5], outputscale=2.0, noise=0.01, mean=0.5)
+
+
+def strategy(space: Space = SPACE, capital: float | None = None, **settings) -> MFGPUCB:
+    return MFGPUCB(link="independent", **{"initial_capital": 2.0, **settings}).bind(space, capital)
+
+
+def decided(history: History) -> list[dict]:
+    return [r.query.meta for r in history if r.query.meta["stage"] == "model"]
+
+
+@pytest.mark.parametrize("zeta", [[0.7], [0.7, 0.0]], ids=str)
+def test_what_is_known_stays(zeta):
+    history = loop(strategy(zeta=zeta, gamma=[0.2]), toy(SPACE), 20)
+    assert decided(history)
+    assert all(
+        meta["zeta"] == [0.7, 0.0] and meta["gamma"] == [0.2] and "check" not in meta for meta in decided(history)
+    )
+
+
+def test_the_space_may_know_zeta():
+    space = replace(SPACE, zeta=(0.3, 0.0))
+    assert decided(loop(strategy(space), toy(space), 14))[0]["zeta"] == [0.3, 0.0]
+    assert decided(loop(strategy(space, zeta=[0.9]), toy(space), 14))[0]["zeta"] == [0.9, 0.0]
+
+
+def test_width_of_theorem_10():
+    history = loop(strategy(beta="theory", zeta=[1.0]), toy(SPACE), 16)
+    for t, meta in enumerate(decided(history), 1):
+        assert meta["beta"] == pytest.approx(mf_gp_ucb_beta(t, 2, 2), rel=1e-12)
+
+
+def test_a_known_process_is_that_of_dense_algebra():
+    asks, history = strategy(prior=PRIOR), loop(strategy(prior=PRIOR), toy(SPACE), 14)
+    at = torch.rand(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    mean, variance = asks.model(history).mean_variance(at)
+    for m in range(2):
+        records = history.select("done", m)
+        X, y = asks.unit_points(records)[:, :-1], torch.tensor([r.value for r in records]).double() - PRIOR.mean
+        K = PRIOR.covariance(X, X) + PRIOR.noise * torch.eye(len(X)).double()
+        cross = PRIOR.covariance(at, X)
+        assert torch.allclose(mean[:, m], PRIOR.mean + cross @ torch.linalg.solve(K, y), atol=1e-8)
+        left = PRIOR.outputscale - (cross * torch.linalg.solve(K, cross.mT).mT).sum(-1)
+        assert torch.allclose(variance[:, m], left, atol=1e-8)
+
+
+def test_the_protocol_to_the_letter():
+    """All of the initial capital, half of it at the lowest fidelity; fits after it and every 25 queries."""
+    asks = strategy(capital=400.0, initial_capital=20.0, strict=True)
+    counts = asks.counts(History())
+    assert counts == [40, 10]
+    history = loop(asks, toy(SPACE), 52)
+    assert len(decided(history)) == 2
+    for extra, size in ((0, 50), (24, 50), (25, 75), (49, 75), (50, 100)):
+        assert asks._fit_size(history.records[:50] + history.records[-1:] * extra) == size
+    query = asks.ask(history)[0]
+    u = SPACE.to_unit(torch.tensor([query.x], dtype=torch.double))
+    model = asks.model(history)
+
+    def phi(points: torch.Tensor) -> np.ndarray:
+        mean, variance = model.mean_variance(points)
+        bounds = mean + query.meta["beta"] ** 0.5 * variance.sqrt() + torch.tensor(query.meta["zeta"]).double()
+        return bounds.amin(-1).detach().numpy()
+
+    grid = torch.rand(4000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    assert phi(u)[0] >= phi(grid).max() - 1e-2 * np.ptp(phi(grid))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"zeta": [1.0, 2.0, 0.0]}, {"zeta": [1.0, 0.5]}, {"zeta": [-1.0]}, {"gamma": [1.0, 1.0]}, {"gamma": 3.0}],
+    ids=str,
+)
+def test_what_does_not_fit_the_fidelities_is_refused_before_anything_is_asked(settings):
+    refused(next(iter(settings)), lambda: strategy(**settings).ask(History()))
+
+
+@pytest.mark.parametrize("settings", [{"zeta": [1.0]}, {"gamma": [1.0]}, {"prior": PRIOR}, {"strict": True}], ids=str)
+def test_settings_of_the_other_link(settings):
+    refused("independent", MFGPUCB, **settings)

@@ -1,0 +1,172 @@
+"""MF-SKO against dense formulas; BoTorch's knowledge gradient and GIBBON on a short run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition.cost_aware import InverseCostWeightedUtility
+from refusals import refused
+from scipy.stats import norm
+from strategy_table import SPACE, box, loop, toy
+
+from mfbo_torch.history import History
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
+from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
+from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
+from mfbo_torch.strategies.multi.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
+
+SPACE3 = box(2, 3)
+
+
+def points(n: int, num_fidelities: int = 3, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    levels = torch.randint(num_fidelities, (n, 1), generator=generator).double()
+    return torch.cat([torch.rand(n, 2, generator=generator, dtype=torch.double), levels], dim=-1)
+
+
+def dense_kernel(kernel: AdditiveFidelityKernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    total = np.zeros((len(a), len(b)))
+    for i, p in enumerate(a):
+        for j, q in enumerate(b):
+            for m in range(int(min(p[-1], q[-1])) + 1):
+                part = kernel.kernels[m]
+                lengthscale = part.base_kernel.lengthscale.detach().numpy()[0]
+                total[i, j] += part.outputscale.item() * np.exp(-0.5 * (((p[:-1] - q[:-1]) / lengthscale) ** 2).sum())
+    return total
+
+
+def random_kernel() -> AdditiveFidelityKernel:
+    kernel = AdditiveFidelityKernel(2, 3).double()
+    for m, part in enumerate(kernel.kernels):
+        part.outputscale = 0.5 + m
+        part.base_kernel.lengthscale = torch.tensor([0.3 + 0.2 * m, 0.6])
+    return kernel
+
+
+def test_kernel_is_the_sum_over_shared_levels():
+    kernel, a, b = random_kernel(), points(9), points(7, seed=1)
+    assert kernel(a, b).to_dense().detach().numpy() == pytest.approx(dense_kernel(kernel, a.numpy(), b.numpy()))
+    assert kernel(a, diag=True).detach().numpy() == pytest.approx(dense_kernel(kernel, a.numpy(), a.numpy()).diagonal())
+    batch = kernel(a.expand(3, 9, 3), b.expand(3, 7, 3)).to_dense()
+    assert torch.allclose(batch, kernel(a, b).to_dense().expand(3, 9, 7))
+    assert torch.linalg.eigvalsh(kernel(a).to_dense()).min() > -1e-10
+
+
+@pytest.mark.parametrize("fidelity", [0, 1, 2])
+def test_augmented_expected_improvement(fidelity):
+    """``EI α1 α2 α3`` by NumPy from the joint posterior of fidelity ``l`` and the target."""
+    strategy = MFSKO(space=SPACE3)
+    X, Y = points(12), points(12, seed=5)[:, :1]
+    model = strategy.surrogate.model(strategy._build, X, Y)
+    kernel, noise = model.covar_module, model.likelihood.noise.item()
+    constant = model.mean_module.constant.item()
+    designs = points(6, seed=2)[:, :-1]
+    found = LogAugmentedExpectedImprovement(model, 0.4, fidelity, 2, cost_ratio=5.0)(designs.unsqueeze(-2))
+    gram = dense_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(12)
+    weights = np.linalg.solve(gram, standardized(Y).numpy()[:, 0] - constant)
+    for x, value in zip(designs.numpy(), found.tolist(), strict=True):
+        pair = np.array([[*x, fidelity], [*x, 2]])
+        cross = dense_kernel(kernel, pair, X.numpy())
+        mean = constant + cross @ weights
+        covariance = dense_kernel(kernel, pair, pair) - cross @ np.linalg.solve(gram, cross.T)
+        deviation = np.sqrt(covariance[1, 1])
+        z = (mean[1] - 0.4) / deviation
+        improvement = deviation * (z * norm.cdf(z) + norm.pdf(z))
+        correlation = np.clip(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]), 1e-6, 1.0)
+        repetition = 1.0 - np.sqrt(noise / (covariance[0, 0] + noise))
+        assert value == pytest.approx(np.log(improvement * correlation * repetition * 5.0), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_mf_sko_uses_every_fidelity_and_improves():
+    strategy = MFSKO(space=SPACE3, initial_capital=2.0)
+    history = loop(strategy, toy(SPACE3), 28)
+    initial = [r for r in history if r.query.meta["stage"] == "initial"]
+    assert {r.query.fidelity for r in initial} == {0, 1, 2}
+    assert len(initial) < 28
+    assert history.best(2).value > -0.005
+
+
+def test_fidelity_costs():
+    costs = FidelityCosts(torch.tensor([1.0, 7.0, 30.0], dtype=torch.double))
+    X = torch.tensor([[0.1, 0.0], [0.2, 0.5], [0.3, 1.0]], dtype=torch.double)
+    assert costs(X).tolist() == [[1.0], [7.0], [30.0]]
+    assert FidelityCosts(torch.tensor([4.0]))(X).tolist() == [[4.0]] * 3
+
+
+def gibbon() -> MFGIBBON:
+    return MFGIBBON(space=SPACE3, initial_capital=1.0, num_candidates=100, num_restarts=2, raw_samples=16)
+
+
+def gradient() -> MFKnowledgeGradient:
+    return MFKnowledgeGradient(
+        space=SPACE3, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=4, max_iterations=5
+    )
+
+
+@pytest.mark.parametrize("make", [gibbon, gradient])
+def test_acquisition_is_finite_and_knows_pending_points(make):
+    """At a pending point of the same fidelity there is less to gain than without it."""
+    strategy = make()
+    history = loop(strategy, toy(SPACE3), 9)
+    X, Y = strategy.data(history.done)
+    model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
+    utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
+    pending = torch.tensor([[0.9, 0.9, 1.0]], dtype=torch.double)
+    with quiet():
+        free = strategy.acquisition(model, utility, None, 0)
+    with quiet():
+        busy = strategy.acquisition(model, utility, pending, 0)
+    q = 1 if make is gibbon else 3
+    test_X = torch.cat([pending, torch.tensor([[0.3, 0.3, 1.0]]).double().expand(q - 1, 3)]).unsqueeze(0)
+    before, after = free(test_X), busy(test_X)
+    assert before.isfinite().all()
+    assert after.isfinite().all()
+    assert busy.X_pending is not None
+    if make is gibbon:
+        assert after.item() < before.item()
+
+
+@pytest.mark.parametrize("make", [gibbon, gradient])
+def test_short_run(make):
+    history = loop(make(), toy(SPACE3), 11)
+    assert {r.query.meta["stage"] for r in history} == {"initial", "model"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "named"),
+    [
+        (MFSKO, {"initial_capital": 0.0}, "initial_capital"),
+        (MFGIBBON, {"num_candidates": 0}, "num_candidates"),
+        (MFGIBBON, {"num_restarts": 0}, "num_restarts"),
+        (MFKnowledgeGradient, {"num_fantasies": 0}, "num_fantasies"),
+        (MFKnowledgeGradient, {"max_iterations": 1.5}, "max_iterations"),
+    ],
+)
+def test_wrong_settings(kind, settings, named):
+    refused(named, kind, **settings)
+
+
+@pytest.mark.slow
+def test_float32():
+    strategy = MFSKO(space=SPACE, initial_capital=1.0, dtype="float32")
+    assert len(loop(strategy, toy(SPACE), 5, History())) == 5
+
+
+@pytest.mark.parametrize("made", [MFGPUCB, lambda **how: MFGPUCB(link="independent", **how), MFSKO])
+@pytest.mark.parametrize("finite", [False, True])
+def test_a_finite_space_is_used_up_before_anything_is_asked_again(made, finite):
+    designs = [(float(i), float(j)) for i in range(3) for j in range(2)]
+    if finite:
+        space = Space.finite(designs, (1.0, 3.0))
+    else:
+        space = Space([Parameter("a", 0, 2, integer=True), Parameter("b", 0, 1, integer=True)], (1.0, 3.0))
+    strategy, history = made(seed=1).bind(space, 40.0), History()
+    for _ in range(2 * len(designs)):
+        (query,) = strategy.ask(history)
+        history = history.asked(query, space.costs[query.fidelity])
+        value = -((query.x[0] - 0.3) ** 2) - (query.x[1] - 0.7) ** 2 + 0.1 * query.fidelity
+        history = history.updated(history.records[-1].done(value))
+    assert {(r.query.x, r.query.fidelity) for r in history} == {(x, m) for x in designs for m in (0, 1)}

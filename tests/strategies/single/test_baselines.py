@@ -1,0 +1,184 @@
+"""The single-fidelity baselines and MF-NAIVE against independent computations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from refusals import refused
+from scipy.stats import norm
+from strategy_table import SPACE, box, loop, step, toy
+
+from mfbo_torch.confidence import practical_beta
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import (
+    GPUCB,
+    Direct,
+    ExpectedImprovement,
+    MFNaive,
+    ProbabilityOfImprovement,
+    RandomSearch,
+)
+from mfbo_torch.strategies.common.fit_schedule import standardized
+from mfbo_torch.strategies.common.gp import single_task_gp
+from mfbo_torch.strategies.single.analytic import WORTH
+
+LINE = Space.box([[-2.0], [3.0]], [1.0])
+
+
+def wavy(query: Query) -> float:
+    return math.sin(2.0 * query.x[0]) + 0.3 * query.x[0]
+
+
+def dense_posterior(strategy: GPUCB, history: History, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation on a 1-D grid by NumPy, with the hyper-parameters of the strategy's model."""
+    X, Y = strategy.data(history.done)
+    model = strategy.surrogate.model(single_task_gp, X[:, :-1], Y)
+    lengthscale = model.covar_module.lengthscale.item()
+    noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
+    x, y = X[:, 0].numpy(), standardized(Y).numpy()[:, 0]
+    gram = np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2) + noise * np.eye(len(x))
+    cross = np.exp(-0.5 * ((grid[:, None] - x) / lengthscale) ** 2)
+    mean = constant + cross @ np.linalg.solve(gram, y - constant)
+    variance = 1.0 - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
+    return mean, np.sqrt(np.maximum(variance, 0.0))
+
+
+@pytest.mark.parametrize("beta", [None, 0.0, 9.0])
+def test_gp_ucb_is_the_maximiser_on_a_grid(beta):
+    strategy = GPUCB(initial=5, beta=beta, space=LINE)
+    history = loop(strategy, wavy, 5)
+    query = strategy.ask(history)[0]
+    used = practical_beta(6, 1) if beta is None else beta
+    assert query.meta["beta"] == pytest.approx(used)
+    grid = np.linspace(0.0, 1.0, 20001)
+    mean, deviation = dense_posterior(strategy, history, grid)
+    best = grid[np.argmax(mean + math.sqrt(used) * deviation)]
+    assert (query.x[0] + 2.0) / 5.0 == pytest.approx(best, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", [ExpectedImprovement, ProbabilityOfImprovement])
+def test_improvement_is_the_maximiser_on_a_grid(kind):
+    strategy = kind(initial=5, space=LINE)
+    history = loop(strategy, wavy, 5)
+    grid = np.linspace(0.0, 1.0, 20001)
+    mean, deviation = dense_posterior(strategy, history, grid)
+    best = standardized(strategy.data(history.done)[1]).max().item()
+    over = best + WORTH if kind is ProbabilityOfImprovement else best
+    z = (mean - over) / deviation
+    value = norm.cdf(z) if kind is ProbabilityOfImprovement else deviation * (z * norm.cdf(z) + norm.pdf(z))
+    x = (strategy.ask(history)[0].x[0] + 2.0) / 5.0
+    assert value[np.abs(grid - x).argmin()] >= 0.999 * value.max()
+
+
+def test_finds_the_maximum():
+    history = loop(GPUCB(initial=4, space=LINE), wavy, 14)
+    assert history.best(0).value == pytest.approx(1.24692, abs=1e-3)  # where cos 2x = -0.15
+
+
+def test_initial_design_is_continued():
+    """A resumed run asks the rest of the design, whatever other records there are."""
+    whole = loop(GPUCB(initial=6, space=LINE), wavy, 6)
+    assert [r.query.meta for r in whole] == [{"stage": "initial", "index": i} for i in range(6)]
+    warm = step(History(), Query((0.25,), 0), LINE, 1.0)
+    continued = loop(GPUCB(initial=6, space=LINE), wavy, 6, warm)
+    assert [r.query for r in continued.records[1:]] == [r.query for r in whole]
+    assert GPUCB(initial=6, space=LINE).ask(continued)[0].meta["stage"] == "model"
+
+
+def test_default_initial_design():
+    def initial(strategy: GPUCB, n: int) -> int:
+        return sum(q.meta["stage"] == "initial" for q in strategy.ask(History(), n))
+
+    assert initial(GPUCB(space=LINE), 12) == 10
+    assert initial(GPUCB(space=LINE, capital=8.0), 6) == 4
+    assert initial(GPUCB(space=LINE, capital=1.0), 4) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_precision(dtype):
+    history = loop(GPUCB(initial=4, space=LINE, dtype=dtype), wavy, 8)
+    assert all(-2.0 <= r.query.x[0] <= 3.0 for r in history)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "named"),
+    [
+        (GPUCB, {"initial": 0}, "initial"),
+        (GPUCB, {"beta": -1.0}, "beta"),
+        (GPUCB, {"beta": float("nan")}, "beta"),
+        (GPUCB, {"refit_every": 0}, "refit_every"),
+        (GPUCB, {"dtype": "int"}, "dtype"),
+        (GPUCB, {"device": "nowhere"}, "device"),
+        (RandomSearch, {"seed": -1}, "seed"),
+        (Direct, {"eps": -1.0}, "eps"),
+        (MFNaive, {"explore": "all"}, "explore"),
+        (MFNaive, {"limit": 0}, "limit"),
+    ],
+)
+def test_wrong_settings(kind, settings, named):
+    refused(named, kind, **settings)
+
+
+BRANIN = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
+
+
+def branin(x: tuple[float, ...]) -> float:
+    a, b = x
+    return (
+        (b - 5.1 * a**2 / (4 * math.pi**2) + 5 * a / math.pi - 6) ** 2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(a) + 10
+    )
+
+
+@pytest.mark.parametrize("locally_biased", [False, True])
+def test_direct_asks_in_scipys_order(locally_biased):
+    visited: list[tuple[float, ...]] = []
+
+    def recorded(x: np.ndarray) -> float:
+        visited.append(tuple(x))
+        return branin(tuple(x))
+
+    scipy.optimize.direct(
+        recorded, [(-5.0, 10.0), (0.0, 15.0)], maxfun=80, locally_biased=locally_biased, vol_tol=0.0, len_tol=0.0
+    )
+    strategy = Direct(space=BRANIN, locally_biased=locally_biased)
+    history = loop(strategy, lambda query: -branin(query.x), 60)
+    asked = torch.tensor([r.query.x for r in history], dtype=torch.double)
+    assert torch.allclose(asked, torch.tensor(np.array(visited[:60])), atol=1e-9)
+
+
+def test_direct_ends_on_a_grid_with_random_designs():
+    space = Space((Parameter("k", 0, 4, integer=True), Parameter("l", 0, 4, integer=True)), (1.0,))
+    history = loop(Direct(space=space), lambda query: -sum(query.x), 25)
+    assert len({r.query.x for r in history}) == 25
+
+
+@pytest.mark.parametrize("explore", ["gp_ucb", "random"])
+def test_mf_naive_phases(explore):
+    strategy = MFNaive(space=SPACE, capital=20.0, initial=4, explore=explore)  # costs 1 and 4
+    history = loop(strategy, toy(SPACE), 13)
+    assert [r.query.fidelity for r in history] == [0] * 10 + [1] * 3
+    best = sorted(history.records[:10], key=lambda r: -r.value)[:3]
+    assert [r.query.x for r in history.records[10:]] == [r.query.x for r in best]
+    assert [r.query.meta["explored"] for r in history.records[10:]] == [r.id for r in best]
+
+
+def test_mf_naive_limit_and_end():
+    strategy = MFNaive(space=SPACE, capital=1e6, limit=3, explore="random")
+    history = loop(strategy, toy(SPACE), 8)
+    assert [r.query.fidelity for r in history] == [0] * 3 + [1] * 5
+    assert len({r.query.x for r in history.records[3:]}) == 5
+    assert [r.query.meta["stage"] for r in history.records[3:]] == ["verify"] * 3 + ["random"] * 2
+
+
+def test_mf_naive_default_limit():
+    assert MFNaive().limit == 500
+
+
+def test_mf_naive_needs_a_capital():
+    refused("capital", MFNaive(space=SPACE).ask, History())
+    assert MFNaive(space=box(2, 1)).ask(History())[0].fidelity == 0

@@ -1,0 +1,181 @@
+"""The batch baselines against what defines them, by brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.acquisition.monte_carlo import qUpperConfidenceBound
+from botorch.sampling.normal import SobolQMCNormalSampler
+from scipy.stats import norm
+from strategy_table import loop, step
+from test_gp_bucb import FINITE, PRIOR, asked, scores, wavy
+
+from mfbo_torch.confidence.prior import Prior
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import (
+    GPUCB,
+    ExpectedImprovement,
+    NaiveRepeat,
+    NaiveTop,
+    QLogExpectedImprovement,
+    QUpperConfidenceBound,
+    SimulationMatching,
+)
+from mfbo_torch.strategies.common.fit_schedule import draw_seed
+from mfbo_torch.utils.errors import SettingError
+
+UCB = {"prior": PRIOR, "beta": 2.0, "space": FINITE}
+START = loop(GPUCB(**UCB), wavy, 6)
+
+
+def place(query: Query) -> int:
+    return FINITE.candidates.index(query.x)
+
+
+def test_sequential_gp_ucb_on_candidates():
+    history = START
+    for record in START.records[1:]:
+        expected = scores(History(START.records[: record.id]), 2.0)
+        assert expected[place(record.query)] == pytest.approx(expected.max(), abs=1e-9)
+    pending = asked(history, GPUCB(**UCB).ask(history, 3))
+    expected = scores(pending, 2.0)
+    assert expected[place(GPUCB(**UCB).ask(pending)[0])] == pytest.approx(expected.max(), abs=1e-9)
+
+
+def test_expected_improvement_on_candidates():
+    query = ExpectedImprovement(prior=PRIOR, space=FINITE).ask(START)[0]
+    mean, deviation = scores(START, 0.0), scores(START, 1.0) - scores(START, 0.0)
+    z = (mean - max(r.value for r in START)) / deviation
+    value = deviation * (z * norm.cdf(z) + norm.pdf(z))
+    assert value[place(query)] == pytest.approx(value.max(), rel=1e-6)
+
+
+def test_repeat_asks_the_maximiser_until_a_value_arrives():
+    strategy = NaiveRepeat(**UCB)
+    batch = strategy.ask(START, 4)
+    expected = scores(START, 2.0)
+    assert [place(query) for query in batch] == [int(expected.argmax())] * 4
+    history = asked(START, batch)
+    assert strategy.ask(history)[0].x == batch[0].x
+    answered = history.updated(history.pending[0].done(-5.0))
+    assert strategy.ask(answered)[0].x != batch[0].x
+
+
+def test_top_asks_the_best_scores_in_turn():
+    strategy = NaiveTop(**UCB)
+    batch = strategy.ask(START, 5)
+    order = np.argsort(-scores(START, 2.0), kind="stable")
+    assert [place(query) for query in batch] == order[:5].tolist()
+    assert strategy.ask(asked(START, batch))[0].x == FINITE.candidates[order[5]]
+
+
+def test_top_of_everything():
+    """More queries than candidates: when all are out, they are asked again."""
+    space = Space.finite([[0.0], [0.5], [1.0]], (1.0,))
+    batch = NaiveTop(prior=Prior(), space=space).ask(History(), 4)
+    assert {query.x for query in batch[:3]} == set(space.candidates)
+
+
+@pytest.mark.parametrize("kind", [NaiveRepeat, NaiveTop, QUpperConfidenceBound, QLogExpectedImprovement])
+def test_first_batch_under_a_known_prior(kind):
+    batch = kind(prior=PRIOR, space=FINITE).ask(History(), 4)
+    assert len({query.x for query in batch}) == (1 if kind is NaiveRepeat else 4)
+
+
+@pytest.mark.parametrize("policy", ["ucb", "mei"])
+def test_simulated_runs_start_with_the_policy(policy):
+    """Nothing is random before the first simulated value."""
+    strategy = SimulationMatching(policy=policy, batch_size=1, num_simulations=5, **UCB)
+    matched, counts, _ = strategy.simulated(START)
+    mean, deviation = scores(START, 0.0), scores(START, 1.0) - scores(START, 0.0)
+    z = (mean - mean.max()) / deviation
+    score = mean + math.sqrt(2.0) * deviation if policy == "ucb" else deviation * (z * norm.cdf(z) + norm.pdf(z))
+    assert torch.equal(matched, FINITE.unit_candidates[[int(score.argmax())]])
+    assert counts.tolist() == [5.0]
+
+
+@pytest.mark.parametrize(("kernel", "noise", "least"), [("matern52", 1e-6, 3), ("linear", 1.0, 2)])
+def test_simulated_runs_follow_the_posterior(kernel, noise, least):
+    """The second query of a run is that of GP-UCB after some value at the first one; of planes only corners are."""
+    prior = Prior(kernel, [0.2, 0.3], 2.0, noise, 0.5)
+    settings = {"prior": prior, "beta": 2.0, "space": FINITE}
+    strategy = SimulationMatching(batch_size=2, num_simulations=64, **settings)
+    matched, counts, _ = strategy.simulated(START)
+    assert counts.sum() == 128
+    first = GPUCB(**settings).ask(START)[0]
+    mean, deviation = 0.0, 3.0
+    possible = {first.x}
+    for value in np.linspace(mean - 3 * deviation, mean + 3 * deviation, 150):
+        possible.add(GPUCB(**settings).ask(step(START, first, FINITE, float(value)))[0].x)
+    found = {tuple(x) for x in FINITE.from_unit(matched).tolist()}
+    assert found <= possible
+    assert len(found) >= least
+
+
+def test_a_batch_matches_the_runs_greedily():
+    strategy = SimulationMatching(batch_size=3, num_simulations=20, **UCB)
+    matched, counts, _ = strategy.simulated(START)
+    centres: list[torch.Tensor] = []
+    for query in strategy.ask(START, 3):
+        sums = [
+            (torch.stack([((matched - c) ** 2).sum(-1) for c in [*centres, x]]).amin(0) * counts).sum() for x in matched
+        ]
+        u = FINITE.unit_candidates[place(query)]
+        chosen = int((matched - u).abs().sum(-1).argmin())
+        assert sums[chosen].item() == pytest.approx(min(sums).item(), abs=1e-12)
+        centres.append(u)
+
+
+def test_one_run_is_its_batch():
+    strategy = SimulationMatching(batch_size=4, num_simulations=1, **UCB)
+    matched, _, _ = strategy.simulated(START)
+    batch = strategy.ask(START, len(matched))
+    assert {query.x for query in batch} == {tuple(x) for x in FINITE.from_unit(matched).tolist()}
+
+
+def test_simulation_from_the_prior_and_from_many_candidates():
+    strategy = SimulationMatching(batch_size=3, num_simulations=10, num_candidates=40, **UCB)
+    batch = strategy.ask(History(), 3)
+    assert len({query.x for query in batch}) == 3
+    assert len({query.x for query in strategy.ask(START, 3)}) == 3
+
+
+@pytest.mark.parametrize("kind", [QUpperConfidenceBound, QLogExpectedImprovement])
+def test_monte_carlo_is_botorchs(kind):
+    settings = {"prior": PRIOR, "space": FINITE, "samples": 32}
+    strategy = kind(**settings, **({"beta": 2.0} if kind is QUpperConfidenceBound else {}))
+    history = asked(START, strategy.ask(START, 2))
+    query = strategy.ask(history)[0]
+    generator = strategy.generator(history)
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=draw_seed(generator))
+    model, pending = strategy.posterior(history)[0].model, strategy.pending(history)
+    if kind is QUpperConfidenceBound:
+        acquisition = qUpperConfidenceBound(model, 2.0, sampler=sampler, X_pending=pending)
+    else:
+        best = (max(r.value for r in START) - PRIOR.mean) / math.sqrt(PRIOR.outputscale)
+        acquisition = qLogExpectedImprovement(model, best, sampler=sampler, X_pending=pending)
+    with torch.no_grad():
+        values = acquisition(FINITE.unit_candidates.unsqueeze(-2))
+    assert values[place(query)] == pytest.approx(values.max().item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "named"),
+    [
+        (SimulationMatching, {"policy": "pi"}, "policy"),
+        (SimulationMatching, {"batch_size": 0}, "batch_size"),
+        (SimulationMatching, {"num_simulations": 0}, "num_simulations"),
+        (SimulationMatching, {"num_candidates": 1.5}, "num_candidates"),
+        (QLogExpectedImprovement, {"samples": 0}, "samples"),
+        (NaiveTop, {"beta": -1.0}, "beta"),
+    ],
+)
+def test_bad_settings(kind, settings, named):
+    with pytest.raises(SettingError) as caught:
+        kind(**settings)
+    assert caught.value.setting == named

@@ -1,0 +1,306 @@
+"""GP-BUCB against dense algebra: batches, delays, failures, initialisation, widths, known priors."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+from strategy_table import box, loop, step
+
+from mfbo_torch.confidence import (
+    batch_gain_bound,
+    box_alpha,
+    finite_alpha,
+    practical_beta,
+    rbf_initialization,
+    rkhs_alpha,
+    uncertainty_sampling,
+)
+from mfbo_torch.confidence.prior import Prior
+from mfbo_torch.history import History, Query
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import GPBUCB
+from mfbo_torch.utils.errors import SettingError
+
+PRIOR = Prior("matern52", lengthscale=[0.2, 0.3], outputscale=2.0, noise=0.01, mean=0.5)
+GRID = torch.cartesian_prod(torch.linspace(-1, 3, 12), torch.linspace(0, 5, 11)).double()
+FINITE = Space.finite(GRID, (1.0,))
+
+
+def wavy(query: Query) -> float:
+    return math.sin(2.0 * query.x[0]) + math.cos(1.3 * query.x[1])
+
+
+def covariance(A: np.ndarray, B: np.ndarray, prior: Prior = PRIOR) -> np.ndarray:
+    """Matérn 5/2 by its formula."""
+    scaled = (A[:, None] - B) / np.array(prior.lengthscales)
+    r = np.sqrt(5) * np.sqrt((scaled**2).sum(-1))
+    return prior.outputscale * (1 + r + r**2 / 3) * np.exp(-r)
+
+
+def scores(history: History, beta: float, space: Space = FINITE, out: tuple[str, ...] = ("pending",)) -> np.ndarray:
+    """``μ + β^½ σ`` at the candidates: mean from the values, deviation also from the pending queries."""
+    X = space.unit_candidates.numpy()
+    places = {x: i for i, x in enumerate(space.candidates)}
+    known = [r for r in history if r.status == "done"]
+    i = [places[r.query.x] for r in known]
+    j = i + [places[r.query.x] for r in history if r.status in out]
+    mean = np.full(len(X), PRIOR.mean)
+    if i:
+        gram = covariance(X[i], X[i]) + PRIOR.noise * np.eye(len(i))
+        mean = PRIOR.mean + covariance(X, X[i]) @ np.linalg.solve(gram, [r.value - PRIOR.mean for r in known])
+    gram = covariance(X[j], X[j]) + PRIOR.noise * np.eye(len(j))
+    cross = covariance(X, X[j])
+    variance = PRIOR.outputscale - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
+    return mean + math.sqrt(beta) * np.sqrt(np.maximum(variance, 0.0))
+
+
+def asked(history: History, queries: list[Query]) -> History:
+    for query in queries:
+        history = history.asked(query, 1.0)
+    return history
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_batches_are_those_of_dense_algebra(lazy):
+    strategy = GPBUCB(prior=PRIOR, beta=3.0, space=FINITE, lazy=lazy)
+    history = loop(strategy, wavy, 7)
+    history = asked(history, strategy.ask(history, 2))  # out while the batch is decided
+    for query in strategy.ask(history, 6):
+        expected = scores(history, 3.0)
+        place = FINITE.candidates.index(query.x)
+        assert expected[place] == pytest.approx(expected.max(), abs=1e-9)
+        assert query.meta == {"stage": "model", "beta": 3.0}
+        history = asked(history, [query])
+
+
+def test_a_batch_is_one_by_one():
+    strategy = GPBUCB(prior=PRIOR, space=FINITE)
+    history = loop(strategy, wavy, 5)
+    batch = strategy.ask(history, 8)
+    for query in batch:
+        assert GPBUCB(prior=PRIOR, space=FINITE).ask(history) == [query]
+        history = asked(history, [query])
+
+
+def test_first_batch_spreads():
+    """Nothing is known: the first design is random, the others are where the deviation is largest."""
+    strategy = GPBUCB(prior=PRIOR, space=FINITE, beta=1.0)
+    history = History()
+    for n, query in enumerate(strategy.ask(history, 6)):
+        if n:
+            expected = scores(history, 1.0)
+            assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+        history = asked(history, [query])
+    assert GPBUCB(prior=PRIOR, space=FINITE, seed=1).ask(History()) != strategy.ask(History())
+
+
+@pytest.mark.parametrize("delay", [1, 3])
+def test_fixed_delay(delay):
+    """Each decision knows the values of all but the last ``delay`` queries."""
+    strategy, history = GPBUCB(prior=PRIOR, space=FINITE, beta=2.0), History()
+    for t in range(9):
+        if t > delay:
+            due = history.records[t - delay - 1]
+            history = history.updated(due.done(wavy(due.query)))
+        query = strategy.ask(history)[0]
+        if t:
+            expected = scores(history, 2.0)
+            assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+        history = asked(history, [query])
+    assert len(history.pending) == delay + 1
+
+
+def test_values_in_any_order():
+    strategy = GPBUCB(prior=PRIOR, space=FINITE, beta=2.0)
+    history = loop(strategy, wavy, 3)
+    history = asked(history, strategy.ask(history, 5))
+    waiting = list(history.pending)
+    random.Random(0).shuffle(waiting)
+    for record in waiting:
+        history = history.updated(record.done(wavy(record.query)))
+        query = strategy.ask(history)[0]
+        expected = scores(history, 2.0)
+        assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+
+
+def test_failures_leave_the_pending_set():
+    """They condition nothing, and are not asked again while there is another candidate."""
+    strategy = GPBUCB(prior=PRIOR, space=FINITE, beta=2.0)
+    history = loop(strategy, wavy, 4)
+    batch = strategy.ask(history, 4)
+    history = asked(history, batch)
+    for record in history.pending[:2]:
+        history = history.updated(record.failed("a test"))
+    query = strategy.ask(history)[0]
+    expected = scores(history, 2.0)
+    for failed in batch[:2]:
+        expected[FINITE.candidates.index(failed.x)] = -np.inf
+    assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+
+
+def test_where_every_candidate_failed():
+    space = Space.finite([[0.0], [0.5], [1.0]], (1.0,))
+    history = loop(GPBUCB(prior=Prior(), space=space), lambda query: None, 3)
+    assert {r.query.x for r in history} == set(space.candidates)
+    assert GPBUCB(prior=Prior(), space=space).ask(history)[0].x in space.candidates
+
+
+def test_asks_the_best_again():
+    """Where values are noisy, the candidate with the largest bound may be one that was asked."""
+    strategy = GPBUCB(prior=PRIOR, beta=0.0, space=FINITE)
+    history = step(History(), Query(FINITE.candidates[60], 0, {"stage": "model"}), FINITE, 3.0)
+    assert strategy.ask(history)[0].x == FINITE.candidates[60]
+
+
+def test_box_with_a_known_prior():
+    """The query maximises the bound of dense algebra, pending query included, over a fine grid."""
+    space = Space.box([[-1.0, 0.0], [3.0, 5.0]], (1.0,))
+    strategy = GPBUCB(prior=PRIOR, beta=2.0, space=space)
+    history = loop(strategy, wavy, 6)
+    history = asked(history, strategy.ask(history))
+    query = strategy.ask(history)[0]
+    axes = torch.linspace(-1, 3, 60).double(), torch.linspace(0, 5, 60).double()
+    rows = [r.query.x for r in history] + [query.x]
+    dense = Space(space.parameters, (1.0,), candidates=(*rows, *map(tuple, torch.cartesian_prod(*axes).tolist())))
+    found = scores(history, 2.0, dense)
+    assert found[len(rows) - 1] >= found.max() - 1e-4
+
+
+def test_units_of_a_known_prior():
+    """A prior in other units gives the same queries."""
+    scaled = Prior("matern52", [0.2, 0.3], outputscale=2e-12, noise=1e-14, mean=5e-7)
+    runs = [
+        loop(GPBUCB(prior=prior, space=FINITE), lambda query, unit=unit: unit * wavy(query), 12)
+        for prior, unit in ((PRIOR, 1.0), (scaled, 1e-6))
+    ]
+    assert [r.query.x for r in runs[0]] == [r.query.x for r in runs[1]]
+
+
+def test_initialisation_is_uncertainty_sampling():
+    strategy = GPBUCB(prior=PRIOR, space=FINITE, initialisation=9)
+    batch = strategy.ask(History(), 12)
+    X = FINITE.unit_candidates
+    first = FINITE.candidates.index(batch[0].x)
+    prior = torch.from_numpy(covariance(X.numpy(), X.numpy()))
+    posterior = prior - prior[:, [first]] * prior[first] / (prior[first, first] + PRIOR.noise)
+    expected = uncertainty_sampling(posterior, PRIOR.noise, 8).indices
+    left = posterior.diagonal().clone()
+    assert [FINITE.candidates.index(q.x) for q in batch[1:9]] == expected.tolist(), left
+    assert ["uncertainty" in q.meta for q in batch] == [False] + [True] * 8 + [False] * 3
+    answered = loop(strategy, wavy, 9)
+    assert [r.query for r in answered] == batch[:9]  # whatever the values are
+    assert "beta" in strategy.ask(answered)[0].meta
+
+
+def test_initialisation_in_a_box():
+    space = box(1, 1)
+    strategy = GPBUCB(prior=Prior("rbf", 0.1), space=space, initialisation=5)
+    history = loop(strategy, lambda query: 100.0 * query.x[0], 5)
+    found = sorted(r.query.x[0] for r in history)
+    assert min(b - a for a, b in pairwise(found)) > 0.1
+
+
+def test_widths():
+    """``t`` is one more than the queries that have ended."""
+    history = loop(GPBUCB(prior=PRIOR, space=FINITE), wavy, 4)
+    out = asked(history, [Query(FINITE.candidates[3], 0, {"stage": "model"})])
+
+    def beta(space: Space, history: History = history, **settings: object) -> float:
+        return GPBUCB(prior=PRIOR, space=space, **settings).ask(history)[0].meta["beta"]
+
+    plain = Space(FINITE.parameters, (1.0,))
+    assert beta(FINITE, out) == pytest.approx(practical_beta(5, 2))
+    assert beta(FINITE, out, beta=2.5) == 2.5
+    assert beta(FINITE, beta="theory", delta=0.2) == pytest.approx(finite_alpha(5, len(GRID), 0.2))
+    assert beta(plain, beta="theory", scale=0.2) == pytest.approx(0.2 * box_alpha(5, 2))
+    given = {"beta": "theory", "gain": 0.5, "initialisation": 1}
+    assert beta(FINITE, out, **given) == pytest.approx(math.e * finite_alpha(5, len(GRID)))
+    unit = FINITE.unit_candidates
+    gain = batch_gain_bound(torch.from_numpy(covariance(unit.numpy(), unit.numpy())), PRIOR.noise, 6)
+    assert beta(FINITE, beta="rkhs", norm=3.0) == pytest.approx(rkhs_alpha(5, gain, norm=3.0), rel=1e-6)
+
+
+def test_two_stages_until_a_batch_tells_little():
+    """Values are not looked at until five more can tell at most ``log C'``; from then on the width has their ``C``."""
+    prior = Prior("rbf", 0.4, outputscale=1.0, noise=0.3)
+    strategy, history = GPBUCB(prior=prior, space=FINITE, beta="theory"), History()
+    points = FINITE.unit_candidates
+    K = prior.covariance(points, points)
+    bounds = []
+    for _ in range(12):
+        batch = strategy.ask(history, 6)
+        told = [FINITE.candidates.index(r.query.x) for r in history]
+        known = torch.eye(len(told)).double() * prior.noise + K[told][:, told]
+        posterior = K - K[:, told] @ torch.linalg.solve(known, K[told])
+        bounds.append(batch_gain_bound(posterior, prior.noise, 6))
+        if len(history) and "beta" in batch[0].meta:
+            break
+        history = asked(history, batch)
+        for record in history.pending:
+            history = history.updated(record.done(wavy(record.query)))
+    log_multiplier = math.log(rbf_initialization(6, 2).multiplier)
+    assert bounds[-1] <= log_multiplier + 1e-9
+    assert len(bounds) > 2
+    assert bounds[-2] > log_multiplier
+    expected = math.exp(2 * bounds[-1]) * finite_alpha(len(history) + 1, len(GRID))
+    assert batch[0].meta["beta"] == pytest.approx(expected, rel=1e-6)
+    assert batch[0].meta["batch"] == 6
+    assert GPBUCB(prior=prior, space=FINITE, beta="theory").ask(history, 6) == batch
+    short = GPBUCB(prior=prior, space=FINITE, beta="theory", capital=4.0)
+    first = asked(History(), short.ask(History(), 6))
+    assert "uncertainty" not in short.ask(first, 6)[0].meta
+
+
+@pytest.mark.slow
+def test_unknown_prior_on_candidates():
+    """Initial design, fits and selection all stay within the candidates, and find one of the best."""
+    strategy = GPBUCB(space=FINITE, initial=5)
+    history = loop(strategy, wavy, 15)
+    assert {r.query.x for r in history} <= set(FINITE.candidates)
+    values = sorted(wavy(Query(x, 0)) for x in FINITE.candidates)
+    assert history.best(0).value >= values[-3]
+
+
+@pytest.mark.parametrize("settings", [{"initial": 3}, {"prior": Prior(), "dtype": "float32"}], ids=str)
+def test_large_set(settings):
+    """Five thousand candidates, with and without an initial design."""
+    rows = torch.rand(5000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    space = Space.finite(rows, (1.0,))
+    strategy = GPBUCB(space=space, **settings)
+    batch = strategy.ask(loop(strategy, wavy, 4), 5)
+    assert {query.x for query in batch} <= set(space.candidates)
+    assert len({query.x for query in batch}) > 2
+
+
+def test_more_queries_than_candidates():
+    refused(f"^n = 133: must be at most {len(GRID)}", GPBUCB(prior=PRIOR, space=FINITE).ask, History(), len(GRID) + 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "settings"),
+    [
+        ("beta", {"beta": -1.0}),
+        ("beta", {"beta": "practice"}),
+        ("beta", {"beta": math.nan}),
+        ("delta", {"delta": 1.0}),
+        ("scale", {"scale": 0.0}),
+        ("gain", {"gain": -0.1}),
+        ("initialisation", {"initialisation": -1}),
+        ("initial", {"initial": -1, "prior": PRIOR}),
+        ("initial", {"initial": 0}),
+    ],
+)
+def test_bad_settings(setting, settings):
+    with pytest.raises(SettingError) as caught:
+        GPBUCB(**settings)
+    assert caught.value.setting == setting
+
+
+def test_lengthscales_that_do_not_fit():
+    refused(r"prior.lengthscale", GPBUCB(prior=Prior(lengthscale=[0.1, 0.2, 0.3]), space=FINITE).ask, History(), 2)

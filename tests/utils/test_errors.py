@@ -1,0 +1,27 @@
+"""The error of a wrong setting: one line that says what was given, and safe to send between processes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from mfbo_torch.utils.errors import SettingError
+
+
+@pytest.mark.parametrize("value", [-1.5, "wide", None, [1, 2], float("nan")], ids=str)
+def test_message(value):
+    error = SettingError("beta", value, "a number from 0 on")
+    assert str(error) == f"beta = {value!r}: must be a number from 0 on"
+    assert "\n" not in str(error)
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
+def test_copies(copied):
+    error = SettingError("costs", [2.0, 1.0], "increasing")
+    other = copied(error)
+    assert type(other) is SettingError
+    assert (other.setting, other.value, other.allowed) == ("costs", [2.0, 1.0], "increasing")
+    assert str(other) == str(error)
