@@ -4,10 +4,10 @@
 
 MFGPUCB on three problems, asked one query at a time for 300 evaluations, 600 on Hartmann-6D: without a capital its last
 one begins with 240 cheap ones. With a limit its models are made of at most that many observations of each fidelity,
-chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long runs, 1,000,
-is never reached here, and 0 is none. Beside the regret at the end there is the processor time of the last tenth of the
-decisions. Adds the runs that are missing to ``limits.csv`` (:mod:`benchmarks.study`), where the method is the limit and
-the capital the number of evaluations.
+chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long
+runs, 1,000, is never reached here, and 0 is none. Beside the regret at the end there is the processor time of the last
+tenth of the decisions. Adds the runs that are missing to ``limits.csv`` (:mod:`benchmarks.study`), where the method is
+the limit and the capital the number of evaluations.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def execute(job: Job) -> list[Row]:
     """One run."""
     (evaluations,), limit = job.capitals, int(job.method)
     problem, share = STUDY.problems[job.problem](), (limit or 10**9) / subsample.MOST
-    parts = {part: int(share * getattr(subset, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
+    parts = {part: int(share * getattr(subsample, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
     optimizer = Optimizer(MFGPUCB(seed=job.seed), problem=problem)
     late, step = 0.0, 9 * evaluations // 10
-    with patch.multiple(subset, **parts):
+    with patch.multiple(subsample, **parts):
         for i in range(evaluations):
             started = time.process_time()
             (record,) = optimizer.ask()

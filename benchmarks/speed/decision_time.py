@@ -33,7 +33,7 @@ from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.level import Level
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, Strategy
-from mfbo_torch.strategies.common import model_based
+from mfbo_torch.strategies.common import fit_schedule, model_based
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.common.model_based import ModelBased
 
@@ -41,7 +41,7 @@ AHEAD, NEXT = 10, 3
 LARGE = 1000
 """From this size on it is fitted how the time of a decision grows."""
 PARTS = {
-    "fit": ((PerFidelityGP, "fit"), (surrogate, "_fitted")),
+    "fit": ((PerFidelityGP, "fit"), (fit_schedule, "_fitted")),
     "factor": ((Level, "factor"), (level, "grow"), (exact, "factorize"), (CoKrigingGP, "__init__")),
     "screening": ((ModelBased, "maximize_from"), (ModelBased, "maximize")),
     "optimiser": ((model_based, "optimize_acqf"),),

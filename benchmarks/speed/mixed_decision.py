@@ -20,7 +20,7 @@ from benchmarks.timing import timed
 from mfbo_torch import PerFidelityGP, strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies.common import model_based
+from mfbo_torch.strategies.common import fit_schedule, model_based
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 
 NUMBERS = (Parameter("rate", 1e-4, 1e-1, log=True), Parameter("decay", 0.0, 1.0))
@@ -30,7 +30,7 @@ COSTS = (1.0, 10.0)
 SPACES = {"choices": Space((*NUMBERS, *CHOICES), COSTS), "numbers": Space((*NUMBERS, *RANGES), COSTS)}
 AHEAD = 10
 PARTS = {
-    "fit": ((PerFidelityGP, "fit"), (surrogate, "_fitted")),
+    "fit": ((PerFidelityGP, "fit"), (fit_schedule, "_fitted")),
     "search": ((model_based.ModelBased, "maximize_from"), (model_based.ModelBased, "maximize")),
 }
 
