@@ -23,10 +23,10 @@ from botorch.test_functions.base import ConstrainedBaseTestProblem
 from torch import Tensor
 
 from benchmarks.study import Look, Row, Study
-from mfbo_torch import strategies
+from mfbo_torch import Observation, strategies
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.space.outcome_constraints import Limit, Observation
+from mfbo_torch.space.outcome_constraints import Limit
 
 NAMES = ("ConstrainedHartmann", "PressureVessel", "SpeedReducer", "WeldedBeamSO")
 OPTIMA = {

@@ -27,8 +27,8 @@ from benchmarks.quality.robust.problems import (
 )
 from benchmarks.study import Job
 from mfbo_torch.history import Status
+from mfbo_torch.history.observation import outcomes_of
 from mfbo_torch.loop.evaluation import evaluate
-from mfbo_torch.space.outcome_constraints import outcomes_of
 from mfbo_torch.strategies import MFGPUCB
 
 TUNINGS = ("trees", "network")
