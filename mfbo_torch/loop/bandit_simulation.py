@@ -35,11 +35,11 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import seeds
 
 AHEAD = 128
-"""Plays that the limits of the other arms hold for."""
+"""Number of plays that the limits of the other arms hold for."""
 
 
 class Simulation:
-    """What ``R`` trials played.
+    """The plays of ``R`` trials.
 
     Attributes:
         problem: The arms.
@@ -138,7 +138,7 @@ def simulate(
 
 
 class _Players(ABC):
-    """``R`` trials of one strategy: they say what they play and are told what they got."""
+    """``R`` trials of one strategy: they choose their plays and take in the rewards."""
 
     @abstractmethod
     def choose(self, t: int) -> tuple[Tensor, Tensor]:
@@ -153,7 +153,7 @@ class _Players(ABC):
         raise NotImplementedError
 
     def warn(self) -> None:
-        """Say so if observations contradict what the strategy takes for granted."""
+        """Warn if observations contradict the assumptions of the strategy."""
         return
 
 

@@ -1,4 +1,4 @@
-"""One evaluation, wherever it runs: it ends with a value or with a reason."""
+"""One evaluation, in this process or in a worker: it ends with an observation or with a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
 
 FRAMES = 3
-"""Lines of a traceback that a failure keeps."""
+"""Number of lines of a traceback that the reason of a failure has."""
 
 
 class Evaluation(NamedTuple):
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
 def evaluate(
     problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
 ) -> Evaluation:
-    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
+    """Evaluate query ``number`` here; never raises for what the objective does, except for Ctrl-C."""
     started, this = time.perf_counter(), os.getpid()
     found, reason, raised = None, "", False
     try:
@@ -61,7 +61,7 @@ def evaluate(
 
 
 def _message(error: BaseException) -> str:
-    """Why an evaluation failed: one line, and more below it."""
+    """The reason of a failure: one line, and more below it."""
     if isinstance(error, EvaluationError):
         return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
     return describe(error) + _frames(error)

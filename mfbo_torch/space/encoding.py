@@ -70,8 +70,8 @@ class Encoding:
         return self._rest
 
     def held(self, X: Tensor) -> Tensor:
-        """Which columns of ``... x d`` designs a climb must leave alone, ``... x D``: choices, what decides which
-        parameters are there, and those that are not."""
+        """The columns of ``... x d`` designs that a local search must not change, as ``... x D`` flags: choices,
+        parameters that others depend on, and inactive ones."""
         return self._held | ~self.conditions.active(X)[..., list(self.groups)]
 
     def changed(self, V: Tensor) -> Tensor:

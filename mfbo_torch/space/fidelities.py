@@ -16,11 +16,11 @@ from mfbo_torch.utils.errors import SettingError, meant
 from mfbo_torch.utils.validation import number, several, whole
 
 RESERVED = ("parameters", "fidelity", "trial")
-"""What an objective calls other things."""
+"""Names of other arguments of an objective."""
 
 Value = int | float | str
 Told = int | str | Mapping[str, Value]
-"""How a user tells a fidelity, see :func:`level_of`."""
+"""Forms in which a user gives a fidelity, see :func:`level_of`."""
 
 
 class Fidelities(NamedTuple):

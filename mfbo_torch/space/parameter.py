@@ -12,8 +12,8 @@ from mfbo_torch.utils.errors import SettingError, meant
 from mfbo_torch.utils.validation import number
 
 Label = float | int | str | bool | None
-"""What a user calls a choice; or the value of a parameter that is a number."""
-Conditions = tuple[tuple[str, tuple[Label, ...]], ...]
+"""The name of a choice, or the value of a parameter that is a number."""
+When = tuple[tuple[str, tuple[Label, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Parameter:
     integer: bool = False
     choices: tuple[Label, ...] = ()
     ordered: bool = False
-    when: Conditions = ()
+    when: When = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", self._conditions(self.when))
@@ -108,7 +108,7 @@ class Parameter:
         for name, value in (("lower", 0), ("upper", last), ("integer", True)):
             object.__setattr__(self, name, value)
 
-    def _conditions(self, given: Any) -> Conditions:
+    def _conditions(self, given: Any) -> When:
         """The conditions as pairs of a name and values."""
         if given is None:
             return ()
@@ -127,14 +127,14 @@ class Parameter:
 
     @property
     def extent(self) -> str:
-        """What it may be, in words."""
+        """The allowed values, in words."""
         if self.choices:
             return f"one of {', '.join(map(text, self.choices))}"
         return f"between {self.lower:g} and {self.upper:g}"
 
     @property
     def columns(self) -> int:
-        """How many columns of the unit cube it takes: one, but one for each of three or more choices without order."""
+        """Number of columns in the unit cube: one, or one for each of three or more choices without order."""
         return 1 if self.ordered or len(self.choices) < 3 else len(self.choices)
 
     def place(self, value: Any, setting: str | None = None) -> float:
@@ -192,7 +192,7 @@ class Parameter:
 
 
 def one_among(value: Any, options: Sequence[Any]) -> str:
-    """What must be given in place of a value that is none of some options, the likeliest first."""
+    """The end of a message about a value that is not among some options, with the one that was probably meant."""
     names = [text(option) for option in options]
     return f"one of {', '.join(names)}{meant(text(value), names)}"
 

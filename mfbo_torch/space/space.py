@@ -1,4 +1,4 @@
-"""What can be queried: named parameters and the cost of each fidelity."""
+"""The search space: named parameters and the cost of each fidelity."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Space:
 
     @property
     def resting(self) -> tuple[float, ...]:
-        """What stands in a design for each parameter while it is not there."""
+        """The value of each parameter in a design without it."""
         return tuple(self._resting.tolist())
 
     @cached_property
@@ -244,7 +244,7 @@ class Space:
         return V if self._encoding is None else self.snap(self._encoding.columns(self._encoding.drawn(V)))
 
     def held(self, U: Tensor) -> Tensor:
-        """Which columns of ``n x D`` points of the unit cube a climb must leave alone, ``n x D``."""
+        """The columns of ``n x D`` points of the unit cube that a local search must not change, as ``n x D`` flags."""
         return torch.zeros_like(U, dtype=torch.bool) if self._encoding is None else self._encoding.held(self.in_box(U))
 
     def changed(self, U: Tensor) -> Tensor:
@@ -278,7 +278,7 @@ class Space:
         return found or None
 
     def fidelity_name(self, m: int) -> str:
-        """What pictures and reports call a fidelity."""
+        """The name of a fidelity in pictures and reports."""
         if self.fidelities is not None:
             return self.fidelities.label(m)
         return "target" if m == self.target else f"fidelity {m}"
@@ -290,7 +290,7 @@ class Space:
         return stretches(self.num_fidelities)
 
     def stretch_name(self, stretch: range) -> str:
-        """What pictures and reports call some fidelities that they show as one."""
+        """The name of a stretch of fidelities in pictures and reports."""
         if len(stretch) == 1:
             return self.fidelity_name(stretch[0])
         if self.fidelities is None:

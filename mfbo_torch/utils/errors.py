@@ -1,4 +1,4 @@
-"""The error a wrong setting raises: it names the setting, what was given and what is allowed."""
+"""The error of a wrong setting, which names the setting, its value and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML from anyone: plain values in bounded memory, each key once, texts that can be shown and stored."""
+"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 MOST_VALUES, DEEPEST = 500_000, 50
-"""What a document may hold: so many values, aliases counted as what they stand for, nested so deep."""
+"""Largest number of values of a document, an alias counted as what it stands for, and largest depth of nesting."""
 
 
 def load(text: str) -> Any:

@@ -14,7 +14,7 @@ from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
 from mfbo_torch.loop.trial_folders import Trials
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.problems.trial import Below, Trial, reports
+from mfbo_torch.problems.trial import PreviousTraining, Trial, reports
 from mfbo_torch.utils.errors import SettingError
 
 
@@ -69,7 +69,7 @@ def test_nothing_reported_nothing_hopeless(tmp_path):
     (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # torn by a kill
     assert [*reports(tmp_path / "0")] == [(1.0, 0.5)]
     with pytest.raises(SettingError, match="begins anew"):
-        Trial(1, tmp_path / "1", Below(0, 3, 0.5)).open()
+        Trial(1, tmp_path / "1", PreviousTraining(0, 3, 0.5)).open()
 
 
 @pytest.mark.parametrize("kind", [None, "processes", "dask"])

@@ -27,7 +27,7 @@ class IndirectBandit(IndirectProblem):
 
     Args:
         num_arms: ``K``.
-        num_agents: Number of agents that can be asked, again and again.
+        num_agents: Number of agents, each of which can be queried repeatedly.
         num_samples: Size of ``D1``.
         noise: Standard deviation of the noise, which the model does not know.
         known: Tell the model the true policy instead.

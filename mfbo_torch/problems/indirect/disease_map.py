@@ -25,7 +25,7 @@ class DiseaseMap(IndirectProblem):
     A square country of ``side x side`` pixels is cut into the Voronoi cells of random capitals. A survey of a unit
     gives the mean incidence over its people: the average of its pixels, weighted by population, as in
     [Law2018malaria]_. Incidence and population are simulated, a sum of random bumps and its exponential. A unit is
-    asked by its centre of population.
+    queried by its centre of population.
 
     Args:
         side: Pixels a side.

@@ -24,7 +24,7 @@ from mfbo_torch.space import Parameter
 from mfbo_torch.utils.validation import whole
 
 LEVELS = 101
-"""The interval of a continuous fidelity is a grid of so many levels."""
+"""Number of levels of the grid that a continuous fidelity is."""
 
 
 class ContinuousProblem(SyntheticProblem):
@@ -36,7 +36,7 @@ class ContinuousProblem(SyntheticProblem):
     .. math:: \lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}.
 
     Args:
-        levels: ``z`` is one of so many numbers, evenly from 0 to 1; 3 of them are three discrete fidelities.
+        levels: Number of values of ``z``, evenly from 0 to 1; with 3 there are three discrete fidelities.
         noise_std: Standard deviation of the observation noise, at every fidelity.
         negate: Whether to return the negative of the function, to be minimised.
 

@@ -186,16 +186,16 @@ class UserProblem(FunctionProblem):
         return function.keeps
 
     def _check(self, program: Program) -> None:
-        """See whether a program is told every parameter and the fidelity, and nothing else."""
+        """Check that a command has a place for every parameter and the fidelity, and for nothing else."""
         design = {p.name: p.label(p.lower) for p in self.space.parameters}
         for name in (START, FIDELITY, FOLDER):
             if name in design:
                 raise SettingError("parameters", name, "another name, this one is taken where a program is run")
         own = self.space.fidelity_value(0)
         needed = [*design, *(["|".join([*own, FIDELITY])] if self.space.num_fidelities > 1 else [])]
-        told = {**design, **own, FIDELITY: 0, FOLDER: ""}
-        program.check(told, needed)
-        program.check({**told, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
+        samples = {**design, **own, FIDELITY: 0, FOLDER: ""}
+        program.check(samples, needed)
+        program.check({**samples, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
 
     def _function(self) -> Callable[..., Observed]:
         if isinstance(self.objective, str):
