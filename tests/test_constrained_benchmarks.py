@@ -8,7 +8,6 @@ from botorch.test_functions import synthetic
 
 from benchmarks.constrained.problems import NAMES, Cheapened
 from benchmarks.constrained.run import CAPITALS, COLUMNS, METHODS, Job, execute
-from mfbo_torch.history.observation import outcomes_of
 from mfbo_torch.strategies import RandomSearch
 
 
@@ -19,7 +18,7 @@ def test_the_target_is_botorchs_function(name):
     for x, feasible, value in zip(X, function.is_feasible(X), function(X), strict=True):
         target, cheap = (problem.evaluate(x.tolist(), level) for level in (1, 0))
         assert target.value == pytest.approx(value.item())
-        assert all(o.met for o in outcomes_of(target, problem.space.limits).values()) == bool(feasible)
+        assert all(o.met for o in target.judged(problem.space.limits).outcomes.values()) == bool(feasible)
         assert cheap.value != target.value
 
 
