@@ -34,13 +34,14 @@ def trainings(records: Iterable[Record]) -> dict[tuple[float, ...], dict[int, Tr
     return found
 
 
-def below(records: Iterable[Record], x: Sequence[float], fidelity: int) -> Training | None:
+def lower_training(records: Iterable[Record], x: Sequence[float], fidelity: int) -> Training | None:
     """The training that a query at a design and a fidelity goes on from; ``None`` where it begins anew."""
     design = tuple(x)
-    return _below(trainings(record for record in records if record.query.x == design).get(design, {}), fidelity)
+    here = trainings(record for record in records if record.query.x == design)
+    return _lower_training(here.get(design, {}), fidelity)
 
 
-def known(records: Iterable[Record], x: Sequence[float]) -> tuple[float, ...]:
+def matching_design(records: Iterable[Record], x: Sequence[float]) -> tuple[float, ...]:
     """The former design that equals ``x`` up to rounding, as after the way to the unit cube and back; else ``x``."""
     for record in records:
         if all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in zip(record.query.x, x, strict=True)):
@@ -48,7 +49,7 @@ def known(records: Iterable[Record], x: Sequence[float]) -> tuple[float, ...]:
     return tuple(x)
 
 
-def whole_costs(records: Iterable[Record]) -> list[float]:
+def full_costs(records: Iterable[Record]) -> list[float]:
     """The cost that each record would have had from the beginning, without failed attempts."""
     return [training.paid for training in _all(records)]
 
@@ -58,13 +59,13 @@ def _all(records: Iterable[Record]) -> Iterator[Training]:
     found: dict[tuple[float, ...], dict[int, Training]] = {}
     for record in records:
         here = found.setdefault(record.query.x, {})
-        base, own = _below(here, record.query.fidelity), record.cost - record.sunk
+        base, own = _lower_training(here, record.query.fidelity), record.cost - record.sunk
         training = Training(record, own + (0.0 if base is None else base.paid))
         if record.status == Status.DONE and own > 0:
             here[record.query.fidelity] = training
         yield training
 
 
-def _below(here: dict[int, Training], fidelity: int) -> Training | None:
+def _lower_training(here: dict[int, Training], fidelity: int) -> Training | None:
     m = max((m for m in here if m < fidelity), default=None)
     return None if m is None else here[m]

@@ -25,7 +25,7 @@ from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials_folder
-from mfbo_torch.space.parameter import shown
+from mfbo_torch.space.parameter import format_value
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -286,7 +286,7 @@ class _Loop:
             noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
-            point = ", ".join(f"{key}={shown(value)}" for key, value in named.items())
+            point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
             seconds = f"decided in {record.decision_seconds:.3f} s"
             LOG.info("%d asked at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
         return asked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mfbo_torch.history import History, Record
-from mfbo_torch.history.continuation import Training, below
+from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.problems.trial import PreviousTraining, Trial
 from mfbo_torch.space.fidelities import Value
@@ -60,7 +60,7 @@ class Trials:
         if not self.problem.takes_trial or self.folder is None:
             return None
         query, space = record.query, self.problem.space
-        base, previous = below(history, query.x, query.fidelity), None
+        base, previous = lower_training(history, query.x, query.fidelity), None
         if base is not None:
             m, value = base.record.query.fidelity, self.problem.value_of(base.record)
             previous = PreviousTraining(m, self._reached(base), float(value or 0.0))

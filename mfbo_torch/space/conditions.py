@@ -59,7 +59,7 @@ def _needs(parameter: Parameter, parameters: Sequence[Parameter]) -> Needs:
         if not other.integer:
             wanted = f"on a parameter with choices or whole numbers; {name} is any number between two"
             raise SettingError(setting, {name: values[0]}, wanted)
-        found.append((names.index(name), tuple(other.place(value, f"{setting}.{name}") for value in values)))
+        found.append((names.index(name), tuple(other.encode(value, f"{setting}.{name}") for value in values)))
     return tuple(found)
 
 

@@ -38,7 +38,7 @@ def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, flo
     return shift, max(spread, least, Y.abs().max().item()) or 1.0
 
 
-def off_scale(values: Sequence[float]) -> np.ndarray:
+def outliers(values: Sequence[float]) -> np.ndarray:
     """Which values, a fifth at most, are outliers: a hundred times as far from the median as the others are apart."""
     if len(set(values)) < 2:
         return np.zeros(len(values), bool)
@@ -48,7 +48,7 @@ def off_scale(values: Sequence[float]) -> np.ndarray:
 
 
 def extent(values: Sequence[float], also: Sequence[float] = ()) -> tuple[float, float]:
-    """The ends of an axis for the values that are not :func:`off_scale`, and for some more, with a margin."""
-    kept = np.array([*np.array(values)[~off_scale(values)], *also])
+    """The ends of an axis for the values that are not :func:`outliers`, and for some more, with a margin."""
+    kept = np.array([*np.array(values)[~outliers(values)], *also])
     margin = 0.05 * np.ptp(kept)
     return float(kept.min() - margin), float(kept.max() + margin)

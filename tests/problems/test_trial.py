@@ -9,7 +9,7 @@ from refusals import refused
 from test_trainings import EPOCHS, RATE, Ladder
 
 from mfbo_torch.history import Query, Record
-from mfbo_torch.history.continuation import below
+from mfbo_torch.history.continuation import lower_training
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
@@ -94,7 +94,7 @@ def test_a_hopeless_training_pays_for_what_it_has_trained(tmp_path):
     costs = [r.cost for r in history]
     assert costs[:8] == [3.0] * 5 + [1.0] * 3
     last = history.records[7]
-    assert below(history, last.query.x, 1).paid == 1.0
+    assert lower_training(history, last.query.x, 1).paid == 1.0
     assert ladder.bind(problem(continues=True).space).cost(Query(last.query.x, 1), history) == 8.0
     seen = Trials(problem(continues=True), tmp_path).of(Record(8, Query(last.query.x, 1), 8.0), history)
     assert (seen.folder.name, seen.below.fidelity, seen.below.at, seen.below.value) == ("00007", 0, 1, -last.value)

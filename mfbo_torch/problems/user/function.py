@@ -17,7 +17,7 @@ from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.outcome_constraints import kinds_of
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
@@ -187,7 +187,7 @@ class UserProblem(FunctionProblem):
 
     def _check(self, program: Program) -> None:
         """Check that a command has a place for every parameter and the fidelity, and for nothing else."""
-        design = {p.name: p.label(p.lower) for p in self.space.parameters}
+        design = {p.name: p.decode(p.lower) for p in self.space.parameters}
         for name in (START, FIDELITY, FOLDER):
             if name in design:
                 raise SettingError("parameters", name, "another name, this one is taken where a program is run")
@@ -254,7 +254,7 @@ def import_function(path: str, folder: str) -> Callable[..., Observed]:
     if not callable(function):
         found = "not there" if function is None else f"of type {type(function).__name__}"
         place = getattr(module, "__file__", None) or module_name
-        hint = meant(attribute, [name for name, value in vars(module).items() if callable(value)])
+        hint = did_you_mean(attribute, [name for name, value in vars(module).items() if callable(value)])
         raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found}){hint}")
     return function
 
@@ -289,7 +289,7 @@ def _places(rows: Sequence[Sequence[Any]], parameters: Sequence[Parameter]) -> A
     if not any(p.choices for p in parameters) or any(len(row) != len(parameters) for row in rows):
         return tuple(rows)
     named = [zip(parameters, row, strict=True) for row in rows]
-    return tuple(tuple(p.place(value, f"candidates.{p.name}") for p, value in row) for row in named)
+    return tuple(tuple(p.encode(value, f"candidates.{p.name}") for p, value in row) for row in named)
 
 
 def _costs(

@@ -17,7 +17,7 @@ from typing import Any
 
 from mfbo_torch.history import Observed
 from mfbo_torch.problems.user import guard
-from mfbo_torch.utils.errors import EvaluationError, SettingError, meant
+from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.validation import number
 
 START, FIDELITY, FOLDER = "start", "fidelity", "folder"
@@ -125,7 +125,7 @@ class Program:
         known = {**values, START: self.start}
         for name in _places(setting, text):
             if name not in known:
-                raise SettingError(setting, f"{{{name}}}", f"one of {', '.join(known)}{meant(name, known)}")
+                raise SettingError(setting, f"{{{name}}}", f"one of {', '.join(known)}{did_you_mean(name, known)}")
         try:
             return text.format_map(known)
         except (ValueError, TypeError, LookupError) as error:
@@ -240,7 +240,8 @@ def _result(given: str | Mapping[str, str]) -> dict[str, str]:
     for known in ({"json", "key"}, {"pattern", "file"}):
         if found and next(iter(known & {"json", "pattern"})) in found:
             if other := [key for key in found if key not in known]:
-                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{meant(other[0], known)}")
+                hint = did_you_mean(other[0], known)
+                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{hint}")
             break
     else:
         raise SettingError("result", given, forms)
@@ -276,7 +277,7 @@ def _at(text: str, key: str | None, place: str) -> Observed:
     for name in key.split(".") if key else ():
         if not isinstance(found, Mapping) or name not in found:
             known = [*found] if isinstance(found, Mapping) else []
-            raise EvaluationError(f"{place} has no {key}{meant(name, known)}")
+            raise EvaluationError(f"{place} has no {key}{did_you_mean(name, known)}")
         found = found[name]
     return _from_json(found)
 
