@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from mfbo_torch.history.query import Query
@@ -60,26 +61,19 @@ class History:
     records: PersistentSequence[Record]
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._set(PersistentSequence(records), None)
+        object.__setattr__(self, "records", PersistentSequence(records))
 
-    def _set(self, records: PersistentSequence[Record], tally: Tally | None) -> None:
-        object.__setattr__(self, "records", records)
-        object.__setattr__(self, "_tally", tally)
-
-    @classmethod
-    def _of(cls, records: PersistentSequence[Record], tally: Tally | None) -> Self:
-        made = cls.__new__(cls)
-        made._set(records, tally)
-        return made
-
-    @property
+    @cached_property
     def tally(self) -> Tally:
         """Its sums and counts."""
-        known: Tally | None = self.__dict__["_tally"]
-        if known is None:
-            known = Tally.of(self.records)
-            object.__setattr__(self, "_tally", known)
-        return known
+        return Tally.of(self.records)
+
+    def _next(self, records: PersistentSequence[Record], update: Callable[[Tally], Tally | None]) -> Self:
+        """The history of some changed records, its sums updated where they are known."""
+        made = type(self)(records)
+        if "tally" in self.__dict__ and (tally := update(self.tally)) is not None:
+            made.__dict__["tally"] = tally
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (tuple(self.records),)
@@ -132,14 +126,13 @@ class History:
 
     def asked(self, query: Query, cost: float, **details: Any) -> History:
         """This history with one more pending query."""
-        record, tally = Record(len(self.records), query, float(cost), **details), self.__dict__["_tally"]
-        return self._of(self.records.appended(record), tally and tally.asked(record))
+        record = Record(len(self.records), query, float(cost), **details)
+        return self._next(self.records.appended(record), lambda tally: tally.asked(record))
 
     def updated(self, record: Record) -> History:
         """This history with one record replaced by its newer self."""
-        tally = self.__dict__["_tally"]
-        tally = tally and tally.updated(self.records[record.id], record)
-        return self._of(self.records.replaced(record.id, record), tally)
+        former = self.records[record.id]
+        return self._next(self.records.replaced(record.id, record), lambda tally: tally.updated(former, record))
 
     @property
     def spent(self) -> float:

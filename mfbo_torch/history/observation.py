@@ -22,6 +22,13 @@ FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
 
 
+def unusable(value: float) -> str | None:
+    """Why a value is a failure: it is not finite; ``None`` where it is not."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    return None
+
+
 class Outcome(NamedTuple):
     """The measurement of an outcome.
 
@@ -125,14 +132,10 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
         SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
     """
     found = parse(given, setting=setting)
-    if refusal(found.value):
-        raise SettingError(setting, found.value, "a finite number")
+    if reason := unusable(found.value):
+        wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
+        raise SettingError(setting, found.value, wanted)
     return found.judged(limits)
-
-
-def refusal(value: float) -> str:
-    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
-    return "" if math.isfinite(value) else f"the value is not finite: {value}"
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:
