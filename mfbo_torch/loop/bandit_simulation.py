@@ -5,12 +5,6 @@ All trials go through their plays in step. Every bound of an arm that is not pla
 they are until then. Per trial only the arms with the largest of these are followed from play to play; as long as
 the best of them exceeds the limit of all others it is the best of all. When it does not, that trial's
 arms are looked through anew.
-
-References:
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-r"""A bandit whose arms are played by agents, of whom only the average reward is seen.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""A bandit whose arms are played by agents, of whom only the average reward is seen."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""The contract of a problem whose queries are averages of the function to maximise.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""The contract of a problem whose queries are averages of the function to maximise."""
 
 from __future__ import annotations
 

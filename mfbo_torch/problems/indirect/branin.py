@@ -1,11 +1,4 @@
-r"""Branin's function seen through windows on its box, fixed or of several resolutions.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""Branin's function seen through windows on its box, fixed or of several resolutions."""
 
 from __future__ import annotations
 

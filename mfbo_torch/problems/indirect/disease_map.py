@@ -1,11 +1,4 @@
-r"""A malaria-like problem: incidence is known by administrative unit, the worst pixel is wanted. Simulated.
-
-References:
-
-.. [Law2018malaria]
-    H. C. L. Law, D. Sejdinovic, E. Cameron, T. C. D. Lucas, S. Flaxman, K. Battle, K. Fukumizu.
-    Variational Learning on Aggregate Outputs with Gaussian Processes. NeurIPS 2018.
-"""
+r"""A malaria-like problem: incidence is known by administrative unit, the worst pixel is wanted. Simulated."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-r"""A cascade of boosted Haar features on windows of fixed size, its stage sums apart from its thresholds.
-
-References:
-
-.. [Viola2001cascade]
-    P. Viola, M. Jones. Rapid object detection using a boosted cascade of simple features. CVPR 2001.
-"""
+r"""A cascade of boosted Haar features on windows of fixed size, its stage sums apart from its thresholds."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""Synthetic functions with a continuous fidelity, after those of [Kandasamy2017boca].
-
-References:
-
-.. [Kandasamy2017boca]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
-    Approximations. ICML 2017, arXiv:1703.06240.
-
-.. [Kandasamy2020dragonfly]
-    K. Kandasamy et al. Tuning Hyperparameters without Grad Students: Scalable and Robust Bayesian Optimisation with
-    Dragonfly. Journal of Machine Learning Research 21, 2020; github.com/dragonfly/dragonfly.
-"""
+"""Synthetic functions with a continuous fidelity, after those of [Kandasamy2017boca]."""
 
 from __future__ import annotations
 

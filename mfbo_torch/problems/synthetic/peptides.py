@@ -1,11 +1,4 @@
-r"""A simulated search for the peptide that a molecule binds best.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""A simulated search for the peptide that a molecule binds best."""
 
 from __future__ import annotations
 
