@@ -17,7 +17,7 @@ LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
 MEAN, DEVIATION, MINIMUM = 54.30719827, 51.25121767, 0.39788735772973816
 """Mean, standard deviation and minimum of Branin's function on its box."""
 INPUTS = 41
-"""Inputs a side, among which the maximiser is looked for."""
+"""Number of inputs along each side, among which the maximiser is searched."""
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(48))
 
 

@@ -17,7 +17,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
 SIDE = 25
-"""Pixels of a picture each way."""
+"""Height and width of a picture, in pixels."""
 STRIDE = 2
 """Pixels between two windows, as OpenCV moves on a picture of its own size."""
 REACH = 0.05

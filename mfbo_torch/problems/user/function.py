@@ -21,7 +21,7 @@ from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
-"""The settings of a program."""
+"""The settings that make the objective a program."""
 _FLAGS = ("log", "integer", "ordered")
 _KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 

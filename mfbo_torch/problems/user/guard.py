@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of a program that is not there or cannot be run, as shells have them."""
 TICK = 0.02
-"""Seconds between two looks at what is left."""
+"""Seconds between two checks for processes that are left."""
 
 
 def main(grace: float, command: list[str]) -> int:
