@@ -258,9 +258,9 @@ class _Loop:
                 if deciding is not None and deciding.done():
                     decision, deciding = deciding.result(), None
                     if not self.over():
-                        asked = self.ask(decision)
-                        refused = not asked
-                        waiting += asked
+                        queried = self.ask(decision)
+                        refused = not queried
+                        waiting += queried
         except BrokenExecutor as error:
             lost = self._collect(in_flight)
             for record in lost:
@@ -281,15 +281,15 @@ class _Loop:
 
     def ask(self, decision: Decision) -> list[Record]:
         """Make pending what was decided, as far as the capital pays for it."""
-        asked = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
-        for record in asked:
+        queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        for record in queried:
             noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
             seconds = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d asked at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
-        return asked
+            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
+        return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
         """Record the end of an attempt; returns the record if there is another attempt to make."""
