@@ -28,7 +28,7 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.strategies import Strategy
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import one_of
 
 
@@ -86,7 +86,7 @@ class StrategyNode(ExternalGenerationNode):
         self._history = History()
         self._known: set[str] = set()
         self._metadata: dict[str, dict[str, Any]] = {}
-        self._state = OwnState()
+        self._state = GlobalState()
         self.fit_time_since_gen = time.monotonic() - started
 
     @property

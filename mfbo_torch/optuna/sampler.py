@@ -19,7 +19,7 @@ from mfbo_torch.optuna.history import note, read
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.global_state import GlobalState
 
 _ONE_AT_A_TIME = threading.Lock()
 """Of the threads of ``n_jobs``, so that each sees what the others were given."""
@@ -74,7 +74,7 @@ class Sampler(BaseSampler):
         self.fidelity, self.costs, self.strategy = fidelity, checked(costs), strategy
         self._independent = independent_sampler
         self._bound: Strategy | None = None
-        self._state = OwnState()
+        self._state = GlobalState()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """What all completed trials have in common, parameters of a single value left out."""

@@ -16,7 +16,7 @@ from ax_problem import COSTS, NAMES, Run, client_of, loss
 from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
 from mfbo_torch.ax import best_point, multi_fidelity_client
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.global_state import GlobalState
 
 SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
 
@@ -133,6 +133,6 @@ def test_an_objective_in_the_same_process_cannot_change_decisions():
                 np.seterr(all="raise")
         return found
 
-    clean, state = trials(False), OwnState()
+    clean, state = trials(False), GlobalState()
     with state.restored():
         assert trials(True) == clean

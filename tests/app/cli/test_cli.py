@@ -348,7 +348,7 @@ def test_the_log_says_what_was_decided_and_why(config, tmp_path):
     assert cli.main(["run", config(problem={"class_path": "toy.Hill", "init_args": {"trouble": "raise"}})]) == 0
     log = (tmp_path / "out" / "run.log").read_text()
     first = log.splitlines()[0]
-    assert " INFO 0 asked at fidelity 0: x=" in first
+    assert " INFO 0 queried at fidelity 0: x=" in first
     assert "total 0, pending 0, pair [1, 2.5]; decided in " in first
     assert " INFO 2 ended: " in log
     assert " failed after " in log
