@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from test_cli import contents, history, refused
-from test_runner import timeless
+from command_line import contents, history, refused
+from runs import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status

@@ -5,7 +5,7 @@ import statistics
 from contextlib import nullcontext
 
 import pytest
-from test_trainings import EPOCHS, RATE, Ladder
+from epochs import EPOCHS, RATE, Ladder
 
 from mfbo_torch.history import Query, Record
 from mfbo_torch.history.continuation import below

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_runner import timeless
+from command_line import contents, history, refused
+from runs import timeless
 from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package
@@ -38,26 +39,6 @@ def config(tmp_path):
         return str(path)
 
     return write
-
-
-def history(out):
-    with Journal(out / "history.sqlite", read_only=True) as journal:
-        return journal.history()
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def refused(capsys, argv, said):
-    """The command ends with code 2 and exactly one line on the standard error."""
-    capsys.readouterr()
-    assert cli.main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("mfbo: ")
-    assert said in err
 
 
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
