@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -73,8 +74,7 @@ def test_the_rest_of_a_node_is_kept():
 
 @pytest.mark.parametrize("value", [lambda x: x, object(), {1: 2}, {3}])
 def test_what_cannot_be_stored_is_refused_at_once(value):
-    with pytest.raises(SettingError, match=r"Knowing\.known"):
-        StrategyNode(Knowing(value), [1.0, 2.0])
+    refused(r"Knowing\.known", StrategyNode, Knowing(value), [1.0, 2.0])
 
 
 def test_a_class_that_cannot_be_found_again_is_refused():

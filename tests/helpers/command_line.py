@@ -15,7 +15,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def refused(capsys, argv, said):
+def fails(capsys, argv, said):
     """The command ends with code 2 and exactly one line on the standard error."""
     capsys.readouterr()
     assert cli.main(argv) == 2
