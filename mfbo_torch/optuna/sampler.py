@@ -123,18 +123,14 @@ class Sampler(BaseSampler):
         Raises:
             ValueError: There is none yet, or the study has several objectives.
         """
-        if self.fidelity is None:
+        if (name := self.fidelity) is None:
             return study.best_trial
-        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._is_target(t)]
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
         if not found:
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
-
-    def _is_target(self, trial: FrozenTrial) -> bool:
-        name = self.fidelity
-        assert name is not None
-        return trial.params.get(name) == levels_of(name, trial.distributions, self.costs)[0][-1]
 
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""

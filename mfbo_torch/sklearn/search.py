@@ -234,9 +234,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
         """The best candidate with all of the resource, the first where no score is a number; or what ``refit`` says."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        scores = np.where(np.isnan(results[f"mean_test_{refit_metric}"]), -np.inf, results[f"mean_test_{refit_metric}"])
+        scores = results[f"mean_test_{refit_metric}"]
         (most,) = np.nonzero(results["n_resources"] == results["n_resources"].max())
-        return int(most[scores[most].argmax()])
+        return int(most[np.where(np.isnan(scores), -np.inf, scores)[most].argmax()])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
