@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_plots import history, saved, texts
+from pictures import history, saved, texts
 from toy import Hill, Plain
 
 from benchmarks.figures import averages, pictures
