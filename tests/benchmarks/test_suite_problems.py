@@ -27,7 +27,6 @@ from benchmarks.quality.robust.problems import (
 )
 from benchmarks.study import Job
 from mfbo_torch.history import Status
-from mfbo_torch.history.observation import outcomes_of
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.strategies import MFGPUCB
 
@@ -290,7 +289,7 @@ def test_a_constrained_target_is_botorchs_function(name):
     for x, feasible, value in zip(X, function.is_feasible(X), function(X), strict=True):
         target, cheap = (problem.evaluate(x.tolist(), level) for level in (1, 0))
         assert target.value == pytest.approx(value.item())
-        assert all(o.met for o in outcomes_of(target, problem.space.limits).values()) == bool(feasible)
+        assert all(o.met for o in target.judged(problem.space.limits).outcomes.values()) == bool(feasible)
         assert cheap.value != target.value
 
 
