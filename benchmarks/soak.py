@@ -121,7 +121,9 @@ def decisions(size: int, past: History) -> dict[str, float]:
         fits.append(seconds(lambda strategy=strategy, grown=grown: strategy.ask(grown)))
         for _ in range(2):
             grown = observed(grown, Query(tuple(torch.rand(3).tolist()), 0, {"stage": "model"}), problem)
-            extension = seconds(lambda strategy=strategy, grown=grown: strategy.model(grown).caches)
+            extension = seconds(
+                lambda strategy=strategy, grown=grown: strategy.rule.model(strategy.snapshot(grown)).caches
+            )
             whole = seconds(lambda strategy=strategy, grown=grown: strategy.ask(grown))  # extends it again
         extensions.append(extension)
         between.append(whole)

@@ -94,7 +94,7 @@ def windows(strategy: OverAverages, records: list[Record]) -> tuple[Tensor, Tens
 
 def _beliefs(strategy: OverAverages, history: History, A: Tensor) -> tuple[Tensor, ...]:
     """Mean and deviation of ``f`` at the inputs and of ``g`` at queries of the unit cube, in the values' units."""
-    model, shift, scale = strategy.belief(history)
+    model, shift, scale = strategy.model(strategy.snapshot(history))
     if strategy.space.num_fidelities > 1:
         A = torch.cat([A, torch.full((len(A), 1), float(strategy.level), dtype=torch.double)], -1)
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,20 @@ from mfbo_torch.utils.validation import OBSERVATION, SEVERAL, number, observatio
 
 if TYPE_CHECKING:
     from mfbo_torch.space.outcome_constraints import Limit
+
+
+LARGEST = 1e75
+"""Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
+
+
+def unusable(value: float) -> str | None:
+    """Why a value is a failure: it is not finite, or larger in size than :data:`LARGEST`; ``None`` where it is not."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    if abs(value) > LARGEST:
+        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
+        return f"the value {value:g} is out of range {wanted}"
+    return None
 
 
 class Outcome(NamedTuple):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from mfbo_torch.history.observation import Outcome
+from mfbo_torch.history.observation import Outcome, unusable
 from mfbo_torch.history.query import ENQUEUED, GIVEN, Query
 
 
@@ -68,9 +67,10 @@ class Record:
         return self.query.meta.get("stage") not in (GIVEN["stage"], ENQUEUED["stage"])
 
     def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
-        """This record with its observation; a value that is not finite is a failure."""
-        if not math.isfinite(value):
-            return self.failed(f"the value is not finite: {value}", **changes)
+        """This record with its observation; a value that is :func:`~mfbo_torch.history.observation.unusable` is a
+        failure."""
+        if (reason := unusable(value)) is not None:
+            return self.failed(reason, **changes)
         found, status = float(value), Status.DONE
         return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)
 

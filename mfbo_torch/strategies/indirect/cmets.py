@@ -20,15 +20,16 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import Query
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, quiet
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.indirect.base import Informative
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
 MOST_CHILDREN = 256
-"""Nobody could ask the children of a node that has more."""
+"""Largest number of children of a node: nobody could query more."""
 
 
 @dataclass(frozen=True, order=True)
@@ -180,7 +181,7 @@ class CMETS(Informative):
         wanted = f"a whole number from 2 to {MOST_CHILDREN}, or None"
         self.children = None if children is None else whole("children", children, 2, MOST_CHILDREN, wanted=wanted)
 
-    def counts(self, history: History) -> list[int]:
+    def counts(self, snapshot: Snapshot) -> list[int]:
         return [0] * self.space.num_fidelities
 
     @property
@@ -192,9 +193,9 @@ class CMETS(Informative):
             raise SettingError("children", given, f"given where there are more than {MOST_CHILDREN}, such as 2")
         return cut
 
-    def tree(self, history: History) -> Tree:
+    def tree(self, snapshot: Snapshot) -> Tree:
         """The tree as the history left it."""
-        found = [r.query for r in history if "node" in r.query.meta]
+        found = [r.query for r in snapshot.records if "node" in r.query.meta]
         nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
         return fold(nodes, self.cut, self.space.target)
 
@@ -211,28 +212,28 @@ class CMETS(Informative):
                 found.append((node, inside[(inside - centre).square().sum(-1).argmin()]))
         return found
 
-    def decide(self, history: History) -> Query:
-        """The next query: there is no initial design."""
-        return self.propose(history, self.generator(history))
+    def next_query(self, snapshot: Snapshot) -> Query:
+        """There is no initial design."""
+        return self.propose(snapshot, snapshot.generator(self.seed))
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        space, places = self.space, self.places(self.tree(history))
-        information = self.information(history, generator)
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        space, places = self.space, self.places(self.tree(snapshot))
+        information = self.information(snapshot, generator)
         if not places:
             draws = space.unit_candidates if space.candidates else sobol(space.dim, 256, draw_seed(generator))
             best = self._best(information, draws, [space.target] * len(draws))
-            return self._unasked(draws[best], space.target, history, generator, stage="random")
+            return self._at_once(draws[best], space.target, snapshot, generator, stage="random")
         where = torch.stack([u for _, u in places])
         best = self._best(information, where, [node.height for node, _ in places])
         node, u = places[best]
-        return self._unasked(u, node.height, history, generator, stage="model", node=list(node.index))
+        return self._at_once(u, node.height, snapshot, generator, stage="model", node=list(node.index))
 
-    def _unasked(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, **meta: Any) -> Query:
-        """The query at a point itself, unless it was asked: whole numbers give several cells one centre, and an
+    def _at_once(self, u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generator, **meta: Any) -> Query:
+        """The query at a point itself, unless it was queried: whole numbers give several cells one centre, and an
         exhausted tree has none left."""
         query = self.query(u, fidelity, **meta)
-        asked = any(r.query.x == query.x and r.query.fidelity == fidelity for r in history)
-        return self.placed(u, fidelity, history, generator, **meta) if asked else query
+        queried = any(r.query.x == query.x and r.query.fidelity == fidelity for r in snapshot.records)
+        return self.placed(u, fidelity, snapshot, generator, **meta) if queried else query
 
     def _best(self, information: AcquisitionFunction, U: Tensor, fidelities: list[int]) -> int:
         """Which of ``n x d`` points of the unit cube, each at its fidelity, tells most for its cost."""

@@ -1,4 +1,4 @@
-r"""What a history of averages says of the function behind them.
+r"""The model of a function of which averages are observed.
 
 References:
 
@@ -29,7 +29,7 @@ from mfbo_torch.strategies.indirect.unit_conditionals import conditional_of, uni
 from mfbo_torch.utils.standardize import shift_scale
 
 
-class Belief(NamedTuple):
+class ScaledModel(NamedTuple):
     """A model in standardised units, and the way back: a value is ``shift + scale * standardised``."""
 
     model: DeconditionalGP
@@ -37,7 +37,7 @@ class Belief(NamedTuple):
     scale: float
 
 
-class LatentBelief:
+class IndirectModel:
     """The model of ``f`` behind averages of it; queries are points of the unit cube, the fidelity last where there
     are several.
 
@@ -48,29 +48,29 @@ class LatentBelief:
     def __init__(self, surrogate: Surrogate) -> None:
         self.surrogate = surrogate
         self._conditional: tuple[IndirectSpace, Conditional] | None = None
-        self._growing: Growing[Belief] = Growing(surrogate.refit_every)
+        self._growing: Growing[ScaledModel] = Growing(surrogate.refit_every)
 
-    def __call__(self, space: IndirectSpace, records: list[Record]) -> Belief:
+    def __call__(self, space: IndirectSpace, records: list[Record]) -> ScaledModel:
         """The model of all observations, its hyper-parameters fitted to the first part of them."""
         A, Y, noise = self.queries(space, records), values(records).reshape(-1, 1), _noise(space, records)
         size = refit_size(len(records), self.surrogate.refit_every)
         to = self.surrogate.to
 
-        def fit() -> Belief:
+        def fit() -> ScaledModel:
             least = 0.0 if noise is None or not size else noise[:size].max().sqrt().item()
             shift, scale = shift_scale(Y[:size], least, few=2)
             variance = None if noise is None else to(noise[:size] / scale**2)
             with seeded():
                 model = DeconditionalGP(A[:size], to((Y[:size] - shift) / scale), self.conditional(space), variance)
                 model.fit(optimizer_kwargs={"options": {"maxiter": 50}})
-            return Belief(model.eval(), shift, scale)
+            return ScaledModel(model.eval(), shift, scale)
 
-        def add(belief: Belief, some: slice) -> Belief:
-            model, shift, scale = belief
+        def add(former: ScaledModel, some: slice) -> ScaledModel:
+            model, shift, scale = former
             variance = None if noise is None else to(noise[some] / scale**2)
             with quiet():
                 model = model.condition_on_observations(A[some], to((Y[some] - shift) / scale), variance)
-            return Belief(model, shift, scale)
+            return ScaledModel(model, shift, scale)
 
         return self._growing(space, records, size, fit, add)
 

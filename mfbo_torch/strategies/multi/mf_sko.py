@@ -23,11 +23,12 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, noise_variances
+from mfbo_torch.history import History, Query, values
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.strategies.common.fit_schedule import quiet
-from mfbo_torch.strategies.common.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.snapshot import Snapshot, data_of
 
 
 class AdditiveFidelityKernel(Kernel):
@@ -114,26 +115,28 @@ class MFSKO(MultiFidelityModelBased):
     evaluated at any fidelity. Pending points lower the deviations and leave the means.
 
     Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.common.model_based.MultiFidelityModelBased`.
+        **settings: Those of :class:`~mfbo_torch.strategies.multi.base.MultiFidelityModelBased`.
     """
 
     def _build(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model:
         kernel = AdditiveFidelityKernel(self.space.unit_dim, self.space.num_fidelities, self.space.groups)
         return SingleTaskGP(X, Y, Yvar, covar_module=kernel, outcome_transform=None)
 
-    def model(self, history: History) -> Model:
+    def model(self, snapshot: Snapshot) -> Model:
         """The GP of everything observed."""
-        records = self.modelled(history)
-        return self.surrogate.model(self._build, *self.data(records), noise_variances(records))
+        return self.surrogate.model(self._build, *data_of(self.space, self.modelled(snapshot)))
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP at every fidelity."""
-        return self.predict_jointly(self.model, self.surrogate.to, history, X)
+        snapshot = self.snapshot(history)
+        if not (records := self.modelled(snapshot)):
+            return None
+        return self.predict_jointly(self.model(snapshot), self.surrogate.to, values(records), X)
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        target, costs = self.space.target, self.costs(history)
-        model = CachedGP(self.model(history)).hallucinate(self.surrogate.to(self.unit_points(history.pending)))
-        designs = self.surrogate.to(self.unit_points(self.modelled(history)))
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        target, costs = self.space.target, snapshot.costs
+        model = CachedGP(self.model(snapshot)).hallucinate(self.surrogate.to(snapshot.points(snapshot.pending)))
+        designs = self.surrogate.to(snapshot.points(self.modelled(snapshot)))
         with torch.no_grad(), quiet():
             posterior = model.posterior(at_fidelity(designs[:, :-1], target))
             best = (posterior.mean - posterior.variance.sqrt()).argmax()
@@ -143,7 +146,7 @@ class MFSKO(MultiFidelityModelBased):
             acquisition: AcquisitionFunction = LogAugmentedExpectedImprovement(
                 model, best_f, m, target, costs[target] / costs[m]
             )
-            acquisition = self.feasible(acquisition, history, target)
+            acquisition = self.feasible(acquisition, snapshot, target)
             found.append(self.maximize(acquisition, generator, num_restarts=4, raw_samples=128))
         fidelity = max(range(target + 1), key=lambda m: found[m][1])
-        return self.placed(found[fidelity][0], fidelity, history, generator)
+        return self.placed(found[fidelity][0], fidelity, snapshot, generator)

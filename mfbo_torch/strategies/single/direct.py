@@ -36,7 +36,7 @@ class Direct(RandomSearch):
     rectangle it would divide is known, on whole numbers) random designs follow.
 
     Args:
-        eps: Least improvement asked of a rectangle, relative to the best value.
+        eps: Least improvement wanted of a rectangle, relative to the best value.
         locally_biased: Use the locally biased variant.
         **settings: ``seed``, ``space`` and ``capital``.
 

@@ -62,7 +62,7 @@ def history(space, n=4):
 
 def observed(strategy, found):
     """The windows that were asked, on the unit square, and their values in the units of the strategy's model."""
-    model, shift, scale = strategy.belief(found)
+    model, shift, scale = strategy.model(strategy.snapshot(found))
     centres = np.array([r.query.x for r in found.done]) / 2
     widths = 0.2 / (1 + np.array([r.query.fidelity for r in found.done]))
     return model, Windows(centres, widths), (np.array([r.value for r in found.done]) - shift) / scale
@@ -70,7 +70,7 @@ def observed(strategy, found):
 
 def by_hand(strategy, found, U, fidelities):
     """The information of windows on the unit square about the strategy's own samples of the maximum."""
-    maxima = strategy.information(found, strategy.generator(found)).max_values.numpy().ravel()
+    maxima = strategy.information(strategy.snapshot(found), strategy.generator(found)).max_values.numpy().ravel()
     mean, variance, noise = posterior(*observed(strategy, found), Windows(U, 0.2 / (1 + fidelities)))
     if strategy.form == "noisy":
         return noisy_information(mean, variance, noise, maxima)
@@ -151,7 +151,7 @@ def test_cmets_with_other_children_walks_its_tree():
         assert asked in tree.active
         assert r.query.x == pytest.approx([2 * c for c in tree.cut.centre(asked)])
         tree = tree.asked(asked)
-    assert strategy.tree(found) == tree
+    assert strategy.tree(strategy.snapshot(found)) == tree
 
 
 def test_cmets_asks_of_a_cell_the_choice_nearest_to_its_centre():
@@ -190,16 +190,16 @@ def test_cmets_walks_the_tree():
         x = space.from_unit(torch.tensor(before.cut.centre(asked), dtype=torch.double))
         assert found.records[i].query.x == pytest.approx(x.tolist())
     assert len(set(nodes)) == 8
-    assert strategy.tree(found) == fold(nodes, Cut(2), 2)
+    assert strategy.tree(strategy.snapshot(found)) == fold(nodes, Cut(2), 2)
     foreign = step(found, Query((1.0, 1.0), 0), space, 0.0)  # a record from elsewhere is data, no node
-    assert strategy.tree(foreign) == strategy.tree(found)
+    assert strategy.tree(strategy.snapshot(foreign)) == strategy.tree(strategy.snapshot(found))
 
 
 def test_cmets_asks_what_tells_most_for_its_cost():
     space = windows((1.0, 2.0, 4.0))
     strategy = CMETS(space=space, sampler="gumbel", num_max_value_samples=20)
     found = loop(strategy, hill, 3)
-    active = strategy.tree(found).active
+    active = strategy.tree(strategy.snapshot(found)).active
     heights = np.array([n.height for n in active])
     information = by_hand(strategy, found, np.array([Cut(2).centre(n) for n in active]), heights) / 2.0**heights
     query = strategy.ask(found)[0]
@@ -231,7 +231,7 @@ def test_the_recommendation_is_the_largest_mean():
     space = windows()
     found = history(space)
     strategy = CMES(space=space)
-    _, shift, scale = strategy.belief(found)
+    _, shift, scale = strategy.model(strategy.snapshot(found))
     inputs = Windows(space.inputs.numpy() / 2, np.zeros(len(space.inputs)))
     mean, variance, _ = posterior(*observed(strategy, found), inputs)
     best = strategy.recommend(found)
@@ -247,8 +247,8 @@ def test_later_observations_extend_the_factor():
     many = history(space, 22)  # fitted to 20, 22 of them; 21 is between
     strategy = CMES(space=space)
     few = History(many.records[:21])
-    model, _, scale = strategy.belief(few)
-    fitted = strategy.belief(History(many.records[:20])).model
+    model, _, scale = strategy.model(strategy.snapshot(few))
+    fitted = strategy.model(strategy.snapshot(History(many.records[:20]))).model
     assert len(model.train_A) == 21
     assert torch.equal(model.covar_module.base_kernel.lengthscale, fitted.covar_module.base_kernel.lengthscale)
     assert model.train_Zvar[0].item() == pytest.approx((0.1 / scale) ** 2)
