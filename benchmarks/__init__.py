@@ -47,4 +47,8 @@ be stopped and started again; their one runner is :mod:`benchmarks.runs`.
 ==================================  ================================================================================
 
 ``benchmarks.continuous.dragonfly_child`` is what the former runs in an environment of dragonfly's own.
+
+Two tools guard changes of the code, and write no results: ``benchmarks.robustness.equal_histories`` saves the
+histories of many runs and compares them with those of changed code; ``benchmarks.robustness.paths`` prints the modules
+through which a decision and a value lead.
 """

@@ -163,6 +163,34 @@ def test_wrong_arrows_are_seen(source, module, found):
     assert len(wrong_arrows(imports(source, f"mfbo_torch.{module}"), f"mfbo_torch.{module}")) == found
 
 
+def drawn() -> str:
+    """The map of the house: each room with its modules, what it is for, and which rooms it imports."""
+    rows, rooms = ["| floor | room | modules | imports |", "| ---: | --- | --- | --- |"], " ".join(FLOORS).split()
+    for room in rooms:
+        own = [module for module in FILES if room_of(module) == room]
+        used = {room_of(name) for module in own for name in NAMES[module] if name in FILES} - {room}
+        below = ", ".join(other for other in rooms if other in used)
+        for folder in sorted({FILES[module].parent for module in own}):
+            said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+            inside = sorted(path.stem for path in folder.glob("[!_]*.py"))
+            modules = " ".join(
+                [*said.partition("\n\n")[0].replace("``", "`").split(), *(f"`{name}`" for name in inside)]
+            )
+            first = (f"{floor_of(room)}", below) if folder == ROOT / room else ("", "")
+            rows.append(f"| {first[0]} | `{folder.relative_to(ROOT).as_posix()}` | {modules} | {first[1]} |")
+    return "\n".join(rows)
+
+
+PAGE = ROOT.parent / "docs" / "design.md"
+BETWEEN = ("<!-- drawn by python tests/test_architecture.py -->\n", "\n<!-- end -->")
+
+
+def test_the_map_is_true():
+    """``python tests/test_architecture.py`` draws it anew."""
+    begin, end = BETWEEN
+    assert PAGE.read_text("utf-8").partition(begin)[2].partition(end)[0] == drawn()
+
+
 def test_sizes():
     lines = {module: path.read_text("utf-8").count("\n") for module, path in FILES.items()}
     assert {module for module, count in lines.items() if count > 400} == set(LONG)
@@ -203,3 +231,8 @@ def test_public_names():
     assert sorted(mfbo_torch.__all__) == sorted(set(mfbo_torch.__all__))
     for name in mfbo_torch.__all__:
         assert getattr(mfbo_torch, name).__doc__, name
+
+
+if __name__ == "__main__":
+    start, _, rest = PAGE.read_text("utf-8").partition(BETWEEN[0])
+    PAGE.write_text(f"{start}{BETWEEN[0]}{drawn()}{BETWEEN[1]}{rest.partition(BETWEEN[1])[2]}", "utf-8")

@@ -266,6 +266,7 @@ def test_smoke(name, tmp_path, monkeypatch, capsys):
 ELSEWHERE = {
     *("bit_flips", "fuzz", "constrained.run", "continuous.run", "continuous.dragonfly_child"),
     *("mixed.run", "mixed.decision", "robust.calibration", "gpu", "indirect.ablation"),
+    *("robustness.equal_histories", "robustness.paths"),
 }
 """What the tests of its own subject try: attacks, constraints, intervals, choices, robustness, averages, kernels."""
 

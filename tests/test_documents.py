@@ -6,6 +6,7 @@ shell blocks each ``mfbo`` line is run; what other jobs run, and what takes minu
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import re
@@ -21,7 +22,7 @@ import pytest
 import yaml
 
 from mfbo_torch.app import cli
-from mfbo_torch.app.schema import check_run
+from mfbo_torch.app.schema import RUN, settings_of_command
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,6 +30,8 @@ NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 KINDS = ("python", "yaml", "bash", "text", "bibtex")
 SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
 """Settings of commands that are checked and not run."""
+LONG = ("ax-and-optuna", "long-runs", "outcomes")
+"""Pages whose blocks run for seconds."""
 ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
 """What other jobs run."""
 NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
@@ -81,7 +84,7 @@ def shell(text: str, where: str) -> None:
             argv = words[1:]
             if any(slow in command for slow in SLOW):
                 if argv[0] == "run" and (ROOT / argv[1]).exists():
-                    check_run(argv[1:])
+                    settings_of_command(RUN, argv[1:])
                 continue
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("sys.stdin", io.StringIO())
@@ -90,7 +93,13 @@ def shell(text: str, where: str) -> None:
             assert command.startswith(ELSEWHERE), f"{where}: {command} is not run by any test"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=[pytest.mark.slow] * (page.stem in LONG))
+        for page in PAGES
+    ],
+)
 def test_blocks_run_as_written(page, place):
     text = page.read_text("utf-8")
     names: dict = {"__name__": "__page__"}
@@ -111,6 +120,36 @@ def test_blocks_run_as_written(page, place):
             shell(source, where)
 
 
+NAMING = [*PAGES, *NOTEBOOKS, ROOT / "CHANGELOG.md", *sorted((ROOT / "configs").rglob("*.*"))]
+
+
+@pytest.mark.parametrize("page", NAMING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_name_exists(page):
+    """Each ``mfbo_torch.a.b`` that a page or a config names can be imported, each ``mfbo_torch/a/b`` is a file."""
+    text = page.read_text("utf-8")
+    for name in sorted(set(re.findall(r"(?<![\w/.])mfbo_torch(?:\.\w+)+", text))):
+        assert resolved(name) is not None, name
+    for path in sorted(set(re.findall(r"`((?:mfbo_torch|tests|benchmarks|configs)/[\w/.-]+)`", text))):
+        assert (ROOT / path).exists(), path
+
+
+def resolved(name: str) -> object:
+    """What a dotted name stands for, an attribute of the longest module that there is."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("mfbo_torch"):
+                continue
+            pytest.skip(f"{error.name} is not installed")
+        for part in parts[end:]:
+            found = getattr(found, part, None)
+        return found
+    return None
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_notebooks_run(page, place):
     names: dict = {"__name__": "__notebook__"}

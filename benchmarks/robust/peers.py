@@ -52,8 +52,8 @@ class Ledger:
         number = len(self._records)
         outcome = evaluate(self.problem, point, fidelity, number)
         asked = Record(number, Query(point, fidelity), cost, decision_seconds=seconds)
-        failed = outcome.value is None or math.isnan(outcome.value)
-        ended = asked.failed(outcome.reason) if failed else asked.done(outcome.value)
+        found = outcome.observation
+        ended = asked.failed(outcome.reason) if found is None else asked.done(found.value)
         self._records.append(ended)
         self._spent += cost
         self._since = time.perf_counter()

@@ -1,8 +1,18 @@
-"""Acquisition functions."""
+"""Acquisition functions.
+
+References:
+
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
+
+.. [Zhang2024indirect]
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
+    Optimization with Integrated Feedback. 2024.
+"""
 
 from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
-from mfbo_torch.acquisition.fidelity_column import FidelityColumn
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
@@ -10,6 +20,8 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
     cost_thresholds,
     select_fidelity,
 )
+from mfbo_torch.acquisition.optimize import optimize_acqf
+from mfbo_torch.models.multi_fidelity.fidelity_column import FidelityColumn
 
 __all__ = [
     "ConditionalMaxValueEntropy",
@@ -18,5 +30,6 @@ __all__ = [
     "MultiFidelityUpperConfidenceBound",
     "cost_thresholds",
     "greedy_hallucinated_ucb",
+    "optimize_acqf",
     "select_fidelity",
 ]

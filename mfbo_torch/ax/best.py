@@ -80,24 +80,24 @@ def best_point(client: Client) -> BestPoint | BestInput:
     """
     experiment = client._experiment
     node = node_of(client._generation_strategy)
-    strategy, domain = node.bound(experiment)
-    history, sources = read(experiment, domain)
+    strategy, codec = node.bound(experiment)
+    history, sources = read(experiment, codec)
     sign = goal(experiment.optimization_config).sign
-    spent = tuple(history.spent_per_fidelity(domain.space.num_fidelities))
+    spent = tuple(history.spent_per_fidelity(codec.space.num_fidelities))
     advised = strategy.recommend(history)
     noise: tuple[float | None, ...] = ()
     feasible = None
-    top = best = history.best(domain.space.target)
+    top = best = history.best(codec.space.target)
     if isinstance(advised, Recommendation):
         if advised.best is None:
             return BestInput(advised.x, sign * advised.mean, advised.deviation, spent)
         x, noise, feasible = advised.x, advised.noise, advised.feasible
-        best = next(r for r in history.select(Status.DONE, domain.space.target) if r.query.x == x)
-    elif advised is not None and advised.query.fidelity == domain.space.target and advised.value is not None:
+        best = next(r for r in history.select(Status.DONE, codec.space.target) if r.query.x == x)
+    elif advised is not None and advised.query.fidelity == codec.space.target and advised.value is not None:
         best = advised
     if best is None or best.value is None or top is None:
-        space = domain.space
-        target = space.fidelity_name(space.target) if space.fidelities else f"{domain.fidelity.name} = {space.target}"
+        space = codec.space
+        target = space.fidelity_name(space.target) if space.fidelities else f"{codec.fidelity} = {space.target}"
         kept = f" that keeps {' and '.join(map(str, space.limits))}" if space.limits else ""
         raise SettingError("client", f"no completed trial{kept} at the target", f"one with a value at {target}")
     mean, deviation = _modelled(strategy, history, best)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ from ax.generators.random.sobol import SobolGenerator
 from ax.storage.json_store.decoder import object_from_json
 from torch import Tensor
 
-from mfbo_torch.ax.domain import Domain
+from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings
+from mfbo_torch.ax.codec import AxCodec
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META, read
-from mfbo_torch.ax.settings import decode, encode
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.strategies import Strategy
@@ -53,7 +53,7 @@ class StrategyNode(ExternalGenerationNode):
 
     Raises:
         SettingError: The strategy is none, or has a setting that cannot be stored. Before the first trial: the
-            experiment has no objective that is one metric, or see :class:`~mfbo_torch.ax.domain.Domain`.
+            experiment has no objective that is one metric, or see :class:`~mfbo_torch.ax.codec.AxCodec`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StrategyNode(ExternalGenerationNode):
         started = time.monotonic()
         if not isinstance(strategy, Strategy):
             raise SettingError("strategy", strategy, "a strategy, such as mfbo_torch.MFGPUCB()")
-        encode(strategy)
+        strategy_to_settings(strategy)
         costs = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) == 0:
             raise SettingError("costs", costs, "one positive number a fidelity, the target last")
@@ -82,7 +82,7 @@ class StrategyNode(ExternalGenerationNode):
         self._bound = strategy
         self._seen: tuple[Experiment, Data] | None = None
         self._adapter: RandomAdapter | None = None
-        self._domain: Domain | None = None
+        self._codec: AxCodec | None = None
         self._history = History()
         self._known: set[str] = set()
         self._metadata: dict[str, dict[str, Any]] = {}
@@ -104,28 +104,28 @@ class StrategyNode(ExternalGenerationNode):
         """What a stored node is made with again."""
         registries = {"decoder_registry": decoder_registry, "class_decoder_registry": class_decoder_registry}
         given = {name: object_from_json(value, **registries) for name, value in args.items()}
-        return {**given, "strategy": decode(given.get("strategy"))}
+        return {**given, "strategy": strategy_from_settings(given.get("strategy"))}
 
-    def bound(self, experiment: Experiment) -> tuple[Strategy, Domain]:
-        """The strategy, bound to the space of an experiment, and what the space means in Ax.
+    def bound(self, experiment: Experiment) -> tuple[Strategy, AxCodec]:
+        """The strategy, bound to the space of an experiment, and the codec of its arms.
 
         Raises:
             SettingError: The search space does not suit, the objective is not one metric, a limit on another one
                 cannot be, or the strategy does not heed limits or has a space of its own that differs in what Ax knows.
         """
         limits = goal(experiment.optimization_config).limits
-        domain = Domain(experiment.search_space, self.costs, self.continues, limits)
-        if self._domain is None or self._domain.space != domain.space:
-            self._bound = self.strategy.bind(domain.space)
-            domain.check(self._bound.space)
-        self._domain = domain
-        return self._bound, domain
+        codec = AxCodec(experiment.search_space, self.costs, self.continues, limits)
+        if self._codec is None or self._codec.space != codec.space:
+            self._bound = self.strategy.bind(codec.space)
+            codec.check(self._bound.space)
+        self._codec = codec
+        return self._bound, codec
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment."""
         self._seen, self._adapter = (experiment, data), None
-        _, domain = self.bound(experiment)
-        self._history = read(experiment, domain, data).history
+        _, codec = self.bound(experiment)
+        self._history = read(experiment, codec, data).history
         self._known = set(experiment.arms_by_signature)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
@@ -135,24 +135,22 @@ class StrategyNode(ExternalGenerationNode):
             pending_parameters: Of arms whose values are out. Those that are not in the experiment yet, as another
                 node generated them just now, count as pending too.
         """
-        assert self._domain is not None, "update_generator_state comes first"
+        assert self._codec is not None, "update_generator_state comes first"
         for parameters in pending_parameters:
-            signature = Arm.md5hash(parameters)
-            if signature not in self._known:
-                self._known.add(signature)
-                self._count(self._domain.query(parameters, {}))
+            if Arm.md5hash(parameters) not in self._known:
+                self._add(parameters, {})
         with self._state.restored():
             query = plain(self._bound.ask(self._history)[0])
-        chosen = self._domain.parameters(query)
-        signature = Arm.md5hash(chosen)
-        self._known.add(signature)
-        self._metadata[signature] = {META: query.meta}
-        self._count(self._domain.query(chosen, query.meta))
+        chosen = self._codec.decode(query.x, query.fidelity)
+        self._add(chosen, query.meta)
+        self._metadata[Arm.md5hash(chosen)] = {META: query.meta}
         return chosen
 
-    def _count(self, query: Query | None) -> None:
-        """Take a query as pending, if it is in the search space."""
-        if query is not None:
+    def _add(self, parameters: TParameterization, meta: Mapping[str, Any]) -> None:
+        """Take an arm as pending, if it is in the search space."""
+        self._known.add(Arm.md5hash(parameters))
+        if self._codec is not None and (found := self._codec.encode(parameters)):
+            query = Query(*found, dict(meta))
             self._history = self._history.asked(query, self._bound.cost(query, self._history))
 
     def _gen(self, experiment: Experiment, **kwargs: Any) -> GeneratorRun:

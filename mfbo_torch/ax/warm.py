@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,12 @@ from ax.api.client import Client
 from ax.core.arm import Arm
 
 from mfbo_torch.ax.best import node_of
-from mfbo_torch.ax.domain import Domain
+from mfbo_torch.ax.codec import AxCodec
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META
 from mfbo_torch.history import GIVEN
+from mfbo_torch.history.observation import parse_finite
 from mfbo_torch.utils.errors import SettingError, meant
-from mfbo_torch.utils.validation import observation
 
 Seen = float | tuple[float, float]
 Row = tuple[dict[str, Any], dict[str, Seen]]
@@ -36,10 +35,9 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
         SettingError: Something in an observation is missing, unknown or out of range. Nothing is attached then.
     """
     experiment = client._experiment
-    _, domain = node_of(client._generation_strategy).bound(experiment)
-    wanted = goal(experiment.optimization_config)
-    metrics = [wanted.metric, *(limit.name for limit in wanted.limits)]
-    rows = [_row(given, number, domain, metrics) for number, given in enumerate(observations)]
+    _, codec = node_of(client._generation_strategy).bound(experiment)
+    metrics = goal(experiment.optimization_config).metrics
+    rows = [_row(given, f"observations[{number}]", codec, metrics) for number, given in enumerate(observations)]
     indices = []
     for parameters, seen in rows:
         trial = experiment.new_trial().add_arm(Arm(parameters), candidate_metadata={META: dict(GIVEN)})
@@ -50,26 +48,23 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
     return indices
 
 
-def _row(given: Mapping[str, Any], number: int, domain: Domain, metrics: Sequence[str]) -> Row:
-    """The parameters of a trial and what was observed of each metric."""
-    place, told = f"observations[{number}]", " and ".join(map(repr, metrics))
+def _row(given: Mapping[str, Any], place: str, codec: AxCodec, metrics: Sequence[str]) -> Row:
+    """The parameters of a trial and the observation of each metric."""
+    observed = " and ".join(map(repr, metrics))
     if not isinstance(given, Mapping):
-        raise SettingError(place, given, f"a mapping of parameters and {told} to their values")
-    target = domain.fidelity.target_value
-    parameters = {**domain.fixed, domain.fidelity.name: target, **given}
-    names = domain.search_space.parameters
+        raise SettingError(place, given, f"a mapping of parameters and {observed} to their values")
+    parameters = {**codec.fixed, codec.fidelity: codec.levels[-1], **given}
+    names = codec.search_space.parameters
     seen: dict[str, Seen] = {}
     for metric in metrics:
         if metric not in parameters:
             raise SettingError(place, dict(given), f"given with {metric!r}")
-        value, error = observation(f"{place}.{metric}", parameters.pop(metric))
-        if not math.isfinite(value):
-            raise SettingError(f"{place}.{metric}", value, "finite")
-        seen[metric] = value if error is None else (value, error)
+        found = parse_finite(parameters.pop(metric), setting=f"{place}.{metric}")
+        seen[metric] = found.value if found.standard_error is None else (found.value, found.standard_error)
     if unknown := [name for name in parameters if name not in names]:
-        raise SettingError(place, unknown[0], f"a parameter or {told}{meant(unknown[0], [*names, *metrics])}")
-    if missing := [name for name in names if name not in parameters]:
+        raise SettingError(place, unknown[0], f"a parameter or {observed}{meant(unknown[0], [*names, *metrics])}")
+    if missing := [p.name for p in codec.space.parameters if p.name not in parameters and not p.when]:
         raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
-    if domain.query(parameters, {}) is None:
+    if codec.encode(parameters) is None:
         raise SettingError(place, parameters, "in the search space")
     return parameters, seen

@@ -1,4 +1,11 @@
-"""Widths of confidence bands, and the information that widens them."""
+"""Widths of confidence bands, and the information gains that widen them.
+
+References:
+
+.. [Desautels2012gpbucb]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
+    Process Bandit Optimization. ICML 2012.
+"""
 
 from mfbo_torch.confidence.information import (
     GreedySet,

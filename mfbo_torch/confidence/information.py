@@ -2,10 +2,6 @@ r"""What a set of observations tells about a process, and which set tells most.
 
 References:
 
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-
 .. [Nemhauser1978submodular]
     G. L. Nemhauser, L. A. Wolsey, M. L. Fisher. An analysis of approximations for maximizing
     submodular set functions I. Mathematical Programming 14, 1978.

@@ -2,12 +2,6 @@ r"""How long GP-BUCB has to sample by uncertainty until batches of any size cost
 
 Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
 :class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@ r"""Widths of confidence bands: the schedules ``α_t`` and ``β_t``.
 
 References:
 
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-
 .. [Kandasamy2016mfgpucb]
     K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
     Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.

@@ -1,35 +1,31 @@
-"""What comes of an evaluation: a value, the noise in it, and the outcomes measured beside it."""
+"""The result of an evaluation: a value, its standard error and the outcomes measured beside it.
+
+What users hand in is parsed once, by :func:`parse` where an objective returns or a value is told, and by
+:func:`parse_finite` where values come from elsewhere. Behind these doors every :class:`Observation` is taken as it is.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import OBSERVATION, SEVERAL, number, observation
+from mfbo_torch.utils.validation import SEVERAL, VALUE, number, single
 
 if TYPE_CHECKING:
     from mfbo_torch.space.outcome_constraints import Limit
 
-
+FORMS = "a number, or a pair (value, standard error)"
+"""What an observation may be, in messages."""
 LARGEST = 1e75
 """Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
 
 
-def unusable(value: float) -> str | None:
-    """Why a value is a failure: it is not finite, or larger in size than :data:`LARGEST`; ``None`` where it is not."""
-    if not math.isfinite(value):
-        return f"the value is not finite: {value}"
-    if abs(value) > LARGEST:
-        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
-        return f"the value {value:g} is out of range {wanted}"
-    return None
-
-
 class Outcome(NamedTuple):
-    """What was measured of an outcome.
+    """The measurement of an outcome.
 
     Args:
         value: The number, in its own unit.
@@ -47,40 +43,97 @@ class Observation:
     """A value with the outcomes that were measured with it.
 
     Args:
-        value: The objective's value.
-        standard_error: The standard deviation of the noise in it; ``None`` where it is not known.
+        value: The objective's value, a number of any kind; kept as a float.
+        standard_error: The standard deviation of the noise in it, from 0 on; ``None`` where it is not known.
         outcomes: The others by name: numbers, or pairs of a number and its standard error.
+
+    Raises:
+        SettingError: The value is no number, or the standard error no finite number from 0 on.
     """
 
-    value: Any
+    value: float
     standard_error: float | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        value, error = _pair("value", (self.value, self.standard_error))
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "standard_error", error)
+
+    def to_maximize(self, maximize: bool) -> Observation:
+        """This observation with the sign that makes larger values better; outcomes keep theirs."""
+        return self if maximize else replace(self, value=-self.value)
+
+    def judged(self, limits: Collection[Limit]) -> Observation:
+        """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others.
+
+        Raises:
+            SettingError: One is missing, or no finite number.
+        """
+        return replace(self, outcomes=outcomes_of(self, limits)) if limits or self.outcomes else self
+
+    def __str__(self) -> str:
+        error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
+        numbers = {name: found.value if isinstance(found, Outcome) else found for name, found in self.outcomes.items()}
+        return "".join([f"{self.value!r}{error}", *(f", {name} {value!r}" for name, value in numbers.items())])
+
 
 Observed = float | tuple[float, float] | Observation
-"""What comes of an evaluation: a value, a value and its standard error, or these with further outcomes."""
+"""Forms in which an objective returns an observation: a value, a value and its standard error, or an
+:class:`Observation`."""
 
 
-def returned(given: Any, key: str, setting: str = "objective's value") -> Any:
-    """What an objective has returned, a mapping as an :class:`Observation`.
+def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
+    """An observation from what an objective returns, or from what a user tells.
 
     Args:
         given: A number, a pair of it and its standard error, an observation, or a mapping of names to such.
-        key: That of the value to be optimised.
+        key: That of the value to be optimised, in a mapping.
         setting: What the user calls it.
 
     Raises:
-        SettingError: The mapping lacks the key, or there are several numbers without names.
+        SettingError: The mapping lacks the key, there are several numbers without names, the value is no number, or
+            its standard error is no finite number from 0 on.
     """
-    if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
-        raise SettingError(setting, given, f"{OBSERVATION}; {SEVERAL}")
-    if not isinstance(given, Mapping):
+    if isinstance(given, Observation):
         return given
+    if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
+        raise SettingError(setting, given, f"{FORMS}; {SEVERAL}")
+    if not isinstance(given, Mapping):
+        return Observation(*_pair(setting, given))
     if key not in given:
         wanted = f"a mapping with {key!r}, the value to be optimised (another key: value = KEY)"
         raise SettingError(setting, dict(given), wanted)
-    value, error = observation(f"{setting} {key}", given[key])
-    return Observation(value, error, {name: found for name, found in given.items() if name != key})
+    others = {name: found for name, found in given.items() if name != key}
+    return Observation(*_pair(f"{setting} {key}", given[key]), others)
+
+
+def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "value") -> Observation:
+    """An observation that was made elsewhere and cannot be made again: :func:`parse` and judge it, or refuse it.
+
+    Args:
+        given: As :func:`parse` takes it.
+        limits: Those of the space.
+        setting: What the user calls it.
+
+    Raises:
+        SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
+    """
+    found = parse(given, setting=setting)
+    if refusal(found.value):
+        wanted = f"a finite number, at most {LARGEST:g} in size" if math.isfinite(found.value) else "a finite number"
+        raise SettingError(setting, found.value, wanted)
+    return found.judged(limits)
+
+
+def refusal(value: float) -> str:
+    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    if abs(value) > LARGEST:
+        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
+        return f"the value {value:g} is out of range {wanted}"
+    return ""
 
 
 def outcomes_of(given: Any, limits: Collection[Limit]) -> dict[str, Outcome]:
@@ -95,15 +148,37 @@ def outcomes_of(given: Any, limits: Collection[Limit]) -> dict[str, Outcome]:
         raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
     found = {}
     for limit in limits:
-        value, error = observation(limit.name, measured[limit.name])
+        value, error = _pair(limit.name, measured[limit.name])
         found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
     return found
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:
-    """Outcomes by the limits of now.
+    """Outcomes of a stored record by the limits of now.
 
     Raises:
         KeyError: One was not measured.
     """
     return {limit.name: measured[limit.name]._replace(met=limit.met(measured[limit.name].value)) for limit in limits}
+
+
+def _pair(setting: str, given: Any) -> tuple[float, float | None]:
+    """A value and its standard error, ``None`` where that is not known.
+
+    Args:
+        setting: What the user calls it.
+        given: A number of any kind, but no text and none with an imaginary part; or a tuple of one and of its standard
+            error.
+    """
+    value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    if type(value) is not float:
+        try:
+            value = single(value)
+            text = isinstance(value, (str, bytes, bytearray, memoryview))  # float("0.5") would read a text
+            if text or (isinstance(value, Complex) and not isinstance(value, Real)):  # NumPy drops imaginary parts
+                raise TypeError
+            value = float(value)
+        except (TypeError, ValueError, RuntimeError) as reason:
+            raise SettingError(setting, given, FORMS) from reason
+    # SQLite keeps no sign of zero
+    return value + 0.0, None if error is None else number("standard_error", error, 0) + 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mfbo_torch.history import Record
-from mfbo_torch.loop.evaluation import Outcome
+from mfbo_torch.loop.evaluation import Evaluation
 
 ALIKE = 3
 """So many failures of one kind, and nothing else, are a mistake in the objective and not one of its designs."""
@@ -33,21 +33,21 @@ class Beginning:
 
     def __init__(self, over: bool) -> None:
         self.over = over
-        self.held: dict[int, tuple[Record, Outcome]] = {}
+        self.held: dict[int, tuple[Record, Evaluation]] = {}
 
     @property
     def hopeless(self) -> bool:
         """Whether there have been :data:`ALIKE` of one kind."""
         return len(self.held) >= ALIKE
 
-    def holds(self, record: Record, outcome: Outcome) -> bool:
-        """Hold back how an attempt ended, if it is an exception like those before it."""
-        if self.over or not outcome.raised or any(other.reason != outcome.reason for _, other in self.held.values()):
+    def holds(self, record: Record, evaluation: Evaluation) -> bool:
+        """Hold back an attempt that has raised an exception, if all before it have raised the same one."""
+        if self.over or any(other.reason != evaluation.reason for _, other in self.held.values()):
             return False
-        self.held[record.id] = record, outcome
+        self.held[record.id] = record, evaluation
         return True
 
-    def let_go(self) -> list[tuple[Record, Outcome]]:
+    def let_go(self) -> list[tuple[Record, Evaluation]]:
         """What was held back; nothing is from now on."""
         held, self.held, self.over = [*self.held.values()], {}, True
         return held

@@ -7,11 +7,10 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, outcomes_of
+from mfbo_torch.history.observation import Observation, parse, refusal
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError
@@ -23,53 +22,45 @@ FRAMES = 3
 """Lines of a traceback that a failure keeps."""
 
 
-class Outcome(NamedTuple):
-    """What an evaluation came to: a value, with its standard error and outcomes where there are, or why not.
+class Evaluation(NamedTuple):
+    """The end of an evaluation: an observation, or the reason why there is none.
 
-    ``raised`` tells a reason that is the objective's own exception from one that its worker had; ``stopped`` is the
-    step at which a trial was found hopeless.
+    Args:
+        observation: What was observed, to be maximised, its outcomes judged; ``None`` after a failure.
+        reason: Why it failed; empty where it did not.
+        seconds: The time it took.
+        raised: Whether the reason is an exception of the objective's own, and not one that its worker had.
+        stopped: The step at which a trial was found hopeless.
     """
 
-    value: float | None
+    observation: Observation | None
     reason: str
     seconds: float
-    standard_error: float | None = None
     raised: bool = False
     stopped: float | None = None
-    outcomes: Mapping[str, Any] | None = None
-
-    @property
-    def observed(self) -> Observed:
-        """The value as an optimiser is told it."""
-        if self.value is None:
-            raise ValueError("value: must be there")
-        if self.outcomes is not None:
-            return Observation(self.value, self.standard_error, self.outcomes)
-        return self.value if self.standard_error is None else (self.value, self.standard_error)
 
 
 def evaluate(
     problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
-) -> Outcome:
+) -> Evaluation:
     """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
     started, this = time.perf_counter(), os.getpid()
-    value, reason, error_of_value, outcomes = None, "", None, None
+    found, reason, raised = None, "", False
     try:
-        found = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
-        outcomes_of(found, problem.space.limits)
-        value, error_of_value = validation.observation("value", found)
-        outcomes = getattr(found, "outcomes", None)
+        given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
+        found = parse(given).judged(problem.space.limits)
+        reason = refusal(found.value)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
             raise
-        reason = validation.reason(_told(error))
+        reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
         os._exit(0)
     stopped = None if trial is None else trial.stopped
-    return Outcome(value, reason, time.perf_counter() - started, error_of_value, bool(reason), stopped, outcomes)
+    return Evaluation(None if reason else found, reason, time.perf_counter() - started, raised, stopped)
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """Why an evaluation failed: one line, and more below it."""
     if isinstance(error, EvaluationError):
         return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])

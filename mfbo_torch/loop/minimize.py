@@ -9,19 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import History, Observed, Recommendation, Status
-from mfbo_torch.history.observation import Observation, returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.problems.trial import Trial
-from mfbo_torch.problems.user.call_convention import convention
+from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils import html_table
-from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import observation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,39 +77,6 @@ class Result:
         return html_table.table(self.problem.name, ("", ""), self._rows())
 
 
-class _Function(Problem):
-    """A function on a space."""
-
-    def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool) -> None:
-        self.function, self.space, self.maximize = function, space, maximize
-        own = None if space.fidelities is None else space.fidelities.name
-        self.convention = convention(function, [p.name for p in space.parameters], own, space.num_fidelities)
-        self.takes_trial = self.convention.trial
-        if space.continues and not self.takes_trial:
-            wanted = "False, or the function must take a trial, to keep what it goes on from"
-            raise SettingError("continues", space.continues, wanted)
-
-    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        return self._called(x, fidelity, None)
-
-    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
-        return self.turned(self._called(x, fidelity, trial))
-
-    def _called(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observed:
-        point, level = self.checked(x, fidelity)
-        own = self.space.fidelity_value(level)
-        found = self.convention.call(self.function, self.space.named(point), **own, fidelity=level, trial=trial)
-        given = returned(found, "value")
-        if isinstance(given, Observation):
-            return given
-        value, error = observation("objective's value", given)
-        return value if error is None else (value, error)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
-
-
 def minimize(
     function: Callable[..., Observed],
     space: Where,
@@ -148,7 +111,7 @@ def minimize(
         SettingError: A setting cannot work.
         Hopeless: Every evaluation failed.
     """
-    problem = _Function(function, _space(space), maximize=False)
+    problem = FunctionProblem(function, _space(space), maximize=False)
     return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
 
 
@@ -165,7 +128,7 @@ def maximize(
     progress: bool = False,
 ) -> Result:
     """Find where a function is largest; see :func:`minimize`."""
-    problem = _Function(function, _space(space), maximize=True)
+    problem = FunctionProblem(function, _space(space), maximize=True)
     return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
-from mfbo_torch.history.observation import judged, outcomes_of, returned
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import OwnState
-from mfbo_torch.utils.validation import VALUE, number, observation, whole
+from mfbo_torch.utils.validation import number, whole
 from mfbo_torch.utils.validation import reason as checked_reason
 
 if TYPE_CHECKING:
@@ -182,12 +182,15 @@ class Optimizer:
             SettingError: No such query is pending, ``value`` is not a number, its standard error is negative or
                 not finite, or an outcome that has a limit is missing or not finite.
         """
-        given = returned(value, VALUE, "value")
-        found, measured = observation("value", given), outcomes_of(given, self.space.limits)
+        found = parse(value).judged(self.space.limits)
         with self._lock:
-            record = self._pending(id)
-            changes = self._changes(record, evaluation_seconds, cost)
-            return self._end(record.done(*found, outcomes=measured, **changes))
+            changes = self._changes(self._pending(id), evaluation_seconds, cost)
+            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"])
+
+    def observe(self, id: int, observation: Observation, evaluation_seconds: float, cost: float) -> Record:
+        """:meth:`tell` of a parsed observation, its outcomes judged, at a cost that is known."""
+        with self._lock:
+            return self._end(self._pending(id).observed(observation, evaluation_seconds=evaluation_seconds, cost=cost))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
         """Take in that a pending query has failed; it keeps its cost.
@@ -236,13 +239,12 @@ class Optimizer:
                 its standard error is not a finite number.
         """
         query = Query(self.space.point(parameters), self._level(fidelity), GIVEN)
-        given = returned(value, VALUE, "value")
-        found, known = observation("value", given)
-        _, error = observation("value", (number("value", found), known if standard_error is None else standard_error))
-        measured = outcomes_of(given, self.space.limits)
+        found = parse_finite(value, self.space.limits)
+        if standard_error is not None:
+            found = replace(found, standard_error=standard_error)
         with self._lock:
             history = self._history.asked(query, 0.0)
-            record = history.records[-1].done(found, error, outcomes=measured)
+            record = history.records[-1].observed(found)
             self._keep(history.updated(record), lambda journal: journal.given([record]))
             return record
 

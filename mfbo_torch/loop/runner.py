@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop.early_failures import Beginning, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Outcome, describe, evaluate
+from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
 from mfbo_torch.loop.executors import LOOK_AROUND, WorkerLost, capacity
 from mfbo_torch.loop.interrupt import pulled_by_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
@@ -219,15 +218,14 @@ class _Loop:
             for record in batch:
                 again: Record | None = record
                 while again is not None and not self.over():
-                    outcome = evaluate(*self.attempt(record))
-                    again = self.end(again, outcome)
+                    again = self.end(again, evaluate(*self.attempt(record)))
                 self.expect_a_value()
                 self.bar.show(self.optimizer.history)
 
     def through(self, executor: Executor) -> None:
         """Evaluate through an executor; values are taken in while the next query is decided."""
         most = self.options.max_pending
-        flying: dict[Future[Outcome], tuple[Record, float]] = {}
+        flying: dict[Future[Evaluation], tuple[Record, float]] = {}
         waiting = self.optimizer.history.pending
         decider = ThreadPoolExecutor(1, "mfbo-decide")
         deciding: Future[Decision] | None = None
@@ -303,39 +301,38 @@ class _Loop:
             LOG.info("%d asked at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
         return asked
 
-    def end(self, record: Record, outcome: Outcome) -> Record | None:
+    def end(self, record: Record, evaluation: Evaluation) -> Record | None:
         """Take in how an attempt ended; the record if there is to be another one."""
         last = record.retries >= self.options.retries
-        if last and self.beginning.holds(record, outcome):
-            LOG.warning("%d broke after %.3f s: %s", record.id, outcome.seconds, outcome.reason)
+        if last and evaluation.raised and self.beginning.holds(record, evaluation):
+            LOG.warning("%d broke after %.3f s: %s", record.id, evaluation.seconds, evaluation.reason)
             return None
-        if last or not outcome.raised:
+        if last or not evaluation.raised:
             self.let_go()
-        return self._end(record, outcome)
+        return self._end(record, evaluation)
 
     def let_go(self) -> None:
         """Take in the failures that were held back."""
-        for record, outcome in self.beginning.let_go():
-            self._end(record, outcome)
+        for record, evaluation in self.beginning.let_go():
+            self._end(record, evaluation)
 
-    def _end(self, record: Record, outcome: Outcome) -> Record | None:
-        base = self.trials.cost(record, outcome)
+    def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
+        observation, reason, seconds, _, stopped = evaluation
+        base = self.trials.cost(record, seconds, stopped)
         if self.options.charge_deciding and not record.sunk:
             base += record.decision_seconds
         total = record.sunk + base
-        if outcome.value is not None and math.isfinite(outcome.value):
-            value, seconds = outcome.observed, outcome.seconds
-            _kept(lambda: self.optimizer.tell(record.id, value, evaluation_seconds=seconds, cost=total))
-            LOG.info("%d ended: %r after %.3f s, cost %g", record.id, value, outcome.seconds, total)
+        if observation is not None:
+            _kept(lambda: self.optimizer.observe(record.id, observation, seconds, total))
+            LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
             return None
-        reason = outcome.reason or f"the value is not finite: {outcome.value}"
         if record.retries < self.options.retries:
             following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
                 return _kept(lambda: self.optimizer.retry(record.id, reason, cost=following))
-        _kept(lambda: self.optimizer.fail(record.id, reason, evaluation_seconds=outcome.seconds, cost=total))
-        LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, outcome.seconds, total, reason)
+        _kept(lambda: self.optimizer.fail(record.id, reason, evaluation_seconds=seconds, cost=total))
+        LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
 
@@ -360,7 +357,7 @@ class _Loop:
         last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
         return Hopeless(f"all {failures} evaluations failed, the last with {last}", spent)
 
-    def _land(self, flying: dict[Future[Outcome], tuple[Record, float]]) -> list[Record]:
+    def _land(self, flying: dict[Future[Evaluation], tuple[Record, float]]) -> list[Record]:
         """Keep what has finished already, give up the rest and return it."""
         lost = []
         for future, (record, _) in flying.items():
@@ -374,12 +371,12 @@ class _Loop:
         return lost
 
 
-def _outcome(future: Future[Outcome], seconds: float) -> Outcome:
+def _outcome(future: Future[Evaluation], seconds: float) -> Evaluation:
     """What came of an evaluation that an executor had; other exceptions are its own, and rise."""
     try:
         return future.result()
     except (WorkerLost, TimeoutError) as error:
-        return Outcome(None, describe(error), seconds)
+        return Evaluation(None, describe(error), seconds)
 
 
 def _kept(write: Callable[[], T]) -> T:

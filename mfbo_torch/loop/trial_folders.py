@@ -18,7 +18,6 @@ from mfbo_torch.problems.trial import Below, Trial
 from mfbo_torch.space.fidelities import Value
 
 if TYPE_CHECKING:
-    from mfbo_torch.loop.evaluation import Outcome
     from mfbo_torch.problems.base import Problem
 
 
@@ -86,15 +85,21 @@ class Trials:
         busy = {record.query.x for record in flying} if self.problem.takes_trial else set()
         return next((record for record in waiting if record.query.x not in busy), None)
 
-    def cost(self, record: Record, outcome: Outcome) -> float:
-        """What an attempt has cost: less than was put by where it went on from what ended after it was asked, or was
-        stopped."""
+    def cost(self, record: Record, seconds: float, stopped: float | None) -> float:
+        """The cost of an attempt: less than was put by where it went on from what ended after it was queried, or was
+        stopped.
+
+        Args:
+            record: Its query.
+            seconds: The time it took.
+            stopped: The step at which it was stopped, if it was.
+        """
         space = self.problem.space
         if space.measured:
-            return outcome.seconds
+            return seconds
         due = min(self._due.get(record.id, record.cost), record.cost - record.sunk)
         named = space.fidelities
-        if outcome.stopped is None or named is None or named.costs is None:
+        if stopped is None or named is None or named.costs is None:
             return due
-        reached = float(np.interp(outcome.stopped, [0.0, *named.costs], [0.0, *space.costs]))
+        reached = float(np.interp(stopped, [0.0, *named.costs], [0.0, *space.costs]))
         return min(max(due - (space.costs[record.query.fidelity] - reached), 0.0), due)

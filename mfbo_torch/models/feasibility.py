@@ -1,10 +1,4 @@
-r"""Where evaluations fail: the probability that a design can be evaluated.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""Where evaluations fail: the probability that a design can be evaluated."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@ r"""What an evaluation costs, as it depends on the design and the fidelity.
 
 References:
 
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-
 .. [Snoek2012practical]
     J. Snoek, H. Larochelle, R. P. Adams. Practical Bayesian Optimization of Machine Learning Algorithms. NeurIPS 2012.
 """
@@ -17,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mfbo_torch.ops.kriging import krige, mean_variance
+from mfbo_torch.ops.kriging import KrigingData, krige, mean_variance
 
 FEW = 10
 """With fewer records their mean says as much."""
@@ -69,9 +66,8 @@ class LogCost:
         variance[0], variance[-1] = OFFSET, GROWTH
         root = math.sqrt(X.shape[-1])
         wide = (root * lengthscale).unsqueeze(-1).expand(-1, X.shape[-1])
-        kriging = krige(
-            "matern52", X, Y, basis, (mean, variance), wide, outputscale, noise.unsqueeze(-1).expand(-1, len(Y))
-        )
+        noises = noise.unsqueeze(-1).expand(-1, len(Y))
+        kriging = krige("matern52", KrigingData(X, Y, basis, mean, variance), wide, outputscale, noises)
         weights = kriging.evidence.softmax(-1)
         kept = weights > 1e-3 * weights.max()
         self.kriging, self.weights = kriging[kept], weights[kept] / weights[kept].sum()

@@ -1,14 +1,7 @@
-r"""The factor of one or several Gaussian processes, ready for many posteriors.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""The factor of one or several Gaussian processes, ready for many posteriors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +13,12 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import cross_correlation
 from mfbo_torch.ops.prepared import Prepared, prepare
+
+AXES = {
+    "inputs": 2, "mask": 1, "inverse": 2, "alpha": 1, "lengthscale": 1,
+    "outputscale": 0, "constant": 0, "noise": 0, "center": 1,
+}  # fmt: skip
+"""Number of axes of each tensor of a :class:`Cache` behind those of the batch."""
 
 
 @dataclass(frozen=True)
@@ -220,38 +219,31 @@ def stack(caches: list[Cache]) -> Cache:
     Raises:
         UnsupportedError: Their kernels are of different kinds.
     """
-    n = max(cache.num_points for cache in caches)
     kinds = {cache.kernel for cache in caches}
     if len(kinds) > 1:
         raise UnsupportedError(f"kernels = {sorted(kinds)}: must be of one kind for all fidelities")
-
-    def padded(cache: Cache) -> tuple[Tensor, ...]:
-        grow = n - cache.num_points
-        if not grow:
-            return cache.inputs, cache.mask, cache.inverse, cache.alpha
-        inverse = torch.nn.functional.pad(cache.inverse, (0, grow, 0, grow))
-        inputs = torch.nn.functional.pad(cache.inputs, (0, 0, 0, grow))
-        mask = torch.nn.functional.pad(cache.mask, (0, grow))
-        return inputs, mask, inverse, torch.nn.functional.pad(cache.alpha, (0, grow))
-
+    n = max(cache.num_points for cache in caches)
+    parts = [padded(cache, n).tensors() for cache in caches]
     batch = torch.broadcast_shapes(*(cache.alpha.shape[:-1] for cache in caches))
 
-    def joined(parts: Sequence[Tensor], tail: int) -> Tensor:
-        wide = [p.expand(batch + p.shape[p.dim() - tail :]) for p in parts]
+    def joined(name: str, axes: int) -> Tensor:
+        wide = [part[name].expand(batch + part[name].shape[part[name].dim() - axes :]) for part in parts]
         return torch.stack(wide, dim=len(batch)) if len(wide) > 1 else wide[0].unsqueeze(len(batch))
 
-    inputs, mask, inverse, alpha = zip(*map(padded, caches), strict=True)
-    return Cache(
-        kinds.pop(),
-        joined(inputs, 2),
-        joined(mask, 1),
-        joined(inverse, 2),
-        joined(alpha, 1),
-        joined([c.lengthscale for c in caches], 1),
-        joined([c.outputscale for c in caches], 0),
-        joined([c.constant for c in caches], 0),
-        joined([c.noise for c in caches], 0),
-        joined([c.center for c in caches], 1),
+    return Cache(kinds.pop(), **{name: joined(name, axes) for name, axes in AXES.items()})
+
+
+def padded(cache: Cache, n: int) -> Cache:
+    """A factor with points that have no covariance with anything added up to ``n``, all of them with a value."""
+    pad, more = torch.nn.functional.pad, n - cache.num_points
+    if n == cache.num_points == cache.alpha.shape[-1]:
+        return cache
+    return replace(
+        cache,
+        inputs=pad(cache.inputs, (0, 0, 0, more)),
+        mask=pad(cache.mask, (0, more)),
+        inverse=pad(cache.inverse, (0, more, 0, more)),
+        alpha=pad(cache.alpha, (0, n - cache.alpha.shape[-1])),
     )
 
 

@@ -1,10 +1,4 @@
-r"""The log marginal likelihood of a Gaussian process, with its gradient in closed form.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""The log marginal likelihood of a Gaussian process, with its gradient in closed form."""
 
 from __future__ import annotations
 

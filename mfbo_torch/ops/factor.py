@@ -1,11 +1,6 @@
 r"""The factor of a Gaussian vector whose covariances are given: observations that are no point values.
 
 Where the observations are values of a stationary process, :mod:`mfbo_torch.ops.cache` is quicker.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
 """
 
 from __future__ import annotations

@@ -5,17 +5,13 @@ r"""Universal kriging: Gaussian processes whose mean has coefficients that are i
 for several hyper-parameters of ``k`` at once, with covariances :math:`k_0` that are given where there are any. It is
 the GP with mean :math:`h^\top b_0` and covariance :math:`k(x, x') + k_0(x, x') + h(x)^\top V h(x')`, in a form that
 needs the factor of :math:`k + k_0` alone.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -25,9 +21,27 @@ from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.kernels import CHUNK_BYTES, cross_correlation
 
 
+class KrigingData(NamedTuple):
+    """Observations, and the prior of the coefficients of their mean.
+
+    Args:
+        X: ``n x d`` points.
+        Y: ``n`` observations.
+        basis: ``n x c``, ``h`` at these points.
+        mean: ``c``, the prior mean ``b_0`` of the coefficients.
+        variance: ``c``, the diagonal of their prior covariance ``V``.
+    """
+
+    X: Tensor
+    Y: Tensor
+    basis: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    r"""``H`` processes of the same ``n`` points, each with its own covariance, and what follows of ``c`` coefficients.
+    r"""The posterior of ``H`` processes at the same ``n`` points, each with its own covariance and ``c`` coefficients.
 
     Args:
         factor: Those of :math:`K + S`, with weights :math:`(K + S)^{-1} (y - H \hat b)`.
@@ -52,10 +66,7 @@ class Kriging:
 
 def krige(
     kernel: str,
-    X: Tensor,
-    Y: Tensor,
-    basis: Tensor,
-    prior: tuple[Tensor, Tensor],
+    data: KrigingData,
     lengthscale: Tensor,
     outputscale: Tensor,
     noise: Tensor,
@@ -69,17 +80,14 @@ def krige(
 
     Args:
         kernel: Name of the correlation.
-        X: ``n x d`` points.
-        Y: ``n`` observations.
-        basis: ``n x c``, ``h`` at these points.
-        prior: Mean ``b_0`` and the diagonal of ``V``, ``c`` each.
+        data: Observations, and the prior of the coefficients.
         lengthscale: ``H x d``.
         outputscale: ``H``.
         noise: ``H x n`` variances.
         further: ``n x n`` covariances on top of the kernels', the same for all.
     """
     count = len(outputscale)
-    mean, variance = prior
+    X, Y, basis, mean, variance = data
     residuals = (Y - basis @ mean).expand(count, -1)
     wide = X.expand(count, *X.shape)
     one = torch.ones_like(residuals)
@@ -94,30 +102,13 @@ def krige(
 
 
 def evidences(
-    kernel: str,
-    X: Tensor,
-    Y: Tensor,
-    basis: Tensor,
-    prior: tuple[Tensor, Tensor],
-    lengthscale: Tensor,
-    outputscale: Tensor,
-    noise: Tensor,
-    further: Tensor | None = None,
+    kernel: str, data: KrigingData, lengthscale: Tensor, outputscale: Tensor, noise: Tensor, further: Tensor | None
 ) -> Tensor:
-    """The ``H`` log marginal likelihoods of :func:`krige` alone, a third of its work and a part of its memory.
+    """The ``H`` log marginal likelihoods of :func:`krige`, for a third of its work and a part of its memory.
 
-    Args:
-        kernel: As there, like what follows.
-        X: ``n x d``.
-        Y: ``n``.
-        basis: ``n x c``.
-        prior: ``c`` each.
-        lengthscale: ``d``, that of all processes.
-        outputscale: ``H``.
-        noise: ``H x n``.
-        further: ``n x n``.
+    The arguments are those of :func:`krige`, but that all processes share ``d`` lengthscales.
     """
-    mean, variance = prior
+    X, Y, basis, mean, variance = data
     known = torch.cat([basis, (Y - basis @ mean).unsqueeze(-1)], -1)
     scaled = (X - X.mean(0)) / lengthscale
     shared = cross_correlation(kernel, scaled, scaled)
@@ -151,8 +142,8 @@ def _integrated(whitened: Tensor, moved: Tensor, variance: Tensor) -> tuple[Tens
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
-    r"""What the observations of a :class:`Kriging` say of ``... x H x q`` values.
+class Prediction:
+    r"""Posterior of ``H`` processes at ``... x q`` points, for :func:`variance` and :func:`covariance`.
 
     Args:
         mean: ``... x H x q``, :math:`h^\top \hat b + k^\top \alpha`.
@@ -174,12 +165,12 @@ def mean_variance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, T
         basis: ``... x q x c``, ``h`` at these points. Differentiable.
     """
     none = X.new_zeros(X.shape[:-1])
-    at = reach(kriging, X, basis, none.unsqueeze(-1))
+    at = predict(kriging, X, basis, none.unsqueeze(-1))
     return at.mean, variance(kriging, at, none)
 
 
-def reach(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Reach:
-    """At ``... x q x d`` points.
+def predict(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Prediction:
+    """The posterior at ``... x q x d`` points.
 
     Args:
         kriging: ``H`` processes.
@@ -190,31 +181,31 @@ def reach(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Reach:
     cross = kriging.factor.cross_covariance(X.unsqueeze(-3)) + further.unsqueeze(-3)
     basis = basis.unsqueeze(-3)
     mean = basis @ kriging.coefficients.unsqueeze(-1) + cross @ kriging.factor.alpha.unsqueeze(-1)
-    return Reach(mean.squeeze(-1), cross @ kriging.factor.inverse.mT, basis - cross @ kriging.weights)
+    return Prediction(mean.squeeze(-1), cross @ kriging.factor.inverse.mT, basis - cross @ kriging.weights)
 
 
-def variance(kriging: Kriging, at: Reach, further: Tensor) -> Tensor:
+def variance(kriging: Kriging, at: Prediction, further: Tensor) -> Tensor:
     r""":math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``.
 
     Args:
         kriging: ``H`` processes.
-        at: What they say of the values.
-        further: ``... x q``, :math:`k_0` of each with itself.
+        at: Their posterior at the points.
+        further: ``... x q``, :math:`k_0` of each point with itself.
     """
     prior = kriging.factor.outputscale.unsqueeze(-1) + further.unsqueeze(-2)
     own = (prior - at.whitened.square().sum(-1)).clamp_min(0.0)
     return own + ((at.unknown @ kriging.covariance) * at.unknown).sum(-1)
 
 
-def covariance(kriging: Kriging, X: Tensor, at: Reach, Z: Tensor, there: Reach, further: Tensor) -> Tensor:
+def covariance(kriging: Kriging, X: Tensor, at: Prediction, Z: Tensor, there: Prediction, further: Tensor) -> Tensor:
     """``... x H x q x r`` between ``... x q x d`` and ``... x r x d`` points.
 
     Args:
         kriging: ``H`` processes.
         X: Points.
-        at: What they say of the values there.
+        at: The posterior at ``X``.
         Z: Other points, or the same.
-        there: What they say of the values there.
+        there: The posterior at ``Z``.
         further: ``... x q x r``, :math:`k_0` between them.
     """
     factor = kriging.factor

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
-BLOCK, LARGE_BLOCK = 100, 256
+BLOCK_ROWS, LARGE_BLOCK_ROWS = 100, 256
 """Rows of a triangular block from which skipping its zeros pays for another call, on a processor and elsewhere."""
 MOST_BLOCKS = 9
 """So many at most, and one more for each thousand points."""
@@ -22,7 +22,7 @@ MOST_BLOCKS = 9
 Array = NDArray[Any]
 
 
-class Process(NamedTuple):
+class PreparedProcess(NamedTuple):
     """One of the processes of :class:`Prepared`, laid out for calls with few points; see there.
 
     Args:
@@ -94,7 +94,7 @@ class Prepared:
         return (X - self.center).mul_(self.scale)
 
     @cached_property
-    def processes(self) -> tuple[Process, ...]:
+    def processes(self) -> tuple[PreparedProcess, ...]:
         """Each process for itself, in the order of the flattened batch."""
         count = self.batch_shape.numel()
 
@@ -105,7 +105,7 @@ class Prepared:
         points, alphas, blocks = split(self.points), split(self.alpha), [split(block) for block in self.blocks]
         constants, priors = self.constant.reshape(-1).tolist(), self.prior.reshape(-1).tolist()
         return tuple(
-            Process(
+            PreparedProcess(
                 kernel=self.kernel,
                 center=vectors[0][i].numpy(),
                 scale=vectors[1][i].numpy(),
@@ -144,7 +144,7 @@ def prepare(
 
     scale = outputscale.unsqueeze(-1) * mask
     left = inverse * scale.unsqueeze(-2)
-    block = BLOCK if inputs.device.type == "cpu" else LARGE_BLOCK
+    block = BLOCK_ROWS if inputs.device.type == "cpu" else LARGE_BLOCK_ROWS
     count = min(max(n // block, 1), MOST_BLOCKS + n // 1000)
     edges = [n * i // count for i in range(count + 1)]
     root = ROOTS[kernel]

@@ -14,8 +14,9 @@ from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from mfbo_torch.optuna.domain import Costs, Domain, checked, levels
+from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
 from mfbo_torch.optuna.history import note, read
+from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import OwnState
@@ -88,11 +89,11 @@ class Sampler(BaseSampler):
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
         if not searched.keys() - {self.fidelity}:
             return {}
-        domain = Domain(searched, self.fidelity, self.costs)
+        codec = StudyCodec(searched, self.fidelity, self.costs)
         with _ONE_AT_A_TIME, self._state.restored():
-            history, undecided = read(study, domain, trial)
-            query = note(study, trial, domain, self._for(domain).ask(history, undecided + 1)[-1])
-        return domain.parameters(query)
+            history, undecided = read(study, codec, trial)
+            query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
+        return codec.decode(query.x, query.fidelity)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -100,7 +101,7 @@ class Sampler(BaseSampler):
         """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
         self._raise_error_if_multi_objective(study)
         if param_name == self.fidelity:
-            return levels(param_name, {param_name: param_distribution}, self.costs)[0][0]
+            return levels_of(param_name, {param_name: param_distribution}, self.costs)[0][0]
         sampler = self._independent
         if sampler is None:  # of the trial and the name alone: nothing is remembered
             sampler = RandomSampler(zlib.crc32(f"{self.strategy.seed} {trial.number} {param_name}".encode()))
@@ -109,7 +110,7 @@ class Sampler(BaseSampler):
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Complain of a fidelity that no trial has, after the first one."""
         if state == TrialState.COMPLETE and self.fidelity is not None:
-            levels(self.fidelity, trial.distributions, self.costs)
+            levels_of(self.fidelity, trial.distributions, self.costs)
 
     def reseed_rng(self) -> None:
         """Nothing of its own: random numbers are a function of the seed and the trials."""
@@ -133,10 +134,10 @@ class Sampler(BaseSampler):
     def _is_target(self, trial: FrozenTrial) -> bool:
         name = self.fidelity
         assert name is not None
-        return trial.params.get(name) == levels(name, trial.distributions, self.costs)[0][-1]
+        return trial.params.get(name) == levels_of(name, trial.distributions, self.costs)[0][-1]
 
-    def _for(self, domain: Domain) -> Strategy:
-        """The strategy on a space; the same one as long as that stays, for what it memoises."""
-        if self._bound is None or self._bound.space != domain.space:
-            self._bound = self.strategy.bind(domain.space)
+    def _for(self, space: Space) -> Strategy:
+        """The strategy on a space; the same one as long as that stays, as it memoises."""
+        if self._bound is None or self._bound.space != space:
+            self._bound = self.strategy.bind(space)
         return self._bound

@@ -5,15 +5,17 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from torch import Tensor
 
 from mfbo_torch.history import History, Observed, Record
-from mfbo_torch.history.observation import Observation
+from mfbo_torch.history.observation import parse
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.space import Space
-from mfbo_torch.utils.validation import number, observation, several, whole
+from mfbo_torch.utils.validation import number, several, whole
+
+OBJECTIVE = "objective's value"
+"""What messages call the value that an objective returns."""
 
 
 class Problem(ABC):
@@ -61,7 +63,7 @@ class Problem(ABC):
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
-        return self.signed(observation("value", self.evaluate(x, fidelity))[0])
+        return self.signed(parse(self.evaluate(x, fidelity)).value)
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
         """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any, and
@@ -70,14 +72,7 @@ class Problem(ABC):
         Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
         resumed run, and any number of workers, see what an undisturbed run sees.
         """
-        return self.turned(self.evaluate(x, fidelity))
-
-    def turned(self, found: Observed) -> Observed:
-        """What was found with the sign that makes larger better; outcomes keep theirs."""
-        value, error = observation("objective's value", found)
-        if isinstance(found, Observation):
-            return replace(found, value=self.signed(value))
-        return self.signed(value) if error is None else (self.signed(value), error)
+        return parse(self.evaluate(x, fidelity), setting=OBJECTIVE).to_maximize(self.maximize)
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
         """:meth:`observe`, with what a run knows of this evaluation, where :attr:`takes_trial`."""

@@ -1,8 +1,9 @@
 """What can be queried: parameters, conditions and constraints, fidelities and their costs."""
 
+from mfbo_torch.space.fidelities import checked_costs, checked_zeta, named_fidelities
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.space.parameter import Parameter
-from mfbo_torch.space.space import Space, checked_costs, checked_zeta, named_fidelities
+from mfbo_torch.space.space import Space
 
 __all__ = [
     "IndirectSpace",

@@ -4,14 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from mfbo_torch.space.parameter import one_among
+from mfbo_torch.space.conditions import Conditions
+from mfbo_torch.space.parameter import Parameter, one_among
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, several
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
-def linear(text: str, names: Sequence[str]) -> tuple[tuple[float, ...], float]:
+Inequality = tuple[tuple[float, ...], float]
+"""``(w, b)`` of ``w · x <= b``, one weight a parameter."""
+
+
+def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> tuple[Inequality, ...]:
+    """Linear inequalities of designs.
+
+    Args:
+        given: Each ``(w, b)``, or a text as :func:`linear` takes it.
+        parameters: Those of the space.
+
+    Raises:
+        SettingError: Another number of weights, none that counts, one that is not finite, or one on a log scale, on a
+            choice or on a parameter with a condition.
+    """
+    dim, always = len(parameters), Conditions(parameters).always
+    pairs = [linear(row, [p.name for p in parameters]) if isinstance(row, str) else row for row in given]
+    found = tuple((tuple(weights), bound) for weights, bound in pairs)
+    for weights, bound in found:
+        allowed = f"{dim} finite weights, one of them not 0, and a finite bound"
+        numbers = several("constraints", (*weights, bound), number, allowed, size=dim + 1)
+        if not any(numbers[:-1]):
+            raise SettingError("constraints", (weights, bound), allowed)
+        used = [(p, there) for w, p, there in zip(weights, parameters, always, strict=True) if w]
+        if logs := [p.name for p, _ in used if p.log]:
+            raise SettingError("constraints", logs[0], "a number that is not on a log scale, or left out of them")
+        for p, there in used:
+            if p.choices or not there:
+                kind = "has choices" if p.choices else "is not always there"
+                raise SettingError("constraints", p.name, f"a number that is always there; it {kind}")
+    return found
+
+
+def linear(text: str, names: Sequence[str]) -> Inequality:
     """``(w, b)`` of ``w · x <= b`` from a text such as ``"width + 2 depth <= 100"`` or ``"2 * a >= b - 1"``.
 
     Args:

@@ -1,16 +1,19 @@
-"""What fidelities are called: a name and a value each, such as ``epochs = 3, 9, 27``."""
+"""Fidelities: their name and values, such as ``epochs = 3, 9, 27``, their costs and the bounds on their bias."""
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
+from operator import gt, lt
 from typing import Any, NamedTuple
 
 from mfbo_torch.space.continuous_fidelity import MANY, nearest, numbers, power_costs
+from mfbo_torch.space.parameter import plain
 from mfbo_torch.utils.errors import SettingError, meant
-from mfbo_torch.utils.validation import number, whole
+from mfbo_torch.utils.validation import number, several, whole
 
 RESERVED = ("parameters", "fidelity", "trial")
 """What an objective calls other things."""
@@ -127,3 +130,47 @@ def _same(text: str, known: Value) -> bool:
         return text == known or (not isinstance(known, str) and float(text) == known)
     except ValueError:
         return False
+
+
+def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidelities:
+    """Names of fidelities, in a space of some parameters.
+
+    Raises:
+        SettingError: They are none, a parameter has their name, there are not as many as costs, or there are no costs
+            and they cannot be costs themselves.
+    """
+    found = Fidelities.of(given)
+    if found.name in parameters:
+        raise SettingError("fidelities", found.name, "another name than that of a parameter")
+    if isinstance(costs, (list, tuple)) and len(costs) not in (0, len(found.values)) and not found.has_ends(costs):
+        values = f"one for each {found.name} of {', '.join(map(str, found.values))}"
+        raise SettingError("costs", [*costs], f"{len(found.values)} numbers, {values}")
+    if found.costs is None and (not costs or (costs == "measured" and len(found.values) > MANY)):
+        wanted = "positive numbers that increase, the target last, or given with costs"
+        raise SettingError(f"fidelities.{found.name}", [*found.values], wanted)
+    return found
+
+
+def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
+    """The costs of ``M`` fidelities, positive and increasing.
+
+    Raises:
+        SettingError: They are not.
+    """
+    given = [*costs] if isinstance(costs, Iterable) else costs
+    several("costs", given, partial(number, above=0), "one positive number a fidelity")
+    several("costs", given, number, "increasing, the target fidelity last", order=lt)
+    return tuple(map(plain, given))
+
+
+def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:
+    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0.
+
+    Raises:
+        SettingError: They are not.
+    """
+    wanted = f"{num_fidelities} numbers that decrease to 0, the target's"
+    given = several("zeta", zeta, number, wanted, size=num_fidelities, order=gt)
+    if given[-1] != 0:
+        raise SettingError("zeta", zeta, wanted)
+    return given

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Real
-from operator import gt, lt
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.space.conditions import Conditions
-from mfbo_torch.space.constraints import linear
-from mfbo_torch.space.continuous_fidelity import MANY, stretches
+from mfbo_torch.space.constraints import parse_constraints
+from mfbo_torch.space.continuous_fidelity import stretches
 from mfbo_torch.space.encoding import Encoding
-from mfbo_torch.space.fidelities import Fidelities, Value
+from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, named_fidelities
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.space.parameter import Label, Parameter, one_among, plain
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number, several
-
-__all__ = ["Parameter", "Space", "checked_costs", "checked_zeta"]
 
 
 @dataclass(frozen=True)
@@ -77,20 +72,7 @@ class Space:
         object.__setattr__(self, "costs", checked_costs(given))
         if not names or len(set(names)) < len(names):
             raise SettingError("parameters", names, "at least one, each with its own name")
-        always = Conditions(self.parameters).always
-        found = [linear(given, names) if isinstance(given, str) else given for given in self.constraints]
-        object.__setattr__(self, "constraints", tuple((tuple(w), b) for w, b in found))
-        for weights, bound in self.constraints:
-            allowed = f"{self.dim} finite weights, one of them not 0, and a finite bound"
-            numbers = several("constraints", (*weights, bound), number, allowed, size=self.dim + 1)
-            if not any(numbers[:-1]):
-                raise SettingError("constraints", (weights, bound), allowed)
-            if logs := [p.name for w, p in zip(weights, self.parameters, strict=True) if w and p.log]:
-                raise SettingError("constraints", logs[0], "a number that is not on a log scale, or left out of them")
-            for w, p, there in zip(weights, self.parameters, always, strict=True):
-                if w and (p.choices or not there):
-                    kind = "has choices" if p.choices else "is not always there"
-                    raise SettingError("constraints", p.name, f"a number that is always there; it {kind}")
+        object.__setattr__(self, "constraints", parse_constraints(self.constraints, self.parameters))
         object.__setattr__(self, "limits", limits_of(self.limits, "limits"))
         if self.zeta is not None:
             object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
@@ -361,50 +343,6 @@ def _made(kind: type[Space], settings: dict[str, Any]) -> Space:
     return kind(**settings)
 
 
-def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidelities:
-    """Names of fidelities, in a space of some parameters.
-
-    Raises:
-        SettingError: They are none, a parameter has their name, there are not as many as costs, or there are no costs
-            and they cannot be costs themselves.
-    """
-    found = Fidelities.of(given)
-    if found.name in parameters:
-        raise SettingError("fidelities", found.name, "another name than that of a parameter")
-    if isinstance(costs, (list, tuple)) and len(costs) not in (0, len(found.values)) and not found.has_ends(costs):
-        values = f"one for each {found.name} of {', '.join(map(str, found.values))}"
-        raise SettingError("costs", [*costs], f"{len(found.values)} numbers, {values}")
-    if found.costs is None and (not costs or (costs == "measured" and len(found.values) > MANY)):
-        wanted = "positive numbers that increase, the target last, or given with costs"
-        raise SettingError(f"fidelities.{found.name}", [*found.values], wanted)
-    return found
-
-
-def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
-    """The costs of ``M`` fidelities, positive and increasing.
-
-    Raises:
-        SettingError: They are not.
-    """
-    given = [*costs] if isinstance(costs, Iterable) else costs
-    several("costs", given, partial(number, above=0), "one positive number a fidelity")
-    several("costs", given, number, "increasing, the target fidelity last", order=lt)
-    return tuple(map(plain, given))
-
-
 def _finite(value: Any) -> bool:
     """Whether this is a finite number, also one of NumPy's."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:
-    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0.
-
-    Raises:
-        SettingError: They are not.
-    """
-    wanted = f"{num_fidelities} numbers that decrease to 0, the target's"
-    given = several("zeta", zeta, number, wanted, size=num_fidelities, order=gt)
-    if given[-1] != 0:
-        raise SettingError("zeta", zeta, wanted)
-    return given

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise, starmap
-from numbers import Complex, Integral, Real
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from mfbo_torch.utils.errors import SettingError
 
 T = TypeVar("T")
-OBSERVATION = "a number, or a pair (value, standard error)"
 VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
 SEVERAL = "for several objectives take Ax or BoTorch"
@@ -55,36 +54,12 @@ def number(
         below: What it must be smaller than.
         wanted: What the message asks for, where that is more than the bounds.
     """
-    given = _single(value)
+    given = single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
         found = float(given)
         if math.isfinite(found) and found >= least and above < found < below:
             return found
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
-
-
-def observation(setting: str, given: Any) -> tuple[float, float | None]:
-    """A value and its standard error, ``None`` where that is not known.
-
-    Args:
-        setting: What the user calls it.
-        given: A number, whatever it is, but no text of one and none with an imaginary part; or a tuple of one and of
-            its standard error, finite and at least 0.
-    """
-    if hasattr(given, "outcomes"):  # an Observation
-        given = (given.value, given.standard_error)
-    value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-    try:
-        value = _single(value)
-        text = isinstance(value, (str, bytes, bytearray, memoryview))
-        if text or (
-            isinstance(value, Complex) and not isinstance(value, Real)
-        ):  # "0.5", and NumPy drops imaginary parts
-            raise TypeError
-        found = float(value) + 0.0  # SQLite keeps no sign of zero
-    except (TypeError, ValueError, RuntimeError) as reason:
-        raise SettingError(setting, given, OBSERVATION) from reason
-    return found, None if error is None else number("standard_error", error, 0) + 0.0
 
 
 def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
@@ -139,7 +114,7 @@ def reason(given: Any) -> str:
     return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def _single(value: Any) -> Any:
+def single(value: Any) -> Any:
     """The only element of an array or a tensor."""
     return value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
 

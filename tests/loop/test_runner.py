@@ -13,6 +13,7 @@ import pytest
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history.observation import Observation
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
@@ -149,7 +150,7 @@ def test_failed_evaluations_are_recorded_and_charged(trouble, reason, executor):
 def test_reasons_are_one_line():
     assert describe(ValueError("a\n b")) == "ValueError: a b"
     assert describe(KeyError()) == "KeyError"
-    assert evaluate(Hill(), (3.0,), 0)[:2] == (0.0, "")
+    assert evaluate(Hill(), (3.0,), 0)[:2] == (Observation(0.0), "")
     assert "\n" not in describe(ValueError("a\n b"))
 
 
@@ -278,6 +279,7 @@ def test_progress_bar_speaks_the_users_language(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_processes_and_a_worker_that_dies(tmp_path):
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         history = quiet(Hill(), Walk(), 20.0, executor=executor)
@@ -328,6 +330,7 @@ print("finished", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
     whole = timeless(quiet(Hill(trouble="raise"), Walk(), 240.0))
     environment = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
@@ -351,6 +354,7 @@ def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
         assert timeless(journal.history()) == whole
 
 
+@pytest.mark.slow
 def test_killed_before_any_write_it_continues_as_if_it_never_was(tmp_path):
     """The first two queries raise and are held back, so that up to three are pending at a time."""
 

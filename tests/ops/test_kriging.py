@@ -7,8 +7,8 @@ import torch
 
 from mfbo_torch.ops import kriging
 from mfbo_torch.ops.kernels import CORRELATIONS, cross_correlation
+from mfbo_torch.ops.kriging import KrigingData, evidences, krige, mean_variance, predict
 from mfbo_torch.ops.kriging import covariance as covariance_of
-from mfbo_torch.ops.kriging import evidences, krige, mean_variance, reach
 
 
 @pytest.mark.parametrize("kernel", CORRELATIONS)
@@ -18,10 +18,10 @@ def test_it_is_the_process_with_the_basis_in_its_covariance(kernel):
     prior = torch.tensor([0.3, 1.0]).double(), torch.tensor([1.0, 2.0]).double()
     lengthscale, outputscale = torch.rand(3, 2).double() + 0.2, torch.rand(3).double() + 0.1
     noise = 0.1 * torch.rand(3, 9).double() + 0.01
-    kriging = krige(kernel, X, Y, basis, prior, lengthscale, outputscale, noise)
+    kriging = krige(kernel, KrigingData(X, Y, basis, *prior), lengthscale, outputscale, noise)
     at, there = torch.rand(5, 2).double(), torch.randn(5, 2).double()
     means, variances = mean_variance(kriging, at, there)
-    reached = reach(kriging, at, there, at.new_zeros(5, 9))
+    reached = predict(kriging, at, there, at.new_zeros(5, 9))
     joint_means, covariances = reached.mean, covariance_of(kriging, at, reached, at, reached, at.new_zeros(5, 5))
     for h in range(3):
 
@@ -45,7 +45,9 @@ def test_some_of_the_processes():
     X, Y, basis = torch.rand(4, 1).double(), torch.rand(4).double(), torch.ones(4, 1).double()
     prior = torch.zeros(1).double(), torch.ones(1).double()
     ones = torch.ones(3).double()
-    kriging = krige("rbf", X, Y, basis, prior, ones.unsqueeze(-1) / 3, ones.cumsum(0), 0.1 * torch.ones(3, 4).double())
+    kriging = krige(
+        "rbf", KrigingData(X, Y, basis, *prior), ones.unsqueeze(-1) / 3, ones.cumsum(0), 0.1 * torch.ones(3, 4).double()
+    )
     means, variances = mean_variance(kriging, X, basis)
     some = torch.tensor([True, False, True])
     fewer, narrower = mean_variance(kriging[some], X, basis)
@@ -59,6 +61,8 @@ def test_evidences_alone(monkeypatch):
     prior = torch.tensor([0.3, 1.0]).double(), torch.tensor([1.0, 2.0]).double()
     outputscale, noise = torch.rand(5).double() + 0.1, 0.1 * torch.rand(5, 9).double() + 0.01
     lengthscale = torch.tensor([0.3, 0.6]).double()
-    whole = krige("matern52", X, Y, basis, prior, lengthscale.expand(5, -1), outputscale, noise).evidence
+    whole = krige("matern52", KrigingData(X, Y, basis, *prior), lengthscale.expand(5, -1), outputscale, noise).evidence
     monkeypatch.setattr(kriging, "CHUNK_BYTES", 2 * 9 * 9 * 8)
-    torch.testing.assert_close(evidences("matern52", X, Y, basis, prior, lengthscale, outputscale, noise), whole)
+    torch.testing.assert_close(
+        evidences("matern52", KrigingData(X, Y, basis, *prior), lengthscale, outputscale, noise, None), whole
+    )

@@ -56,7 +56,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(case, kind, b):
 @pytest.mark.parametrize(("points", "threads"), [(32, 64), (0, 64), (32, 0)])
 @pytest.mark.parametrize(("rows", "reach", "b"), [(1, 1, 1), (17, 90, 5), (90, 17, 5), (0, 0, 3), (4, 0, 3)])
 def test_products_in_every_way(monkeypatch, points, threads, rows, reach, b):
-    for name, value in {"SMALL": 200, "LEAST": 3, "FEW_POINTS": points, "FEW_THREADS": threads}.items():
+    for name, value in {"SMALL": 200, "MIN_ROWS": 3, "FEW_POINTS": points, "FEW_THREADS": threads}.items():
         monkeypatch.setattr(fused, name, value)
     A, B = draw(rows, reach).numpy(), draw(b, reach, seed=1).numpy().T
     assert fused._product(A, B) == pytest.approx(A @ B, rel=1e-12)

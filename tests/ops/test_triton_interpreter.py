@@ -35,7 +35,10 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DTYPES = tuple(TOLERANCES)
 PATHS = ("few", "recomputed", "stored")
 SCALE = 1.7
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed"),
+]
 
 
 @functools.cache
@@ -343,8 +346,8 @@ def test_which_way(triton_file):
 @interpreted
 def test_a_factor_is_laid_out_once(triton_file):
     cache = factor(draw(2, 7, 2))
-    laid_out = triton_file.Factor.of(cache)
-    assert triton_file.Factor.of(cache) is laid_out
+    laid_out = triton_file.PackedFactor.of(cache)
+    assert triton_file.PackedFactor.of(cache) is laid_out
     assert laid_out.inverse.shape == (2, 128, 128)
     assert laid_out.inverse.is_contiguous()
     assert torch.equal(laid_out.inverse[:, :7, :7], cache.inverse)

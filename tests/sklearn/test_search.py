@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from mfbo_torch import GPBUCB
 from mfbo_torch.history import History, Status
 from mfbo_torch.sklearn import MultiFidelitySearchCV
-from mfbo_torch.sklearn.domain import Domain
+from mfbo_torch.sklearn.codec import SearchCodec
 from mfbo_torch.sklearn.search import _design
 from mfbo_torch.sklearn.subsamples import Subsamples
 from mfbo_torch.strategies import RandomSearch
@@ -93,6 +93,7 @@ def test_results_are_those_of_cross_validation():
     assert [r.value for r in found.history_] == results["mean_test_score"].tolist()
 
 
+@pytest.mark.slow
 def test_what_is_found_depends_on_the_seed_alone():
     seeds = (1, np.random.RandomState(1), 2)
     searches = [search(Classifier(), A, random_state=seed, budget=2.5) for seed in seeds]
@@ -223,9 +224,9 @@ def test_distributions():
         "array": np.array([0.1, 0.2]),
         "drawn": Drawn(),
     }
-    domain = Domain(given, np.random.RandomState(0))
-    space = domain.space([1.0])
-    rows = [domain.parameters(query.x) for query in RandomSearch(space=space).ask(History(), 200)]
+    codec = SearchCodec(given, np.random.RandomState(0))
+    space = codec.space([1.0])
+    rows = [codec.decode(query.x) for query in RandomSearch(space=space).ask(History(), 200)]
     column = {name: [row[name] for row in rows] for name in given}
     for name in ("uniform", "log", "expon"):  # as likely as in the distribution: equal parts between its quantiles
         shares = np.histogram(given[name].cdf(column[name]), bins=4, range=(0, 1))[0]
@@ -237,8 +238,9 @@ def test_distributions():
     assert set(column["one"]) == {5}
     assert set(column["array"]) == {0.1, 0.2}
     assert all(0 <= value < 1 for value in column["drawn"])
-    numbers = next(each for each in domain.alternatives[0].searched if each.parameter.name == "numbers")
-    assert [numbers.value(i) for i in range(3)] == [2, 4, 8]
+    place = [p.name for p in codec.free].index("numbers")
+    designs = [[0.5] * place + [i] + [0.5] * (len(codec.free) - place - 1) for i in range(3)]
+    assert [codec.decode(x)["numbers"] for x in designs] == [2, 4, 8]
 
 
 def test_alternatives():

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from test_journal import FORMER_SCHEMA, fill
+from test_journal import fill
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal, JournalError
@@ -44,19 +44,6 @@ def test_a_changed_row_is_named(tmp_path, statement):
         with pytest.raises(JournalError, match=f"must be an undamaged journal: row {row}\\b.*; mfbo repair saves"):
             Journal(path, read_only=read_only)
     assert path.read_bytes() == before
-
-
-def test_journals_of_former_schemas_get_checksums_when_they_are_written(tmp_path):
-    path = tmp_path / "a.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(FORMER_SCHEMA)
-    with Journal(path) as journal:
-        history = journal.history()
-    with Journal(path) as journal:
-        assert journal.history() == history
-    change(path, "UPDATE event SET value = 4.5 WHERE sequence = 3")
-    with pytest.raises(JournalError, match="row 3 not as written"):
-        Journal(path)
 
 
 def test_numbers_of_every_kind_are_stored_as_they_are_signed(tmp_path):

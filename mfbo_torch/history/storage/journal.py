@@ -17,7 +17,7 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import State, columns, rows, states, up_to_date
+from mfbo_torch.history.storage.journal_rows import State, columns, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
@@ -52,19 +52,10 @@ CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retrie
 CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
-_COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
-_ADDED = {"seen": 2, "standard_error": 3, "checksum": 4, "outcomes": 5}
-"""The schema that brought a column, where it was not the first."""
+COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
+"""The names of the table's columns."""
 _REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
-_INSERT = f"INSERT INTO event ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-_START_OVER = """
-DROP TRIGGER event_is_never_changed;
-DROP TRIGGER event_is_never_removed;
-DROP INDEX IF EXISTS event_happens_once;
-ALTER TABLE event RENAME TO former;
-"""
-
-
+_INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """What SQLite says where a disk is full, or a quota or a limit on the size of files is reached."""
 _IN_USE = "open, and used in the thread that opened it"
@@ -97,35 +88,32 @@ class Journal:
     decision had *seen*, so the history behind every decision can be rebuilt, also where values came
     in while it was being made. Numbers come back exactly as they were given.
 
-    A journal of an older schema is read as it is, and brought up to date when it is next written.
-
     Args:
         path: The file; it is made if it does not exist.
         read_only: Whether to only look, also while another process writes.
 
     Raises:
-        JournalError: The file is something else, is damaged, comes from a newer version of
-            this package, is being written by another process, or cannot be opened. It is not touched.
+        JournalError: The file is something else, is damaged, has another schema, is being written by another process,
+            or cannot be opened. It is not touched.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path).absolute()
-        version = self._check_header(read_only)
+        exists = self._check_header(read_only)
         try:
-            if version:
+            if exists:
                 self._check_content()
         except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
         self._lock = Lock(self.path)
         if not read_only:
             self._claim()
-            version = self._check_header(read_only)
+            exists = self._check_header(read_only)
         try:
             self._connection = self._connect("ro" if read_only else "rwc")
-            self._columns = columns(self._connection)
             if not read_only:
-                if self._columns != _COLUMNS:
-                    self._bring_up_to_date()
+                if not exists:
+                    self._make_table()
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             self._sequence, self._checksum = self._last()
@@ -151,8 +139,8 @@ class Journal:
             uri += "&immutable=1"  # nobody writes: read without leaving files beside it
         return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
 
-    def _check_header(self, read_only: bool) -> int:
-        """The schema of the journal; 0 where there is none yet."""
+    def _check_header(self, read_only: bool) -> bool:
+        """Whether there is a journal already, and not something else."""
         try:
             header = b""
             if self.path.exists():
@@ -163,42 +151,36 @@ class Journal:
         if not header and not read_only:
             if not self.path.parent.is_dir():
                 raise JournalError(self.path, "in a folder that exists")
-            return 0
+            return False
         # The file header of SQLite keeps user_version at byte 60 and application_id at byte 68.
         ours = len(header) == 100 and struct.unpack(">I", header[68:72])[0] == APPLICATION_ID
         if not header.startswith(b"SQLite format 3\0") or not ours:
             raise JournalError(self.path, "a journal of mfbo_torch" if header else "an existing journal")
         version: int = struct.unpack(">I", header[60:64])[0]
-        if not 1 <= version <= SCHEMA_VERSION:
-            wanted = f"a journal of schema 1 to {SCHEMA_VERSION}; this one has schema {version}"
-            raise JournalError(self.path, f"{wanted}: a newer version of this package reads it")
-        return version
+        if version != SCHEMA_VERSION:
+            raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
+        return True
 
     def _check_content(self) -> None:
         if wal_check.damaged(self.path):
             found = f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
             raise JournalError(self.path, f"an undamaged journal: {found}")
         with closing(self._connect("ro")) as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]  # the header may lag behind the log
-            if columns(connection) != [name for name in _COLUMNS if _ADDED.get(name, 1) <= version]:
-                raise JournalError(self.path, f"an undamaged journal: its columns are not those of schema {version}")
-            if version >= _ADDED[COLUMN] and (damaged := spans(wrong(rows(connection)))):
+            if columns(connection) != COLUMNS:
+                raise JournalError(
+                    self.path, f"an undamaged journal: its columns are not those of schema {SCHEMA_VERSION}"
+                )
+            if damaged := spans(wrong(rows(connection))):
                 found = f"row {damaged} not as written; mfbo repair saves the ones before"
                 raise JournalError(self.path, f"an undamaged journal: {found}")
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if answer != "ok":
             raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
 
-    def _bring_up_to_date(self) -> None:
-        """Make the table, or copy that of an older schema."""
-        former = [up_to_date(row) for row in rows(self._connection)] if self._columns else []
-        with self._transaction(f"BEGIN IMMEDIATE; {_START_OVER if self._columns else ''} {_TABLE}"):
-            self._insert(former, b"")
-            if self._columns:
-                self._connection.execute("DROP TABLE former")
+    def _make_table(self) -> None:
+        with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
             self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        self._columns = _COLUMNS
 
     @property
     def sequence(self) -> int:
@@ -240,8 +222,8 @@ class Journal:
         self._append(given)
 
     def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Append the events of another journal, of any schema, all of them or none."""
-        self._append([up_to_date(row) for row in found])
+        """Append the events of another journal, all of them or none."""
+        self._append([*found])
 
     def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
         try:
@@ -285,21 +267,20 @@ class Journal:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _insert(self, found: Sequence[Mapping[str, Any]], before: bytes | None = None) -> bytes:
-        """Write rows after one with the checksum ``before``; the checksum of the last."""
+    def _insert(self, found: Sequence[Mapping[str, Any]]) -> bytes:
+        """Write rows after the last; the checksum of the last one written."""
         made = [{name: _stored(name, value) for name, value in row.items() if name != COLUMN} for row in found]
-        last = self._checksum if before is None else before
+        last = self._checksum
         for row in made:
             (last,) = chained([row], last)
             row[COLUMN] = last
-        self._connection.executemany(_INSERT, [[row.get(name) for name in _COLUMNS] for row in made])
+        self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made])
         return last
 
     def _last(self) -> tuple[int, bytes]:
         """The number of the last event and its checksum, 0 and none if there is none."""
-        of = COLUMN if COLUMN in self._columns else "NULL"
-        found = self._connection.execute(f"SELECT sequence, {of} FROM event ORDER BY sequence DESC LIMIT 1").fetchone()
-        return found or (0, b"")
+        last = f"SELECT sequence, {COLUMN} FROM event ORDER BY sequence DESC LIMIT 1"
+        return self._connection.execute(last).fetchone() or (0, b"")
 
     def _states(self) -> Iterator[State]:
         """The moment before each event, then the last one."""
@@ -318,7 +299,7 @@ class Journal:
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query asked, in order: the history its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
-        lag = self._connection.execute(late).fetchone()[0] if "seen" in self._columns else 0
+        lag = self._connection.execute(late).fetchone()[0]
         recent: deque[State] = deque(maxlen=lag + 1)
         for state in self._states():
             recent.append(state)

@@ -23,7 +23,7 @@ class State(NamedTuple):
 
 
 def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """The rows of a journal in their order, by the names of the columns that its schema has."""
+    """The rows of a journal in their order, by the names of their columns."""
     names = columns(connection)
     for row in connection.execute(f"SELECT {', '.join(names)} FROM event ORDER BY sequence"):
         yield dict(zip(names, row, strict=True))
@@ -35,7 +35,7 @@ def states(events: Iterable[Mapping[str, Any]]) -> Iterator[State]:
     for row in events:
         if row["kind"] == "asked":
             query = Query(tuple(json.loads(row["x"])), row["fidelity"], json.loads(row["meta"]))
-            yield State(sequence, history, query, row.get("seen", sequence))
+            yield State(sequence, history, query, row["seen"])
             history = history.asked(query, row["cost"], decision_seconds=row["decision_seconds"])
         else:
             yield State(sequence, history)
@@ -73,11 +73,6 @@ def ended(record: Record) -> dict[str, Any]:
     }
 
 
-def up_to_date(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of any schema; in the first every decision knew all that had happened."""
-    return {"seen": row["sequence"] - 1, **row} if row["kind"] == "asked" else row
-
-
 def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     """A record after an event that happened to it."""
     if row["kind"] == "retried":
@@ -85,6 +80,6 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     end: dict[str, Any] = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}
     if row["status"] != Status.DONE:
         return record.failed(row["reason"], **end)
-    measured = json.loads(row.get("outcomes") or "{}")
+    measured = json.loads(row["outcomes"] or "{}")
     end["outcomes"] = {name: Outcome(*found) for name, found in measured.items()}
-    return record.done(row["value"], row.get("standard_error"), **end)
+    return record.done(row["value"], row["standard_error"], **end)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mfbo_torch.history.storage.journal import Journal, JournalError
-from mfbo_torch.history.storage.journal_rows import rows, states
+from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError
+from mfbo_torch.history.storage.journal_rows import columns, rows
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
 
@@ -23,7 +22,7 @@ def salvage(path: Path, new: Path) -> int:
     """Write the rows of a journal up to the first that is damaged into a new one; the old one stays as it is.
 
     Args:
-        path: A journal of any schema, damaged or not.
+        path: A journal, damaged or not.
         new: A file that does not exist.
 
     Returns:
@@ -42,7 +41,7 @@ def salvage(path: Path, new: Path) -> int:
                 shutil.copyfile(f"{path}-wal", f"{copy}-wal")
         except OSError as error:
             raise JournalError(path, f"a readable file: {error.strerror}") from error
-        good = _sensible([*_good(copy)])
+        good = [*_good(copy)]
     if not good:
         raise JournalError(path, "a journal with a good row; this one has none")
     with Journal(new) as journal:
@@ -50,28 +49,14 @@ def salvage(path: Path, new: Path) -> int:
     return len(good)
 
 
-def _sensible(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Events up to the first that makes no history, as those of former schemas may, which have no checksums."""
-    kept: list[Mapping[str, Any]] = []
-
-    def taken() -> Iterator[Mapping[str, Any]]:
-        for event in found:
-            kept.append(event)
-            yield event
-
-    try:
-        deque(states(taken()), maxlen=0)
-    except (ValueError, TypeError, LookupError):
-        kept.pop()
-    return kept
-
-
 def _good(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows before the first that cannot be read or is not as it was written."""
     before = b""
     with suppress(sqlite3.Error, UnicodeDecodeError), closing(sqlite3.connect(path)) as connection:
+        if columns(connection) != COLUMNS:
+            return
         for number, row in enumerate(rows(connection), 1):
             (before,) = chained([row], before)
-            if row["sequence"] != number or row.get(COLUMN, before) != before:
+            if row["sequence"] != number or row[COLUMN] != before:
                 return
             yield row

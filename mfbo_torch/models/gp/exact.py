@@ -25,7 +25,7 @@ _RENEWING = RLock()
 """Held while a factor is renewed: its model forgets what it knows for a moment."""
 
 
-class State(NamedTuple):
+class FactorState(NamedTuple):
     """What a model was when its factor was made.
 
     Attributes:
@@ -56,17 +56,17 @@ class State(NamedTuple):
         )
 
 
-STATES: WeakKeyDictionary[Model, State] = WeakKeyDictionary()
+STATES: WeakKeyDictionary[Model, FactorState] = WeakKeyDictionary()
 """The last state of each model; copies of a model have their own, and nothing of it is saved with one."""
 
 
-def current_state(model: Model) -> State:
+def current_state(model: Model) -> FactorState:
     """The factor of a model and what it is good for, renewed if anything it came from has changed."""
     state = STATES.get(model)
     return state if state is not None and state.holds(model) else _renewed(model)
 
 
-def _renewed(model: Model) -> State:
+def _renewed(model: Model) -> FactorState:
     with _RENEWING:
         state = STATES.get(model)
         if state is not None and state.holds(model):  # another thread was quicker
@@ -82,7 +82,7 @@ def _renewed(model: Model) -> State:
             reason = str(error)
         parameters = tuple(model.parameters())
         made = (model.prediction_strategy, model.train_targets, parameters, _versions(parameters))
-        state = STATES[model] = State(cache, reason, transforms, *made)
+        state = STATES[model] = FactorState(cache, reason, transforms, *made)
         return state
 
 

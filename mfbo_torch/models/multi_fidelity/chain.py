@@ -1,11 +1,4 @@
-r"""How the fidelities of a recursive model follow each other.
-
-References:
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
-"""
+r"""How the fidelities of a recursive model follow each other."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-r"""The hyper-parameters of one fidelity, and how they are fitted.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""The hyper-parameters of one fidelity, and how they are fitted."""
 
 from __future__ import annotations
 

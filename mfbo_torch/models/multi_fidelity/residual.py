@@ -1,4 +1,4 @@
-r"""What one fidelity has beyond the one below, over several hypotheses of what it is like."""
+r"""The residual of one fidelity against the one below, averaged over a grid of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from mfbo_torch.ops.kernels import describe
-from mfbo_torch.ops.kriging import Kriging, evidences, krige
+from mfbo_torch.ops.kriging import Kriging, KrigingData, evidences, krige
 
 OUTPUTSCALES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Variances of the residual, in the fidelity's unit squared."""
@@ -18,10 +18,10 @@ LENGTHSCALES = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the lengthscales of the lowest fidelity."""
 NOISES = (1e-8, 1e-3, 3e-2, 3e-1)
 """Variances of the noise where they are not known, in the same unit."""
-KEPT = 1e-3
-"""Hypotheses with less than this share of the largest weight are dropped."""
+MIN_WEIGHT = 1e-3
+"""Smallest weight of a hypothesis that is kept, as a share of the largest weight."""
 WEIGHED = 256
-"""Hypotheses are weighed by so many observations at most, evenly spaced in their order."""
+"""Most observations by which hypotheses are weighed, evenly spaced in their order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +90,23 @@ def averaged(
     lengthscales = multiple.unsqueeze(-1) * lengthscale.detach().clamp(0.05 * root, root)
     variances = noise.unsqueeze(-1) + (torch.zeros_like(Y) if known_noise is None else known_noise.clamp_min(1e-8))
     prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, 1.0])
-    data = X, Y, basis(below), prior
+    data = KrigingData(X, Y, basis(below), *prior)
     some = torch.linspace(0, len(Y) - 1, min(len(Y), WEIGHED), device=Y.device).round().long()
-    weighed = X[some], Y[some], data[2][some], prior
+    weighed = KrigingData(X[some], Y[some], data.basis[some], *prior)
     beside = None if further is None else further[some][:, some]
     evidence = torch.empty_like(outputscale)
     for value in LENGTHSCALES:  # correlations are the same for all that share one
         own, noisy = multiple == value, variances[:, some]
-        evidence[own] = evidences(kind, *weighed, lengthscales[own][0], outputscale[own], noisy[own], beside)
+        evidence[own] = evidences(kind, weighed, lengthscales[own][0], outputscale[own], noisy[own], beside)
     beforehand = -0.5 * ((outputscale.log() - math.log(0.1)) / 1.5).square() - 0.5 * multiple.log().square()
     if known_noise is None:
         beforehand = beforehand - 0.5 * ((noise.log() - usual.log()).clamp_min(0.0) / 3.0).square()
     beforehand = beforehand.log_softmax(-1)
     total = (evidence + beforehand).logsumexp(-1)
     weights = (evidence + beforehand - total).exp()
-    kept = weights > KEPT * weights.max()
+    kept = weights > MIN_WEIGHT * weights.max()
     weights, kept_noise = weights[kept] / weights[kept].sum(), variances[kept]
-    kriging = krige(kind, *data, lengthscales[kept], outputscale[kept], kept_noise, further)
+    kriging = krige(kind, data, lengthscales[kept], outputscale[kept], kept_noise, further)
     return Residual(weights, kriging, weights @ kept_noise.mean(-1), total)
 
 

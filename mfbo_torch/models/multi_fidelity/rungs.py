@@ -7,12 +7,6 @@ the fidelity below, with mean :math:`\mu` and covariance :math:`C`, is the prior
 
 whose observations are thus of covariance :math:`k + E[\rho^2] C` about :math:`c + \rho \mu`. For nested designs
 without noise :math:`C` is 0 there, and this is the recursion of [LeGratiet2014recursive]_ (Eqs. 9, 10).
-
-References:
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
 """
 
 from __future__ import annotations
@@ -29,10 +23,10 @@ from torch import Tensor
 from mfbo_torch.models.multi_fidelity.residual import Residual, basis
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.kernels import cross_correlation
-from mfbo_torch.ops.kriging import Reach, covariance, reach, variance
+from mfbo_torch.ops.kriging import Prediction, covariance, predict, variance
 
 
-class View(ABC):
+class FidelityView(ABC):
     """A fidelity seen from ``... x q`` points, in its unit."""
 
     mean: Tensor
@@ -81,8 +75,8 @@ class Root:
 
 
 @dataclass(frozen=True, eq=False)
-class RootView(View):
-    """See :class:`View`; ``whitened`` is :math:`L^{-1} k`, a point a row."""
+class RootView(FidelityView):
+    """See :class:`FidelityView`; ``whitened`` is :math:`L^{-1} k`, a point a row."""
 
     root: Root
     X: Tensor
@@ -129,7 +123,7 @@ class Rung:
         """As seen from ``... x q x d`` points, from where the one below looks like this."""
         further = self.squared * below.above()
         own = further.shape[-1] - len(self.designs)
-        seen = reach(self.residual.kriging, X, basis(below.mean), further[..., :own])
+        seen = predict(self.residual.kriging, X, basis(below.mean), further[..., :own])
         mean = (self.residual.weights.unsqueeze(-1) * seen.mean).sum(-2)
         return RungView(self, X, mean, below, seen, further[..., own:])
 
@@ -142,8 +136,8 @@ class Rung:
 
 
 @dataclass(frozen=True, eq=False)
-class RungView(View):
-    """See :class:`View`.
+class RungView(FidelityView):
+    """See :class:`FidelityView`.
 
     Args:
         rung: What is seen.
@@ -158,7 +152,7 @@ class RungView(View):
     X: Tensor
     mean: Tensor
     below: RootView | RungView
-    seen: Reach
+    seen: Prediction
     further: Tensor
 
     def variance(self) -> Tensor:
@@ -173,7 +167,9 @@ class RungView(View):
         return self._with(self, self.rung.squared * self.below.covariance())
 
     def of(self, which: slice) -> Self:
-        seen = Reach(self.seen.mean[..., which], self.seen.whitened[..., which, :], self.seen.unknown[..., which, :])
+        seen = Prediction(
+            self.seen.mean[..., which], self.seen.whitened[..., which, :], self.seen.unknown[..., which, :]
+        )
         below, further = self.below.of(which), self.further[which]
         return replace(self, X=self.X[which], mean=self.mean[which], below=below, seen=seen, further=further)
 

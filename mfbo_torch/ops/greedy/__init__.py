@@ -1,11 +1,4 @@
-r"""Selection of several points of a finite set.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""Selection of several points of a finite set."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from mfbo_torch.ops.cache import Cache
 
 STEP_BYTES = 2**20
 """Most bytes of one matrix: few enough to stay in the processor's cache."""
-PART, LEAST = 4, 32
-"""Variances are taken given one ``PART``-th of the cached points, and ``LEAST`` of them if there are so many."""
+PART, MIN_POINTS = 4, 32
+"""Variances are taken given one ``PART``-th of the cached points, and ``MIN_POINTS`` of them if there are so many."""
 LOG2E = math.log2(math.e)
 """Powers of two take a third of the time of those of e."""
 
@@ -33,7 +33,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
         ``m`` numbers.
     """
     ready, n, d = cache.prepared, cache.num_points, X.shape[-1]
-    part, known = max(n // PART, min(n, LEAST)), ready.alpha.shape[-1]
+    part, known = max(n // PART, min(n, MIN_POINTS)), ready.alpha.shape[-1]
     centre = ready.points.mean(0) if n else ready.points.new_zeros(d)
     points = ready.points - centre
     squares = points.square().sum(-1, keepdim=True)

@@ -5,12 +5,6 @@ computed with the first of them stays a bound, and a candidate whose bound is be
 needs no more [Desautels2012gpbucb]_ (Eq. 5). The paper starts from infinite bounds and refreshes one
 candidate at a time. Here the bounds start from a part of the cached points, the candidates are sorted
 by them, and neighbours in that order are refreshed together.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from mfbo_torch.ops.greedy.bounds import upper_bounds
 from mfbo_torch.ops.greedy.reference import JITTER
 from mfbo_torch.ops.kernels import EXACT, with_fall
 
-BLOCK = 128
+REFRESHED = 128
 """Candidates that are refreshed together."""
 KEPT_BYTES = 2**30
 """Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
@@ -103,7 +97,7 @@ class _Field:
         self.rows: list[Tensor] = []
         self.num_variances, self.bytes_left = 0, KEPT_BYTES
         self.bounds, self.order = upper_bounds(cache, X, width).sort(descending=True, stable=True)
-        self.tops, self.where = self.bounds[::BLOCK].clone(), self.order[::BLOCK].clone()
+        self.tops, self.where = self.bounds[::REFRESHED].clone(), self.order[::REFRESHED].clone()
         self.blocks: list[_Block | None] = [None] * len(self.tops)
         self.fresh = [-1] * len(self.tops)
         """Picks that a block is conditioned on; -1 where there are only the first bounds."""
@@ -157,7 +151,7 @@ class _Field:
         self.tops[j], self.where[j] = scores[top], block.index[top]
 
     def _block(self, j: int) -> _Block:
-        some = slice(j * BLOCK, (j + 1) * BLOCK)
+        some = slice(j * REFRESHED, (j + 1) * REFRESHED)
         index, places = self.order[some].sort()
         return _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
 

@@ -1,11 +1,4 @@
-r"""Greedy selection in plain torch: the specification.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""Greedy selection in plain torch: the specification."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior.programs import correlation
 from mfbo_torch.ops.posterior.tiles import FP_FUSION
-from mfbo_torch.ops.posterior.triton import Factor, Problem, on_device
+from mfbo_torch.ops.posterior.triton import LaunchPlan, PackedFactor, on_device
 
 BLOCK, ROWS, GATHER = 256, 8, 1024
 """Candidates of one program, rows of ``V`` at a time, numbers at a time in the last stage."""
@@ -110,24 +110,24 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int 
     Returns:
         ``q`` indices.
     """
-    factor = Factor.of(cache)
+    factor = PackedFactor.of(cache)
     points, _, _ = factor.flatten(X)
     cache = factor.cache
     _, m, d = points.shape
-    problem = Problem(factor, m, scratch)
-    n = problem.num_inputs
-    V, mean, variance = problem.new(n + q - 1, m), problem.new(m), problem.new(m)
-    scaled = problem.new(d, m)
+    plan = LaunchPlan(factor, m, scratch)
+    n = plan.num_inputs
+    V, mean, variance = plan.new(n + q - 1, m), plan.new(m), plan.new(m)
+    scaled = plan.new(d, m)
     # a copied number would wait for the device
     width = width.to(mean).reshape(1) if isinstance(width, Tensor) else torch.full_like(mean[:1], width)
     blocks = triton.cdiv(m, BLOCK)
-    best, where = problem.new(blocks), torch.empty(blocks, dtype=torch.int32, device=points.device)
-    picked = problem.new(d), problem.new(n + q - 1), problem.new(1)
+    best, where = plan.new(blocks), torch.empty(blocks, dtype=torch.int32, device=points.device)
+    picked = plan.new(d), plan.new(n + q - 1), plan.new(1)
     picks = torch.empty(q, dtype=torch.int64, device=points.device)
     with on_device(points):
-        for at in problem.chunks(keep=False):
+        for at in plan.chunks(keep=False):
             size = points[:, at].shape[-2]
-            product = problem.product(points[:, at], V[:, at], (0, 1, m, size, n))
+            product = plan.product(points[:, at], V[:, at], (0, 1, m, size, n))
             scaled[:, at], mean[at], variance[at] = product.scaled[0, :, :size], product.mean[0], product.variance[0]
         for pick in range(q):
             step_kernel[(blocks,)](

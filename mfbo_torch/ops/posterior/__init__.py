@@ -1,10 +1,4 @@
-r"""Posterior mean and variance at many points.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""Posterior mean and variance at many points."""
 
 from __future__ import annotations
 
@@ -100,7 +94,7 @@ class _MeanVariance(torch.autograd.Function):
             return Once.apply("mean_variance", gradient, X, grad_mean, grad_variance), *rest
         if variance and ctx.floor > 0:
             grad_variance = grad_variance * (variance[0] > ctx.floor)
-        flat = isinstance(ctx.kept, chunked.Kept) and not ctx.cache.batch_shape  # they are flattened anyway
+        flat = isinstance(ctx.kept, chunked.Saved) and not ctx.cache.batch_shape  # they are flattened anyway
         if ctx.keepdim and not flat:
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
         if isinstance(ctx.kept, graphs.Token):

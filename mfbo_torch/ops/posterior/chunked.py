@@ -22,7 +22,7 @@ CACHED_BYTES = 2**21
 """The same on a processor where nothing is kept for a gradient: matrices that stay in its cache are quicker."""
 
 
-class Kept(NamedTuple):
+class Saved(NamedTuple):
     """What the forward computed and the backward needs, for ``B x m`` points.
 
     Args:
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     variance: Tensor
 
 
-def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tuple[Tensor, Tensor, Kept]:
+def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tuple[Tensor, Tensor, Saved]:
     scaled = ready.scaled(X)
     value, fall = with_fall(kernel, torch.cdist(scaled, ready.points, compute_mode=EXACT))
     variance, products = ready.prior, []
@@ -54,11 +54,11 @@ def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tup
         mean = torch.matmul(values, ready.alpha.unsqueeze(-1)).squeeze(-1) + ready.constant
     else:
         mean = torch.addmv(ready.constant, values, ready.alpha)
-    return mean, variance.clamp_min(floor), Kept(scaled, fall, products, variance)
+    return mean, variance.clamp_min(floor), Saved(scaled, fall, products, variance)
 
 
 def _backward(
-    kernel: str, ready: Prepared, kept: Kept, grad_mean: Tensor, grad_variance: Tensor, floor: float
+    kernel: str, ready: Prepared, kept: Saved, grad_mean: Tensor, grad_variance: Tensor, floor: float
 ) -> Tensor:
     r"""Gradient in ``B x m x d`` points: with :math:`V = L^{-1} k`,
     :math:`\partial k = -2 (\bar\sigma^2 L^{-\top} V - \bar\mu \alpha / 2)`; the -2 is in ``chain``."""
@@ -117,7 +117,7 @@ def _steps(cache: Cache, m: int, size: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 
 
-def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False) -> tuple[Tensor, Tensor, Kept | None]:
+def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False) -> tuple[Tensor, Tensor, Saved | None]:
     """Means, variances of at least ``floor``, and what :func:`backward` can use again where that is little enough to
     be kept; with the last axis of ``X`` if ``keepdim``."""
     ready = cache.prepared
@@ -157,7 +157,7 @@ def backward(
     X: Tensor,
     grad_mean: Tensor,
     grad_variance: Tensor,
-    kept: Kept | None = None,
+    kept: Saved | None = None,
     floor: float = 0.0,
 ) -> Tensor:
     r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.

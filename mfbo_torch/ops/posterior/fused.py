@@ -17,13 +17,13 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from mfbo_torch.ops.prepared import Array, Process
+from mfbo_torch.ops.prepared import Array, PreparedProcess
 
 MOST_BYTES = 2**20
 """Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
 SMALL = 2**18
 """Multiplications at a time by NumPy: for more, OpenBLAS would take threads of its own."""
-LEAST = 24
+MIN_ROWS = 24
 """Rows that are worth a call."""
 FEW_POINTS, FEW_THREADS = 32, 2
 """With more points, or more threads, torch's products are quicker than NumPy's on one thread."""
@@ -78,7 +78,7 @@ def _product(factor: Array, columns: Array) -> Array:
     rows = SMALL // max(columns.size, 1)
     if len(factor) <= rows:
         return factor @ columns
-    points, rows = columns.shape[1], max(rows, LEAST)
+    points, rows = columns.shape[1], max(rows, MIN_ROWS)
     if points > FEW_POINTS:
         return torch.mm(torch.from_numpy(factor), torch.from_numpy(columns)).numpy()
     if torch.get_num_threads() > FEW_THREADS:  # few columns it multiplies quicker as rows
@@ -90,7 +90,7 @@ def _product(factor: Array, columns: Array) -> Array:
     return found
 
 
-def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
+def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Moments:
     r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2`, as the reference has them.
 
     Args:
@@ -119,7 +119,7 @@ def moments(process: Process, X: Array, gradient: bool = False) -> Moments:
     return Moments(mean, variance, scaled, fall, weights)
 
 
-def gradient(process: Process, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
+def gradient(process: PreparedProcess, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
     r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`.
 
     :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`.
@@ -142,7 +142,7 @@ def gradient(process: Process, found: Moments, by_mean: Array | float, by_varian
     return found_gradient
 
 
-def _by_differences(process: Process, scaled: Array, weights: Array) -> Array:
+def _by_differences(process: PreparedProcess, scaled: Array, weights: Array) -> Array:
     """The gradient where the fall has a pole at zero, which leaves no digits to lose; zero at the pole."""
     apart = cdist(process.points, scaled)
     weights = np.divide(weights, apart, out=np.zeros_like(weights), where=apart > 0)
@@ -161,7 +161,7 @@ class Outputs:
         offsets: ``M x 1``, :math:`o`, or one number.
     """
 
-    processes: Sequence[Process]
+    processes: Sequence[PreparedProcess]
     weights: Array | None = None
     offsets: Array | float = 0.0
 

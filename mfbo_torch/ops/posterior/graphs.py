@@ -22,9 +22,9 @@ import torch
 from botorch.exceptions import BotorchWarning
 from torch import Tensor
 
-from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.cache import Cache, padded
 from mfbo_torch.ops.posterior import chunked
-from mfbo_torch.ops.prepared import Prepared, prepare
+from mfbo_torch.ops.prepared import Prepared
 
 MOST_POINTS, MOST_INPUTS = 64, 1024
 """Above, what is computed takes longer than the launches."""
@@ -66,23 +66,6 @@ def capture(work: Callable[[], Found]) -> tuple[Callable[[], None], Found]:
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         found = work()
     return graph.replay, found
-
-
-def padded(cache: Cache, n: int) -> Prepared:
-    """The layout of a factor with points without covariances added up to ``n``."""
-    more = n - cache.num_points
-    pad = torch.nn.functional.pad
-    return prepare(
-        cache.kernel,
-        inputs=pad(cache.inputs, (0, 0, 0, more)),
-        mask=pad(cache.mask, (0, more)),
-        inverse=pad(cache.inverse, (0, more, 0, more)),
-        alpha=pad(cache.alpha, (0, n - cache.alpha.shape[-1])),
-        lengthscale=cache.lengthscale,
-        outputscale=cache.outputscale,
-        constant=cache.constant,
-        center=cache.center,
-    )
 
 
 def _own(ready: Prepared) -> Prepared:
@@ -128,7 +111,7 @@ class Graph:
 
     def __init__(self, cache: Cache, points: int, floor: float) -> None:
         self.n, self.points, self.serial = bucket(cache.num_points, 32), points, 0
-        self.ready = _own(padded(cache, self.n))
+        self.ready = _own(padded(cache, self.n).prepared)
         self.owner = weakref.ref(cache)
         batch = self.ready.batch_shape
         self.X = torch.zeros(
@@ -137,7 +120,7 @@ class Graph:
         self.by = self.X.new_zeros(2, *batch, points)
         kernel, ready = cache.kernel, self.ready
 
-        def values() -> tuple[Tensor, Tensor, chunked.Kept]:
+        def values() -> tuple[Tensor, Tensor, chunked.Saved]:
             return chunked._forward(kernel, ready, self.X, floor)
 
         self._forward, (self.mean, self.variance, kept) = capture(values)
@@ -159,7 +142,7 @@ class Graph:
     def load(self, cache: Cache) -> None:
         """Have the numbers of a factor in the buffers."""
         if self.owner() is not cache:
-            _fill(self.ready, padded(cache, self.n))
+            _fill(self.ready, padded(cache, self.n).prepared)
             self.owner = weakref.ref(cache)
 
     def values(self, cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Token]:

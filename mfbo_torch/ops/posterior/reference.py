@@ -1,10 +1,4 @@
-r"""Posterior mean, variance and covariance in plain torch: the specification, differentiable in everything.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""Posterior mean, variance and covariance in plain torch: the specification, differentiable in everything."""
 
 from __future__ import annotations
 

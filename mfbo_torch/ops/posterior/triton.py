@@ -25,7 +25,7 @@ import torch
 import triton
 from torch import Tensor
 
-from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.cache import AXES, Cache
 from mfbo_torch.ops.posterior.programs import covariance_kernel, finish_kernel, gradient_kernel, product_kernel
 from mfbo_torch.ops.posterior.tiles import FP_FUSION, PAD, TILES
 
@@ -36,12 +36,12 @@ FEW, VERY_FEW = 1024, 128
 cost more than arithmetic."""
 SCRATCH, MOST_SCRATCH = 2**29, 2**32
 """Bytes of scratch that one chunk of points may take, on a small device and on a large one."""
-KEPT = 2**26
+SAVED_BYTES = 2**26
 """Up to so many bytes of ``v`` are kept from the values for the gradient."""
 
 
 def path(num_points: int, num_inputs: int) -> str:
-    """Which way a problem goes: ``few``, ``recomputed`` or ``stored``."""
+    """Which way a plan goes: ``few``, ``recomputed`` or ``stored``."""
     if num_points <= (FEW if num_inputs <= FEW else VERY_FEW):
         return "few"
     return "recomputed" if num_inputs <= RECOMPUTE else "stored"
@@ -55,7 +55,7 @@ def scratch_of(tensor: Tensor) -> int:
 
 
 @dataclass(frozen=True)
-class Factor:
+class PackedFactor:
     """A cache with one batch dimension ``B``, contiguous, kept with the cache that it is of.
 
     Args:
@@ -69,7 +69,7 @@ class Factor:
     inverse: Tensor
 
     @classmethod
-    def of(cls, cache: Cache) -> "Factor":
+    def of(cls, cache: Cache) -> "PackedFactor":
         """The layout of a cache."""
         if "triton" not in cache.layouts:
             cache.layouts["triton"] = cls._of(cache)
@@ -77,16 +77,12 @@ class Factor:
 
     @classmethod
     @torch.inference_mode(False)
-    def _of(cls, cache: Cache) -> "Factor":
+    def _of(cls, cache: Cache) -> "PackedFactor":
         batch = cache.inverse.shape[:-2]
         flat = {}
-        for name, trailing in (
-            ("inputs", 2), ("mask", 1), ("inverse", 2), ("alpha", 1),
-            ("lengthscale", 1), ("outputscale", 0), ("constant", 0), ("noise", 0),
-            ("center", 1),
-        ):  # fmt: skip
+        for name, axes in AXES.items():
             value = getattr(cache, name).detach()
-            shape = value.shape[value.dim() - trailing :]
+            shape = value.shape[value.dim() - axes :]
             flat[name] = value.expand(batch + shape).reshape(batch.numel(), *shape).contiguous()
         more = -cache.num_points % PAD
         inverse = torch.nn.functional.pad(flat["inverse"], (0, more, 0, more)).contiguous()
@@ -129,10 +125,10 @@ class Product(NamedTuple):
     variance: Tensor
 
 
-class Problem:
+class LaunchPlan:
     """One factor, and the block sizes and scratch for ``num_points`` points a process."""
 
-    def __init__(self, factor: Factor, num_points: int, scratch: int | None) -> None:
+    def __init__(self, factor: PackedFactor, num_points: int, scratch: int | None) -> None:
         self.cache, self.inverse = factor.cache, factor.inverse
         self.processes, self.num_inputs, self.dim = self.cache.inputs.shape
         self.dtype = self.cache.inverse.dtype
@@ -210,14 +206,14 @@ class Problem:
             )  # fmt: skip
         return Product(scaled, squares, mean, variance)
 
-    def with_v(self, points: Tensor) -> "Kept":
+    def with_v(self, points: Tensor) -> "SavedProduct":
         """The product at ``B x m x d`` points, and ``v``."""
         B, m, _ = points.shape
         padded = self.padded(m)
         V = self.new(B, padded, self.width)
-        return Kept(self, self.product(points, V, (padded * self.width, self.width, 1, padded, self.width)), V)
+        return SavedProduct(self, self.product(points, V, (padded * self.width, self.width, 1, padded, self.width)), V)
 
-    def gradient(self, kept: "Kept", grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
+    def gradient(self, kept: "SavedProduct", grad_mean: Tensor, grad_variance: Tensor) -> Tensor:
         """Gradient ``B x m x d`` at the points of a product."""
         cache, n, product, V = self.cache, self.num_inputs, kept.product, kept.V
         B, m = grad_mean.shape
@@ -233,10 +229,10 @@ class Problem:
         return gradients.sum(0)
 
 
-class Kept(NamedTuple):
-    """What the values leave for the gradient: their problem, their product and ``v``, ``B x padded x width``."""
+class SavedProduct(NamedTuple):
+    """What the values leave for the gradient: their plan, their product and ``v``, ``B x padded x width``."""
 
-    problem: Problem
+    plan: LaunchPlan
     product: Product
     V: Tensor
 
@@ -258,28 +254,28 @@ def forward(cache: Cache, X: Tensor, scratch: int | None = None) -> tuple[Tensor
 def keeps(cache: Cache, X: Tensor) -> bool:
     """Whether ``v`` at ``... x m x d`` points is little enough to be kept."""
     rows = torch.broadcast_shapes(X.shape[:-2], cache.inverse.shape[:-2]).numel() * X.shape[-2]
-    return 0 < rows * cache.num_points * X.element_size() <= KEPT
+    return 0 < rows * cache.num_points * X.element_size() <= SAVED_BYTES
 
 
-def forward_kept(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Kept]:
+def forward_kept(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, SavedProduct]:
     """As :func:`forward`, and what :func:`backward` can use again."""
     return _forward(cache, X, None, True)
 
 
 @torch.no_grad()
 def _forward(cache: Cache, X: Tensor, scratch: int | None, keep: bool) -> tuple[Tensor, Tensor, Any]:
-    factor = Factor.of(cache)
+    factor = PackedFactor.of(cache)
     points, shape, order = factor.flatten(X)
     B, m, _ = points.shape
-    problem, kept = Problem(factor, m, scratch), None
-    mean, variance = problem.new(B, m), problem.new(B, m)
+    plan, kept = LaunchPlan(factor, m, scratch), None
+    mean, variance = plan.new(B, m), plan.new(B, m)
     with on_device(points):
         if keep:
-            kept = problem.with_v(points)
+            kept = plan.with_v(points)
             mean, variance = kept.product.mean, kept.product.variance
         else:
-            for at in problem.chunks(keep=False):
-                product = problem.product(points[:, at])
+            for at in plan.chunks(keep=False):
+                product = plan.product(points[:, at])
                 if product.mean.shape == mean.shape:
                     mean, variance = product.mean, product.variance
                 else:
@@ -295,7 +291,7 @@ def backward(
     grad_mean: Tensor,
     grad_variance: Tensor,
     scratch: int | None = None,
-    kept: Kept | None = None,
+    kept: SavedProduct | None = None,
 ) -> Tensor:
     r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle`.
 
@@ -313,20 +309,20 @@ def backward(
     Returns:
         A tensor of the shape of ``X``.
     """
-    factor = Factor.of(cache)
+    factor = PackedFactor.of(cache)
     points, shape, order = factor.flatten(X)
     B, m, d = points.shape
-    problem = kept.problem if kept is not None else Problem(factor, m, scratch)
+    plan = kept.plan if kept is not None else LaunchPlan(factor, m, scratch)
     given = [
         factor.flatten(g.expand(*shape, X.shape[-2]).unsqueeze(-1))[0].squeeze(-1) for g in (grad_mean, grad_variance)
     ]
-    if problem.num_inputs == 0 or m == 0:
+    if plan.num_inputs == 0 or m == 0:
         return torch.zeros_like(X)
     with on_device(points):
         if kept is not None:
-            gradient = problem.gradient(kept, *given)
+            gradient = plan.gradient(kept, *given)
         else:
-            gradient = problem.new(B, m, d)
-            for at in problem.chunks(keep=True):
-                gradient[:, at] = problem.gradient(problem.with_v(points[:, at]), *(g[:, at] for g in given))
+            gradient = plan.new(B, m, d)
+            for at in plan.chunks(keep=True):
+                gradient[:, at] = plan.gradient(plan.with_v(points[:, at]), *(g[:, at] for g in given))
     return _restore(gradient, shape, order, (X.shape[-2], d)).sum_to_size(X.shape)

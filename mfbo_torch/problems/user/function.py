@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, returned
-from mfbo_torch.problems.base import Problem
+from mfbo_torch.history.observation import Observation, parse
+from mfbo_torch.problems.base import OBJECTIVE, Problem
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
 from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
@@ -18,7 +18,7 @@ from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.outcome_constraints import kinds_of
 from mfbo_torch.utils.errors import SettingError, meant
-from mfbo_torch.utils.validation import VALUE, observation, one_of, whole
+from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
 """The settings of a program."""
@@ -26,7 +26,71 @@ _FLAGS = ("log", "integer", "ordered")
 _KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 
 
-class UserProblem(Problem):
+class FunctionProblem(Problem):
+    """A function on a space.
+
+    Args:
+        function: The objective, called as :func:`~mfbo_torch.problems.user.call_convention.convention` says.
+        space: Where to search.
+        maximize: Whether larger values are better.
+        value: The key of the value to be optimised in a mapping that the objective returns.
+
+    Raises:
+        SettingError: The objective cannot be called with these parameters and this fidelity, or it is to continue
+            trainings and takes no ``trial``.
+    """
+
+    def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool, value: str = VALUE) -> None:
+        self.objective: Any = function
+        self.space, self.maximize, self.value = space, maximize, value
+        self.takes_trial = self._takes_trial()
+        if space.continues and not self.takes_trial:
+            wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
+            raise SettingError("continues", True, wanted)
+
+    def _takes_trial(self) -> bool:
+        own, names = self.space.fidelities, [p.name for p in self.space.parameters]
+        named = None if own is None else own.name
+        self._convention = convention(self._function(), names, named, self.space.num_fidelities)
+        return self._convention.trial
+
+    def _function(self) -> Callable[..., Observed]:
+        return self.objective
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
+        """What the objective returns at ``x`` and ``fidelity``, in its own sign.
+
+        Raises:
+            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
+                else than a number, or a pair of it and its standard error.
+        """
+        found = self._parsed(x, fidelity, None)
+        if found.outcomes:
+            return found
+        return found.value if found.standard_error is None else (found.value, found.standard_error)
+
+    def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observation:
+        return self._parsed(x, fidelity, None).to_maximize(self.maximize)
+
+    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
+        return self._parsed(x, fidelity, trial).to_maximize(self.maximize)
+
+    def _parsed(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observation:
+        if self.takes_trial and trial is None:
+            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
+        return parse(self._called(*self.checked(x, fidelity), trial), self.value, OBJECTIVE)
+
+    def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
+        """What the objective returns."""
+        own = self.space.fidelity_value(fidelity)
+        return self._convention.call(self._function(), self.space.named(x), **own, fidelity=fidelity, trial=trial)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.objective, "__name__", type(self.objective).__name__)
+
+
+class UserProblem(FunctionProblem):
     """An objective of the user's, evaluated in the user's own units.
 
     Args:
@@ -94,7 +158,7 @@ class UserProblem(Problem):
         named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
         searched = tuple(_parameter(name, settings) for name, settings in parameters.items())
         linear, limits = kinds_of(constraints)
-        self.space = Space(
+        space = Space(
             searched,
             _costs(costs, num_fidelities, named),
             measured=costs == "measured",
@@ -106,21 +170,20 @@ class UserProblem(Problem):
         )
         if value in (limit.name for limit in limits):
             raise SettingError("constraints", value, "bounds on other numbers than the value to be optimised")
-        self.maximize, self.value = maximize, value
         given = {"result": result, "timeout": timeout, "environment": environment, "files": files}
-        self.objective = _objective(objective, command, given)
         self.folder = os.getcwd()
+        super().__init__(_objective(objective, command, given), space, maximize, value)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def _takes_trial(self) -> bool:
         function = self._function()
-        if isinstance(function, Program):
-            self._check(function)
-            self.takes_trial = function.keeps
-        else:
-            own = None if named is None else named.name
-            self._convention = convention(function, [*parameters], own, self.space.num_fidelities)
-            self.takes_trial = self._convention.trial
-        if continues and not self.takes_trial:
-            wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
-            raise SettingError("continues", continues, wanted)
+        if not isinstance(function, Program):
+            return super()._takes_trial()
+        self._check(function)
+        return function.keeps
 
     def _check(self, program: Program) -> None:
         """See whether a program is told every parameter and the fidelity, and nothing else."""
@@ -142,37 +205,19 @@ class UserProblem(Problem):
             raise SettingError("objective", self.objective, wanted)
         return self.objective
 
-    def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        """What the objective returns at ``x`` and ``fidelity``.
-
-        Raises:
-            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
-                else than a number, or a pair of it and its standard error.
-        """
-        return self._evaluated(x, fidelity, None)
-
-    def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
-        return self.turned(self._evaluated(x, fidelity, trial))
-
-    def _evaluated(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observed:
-        point, level = self.checked(x, fidelity)
-        function, named = self._function(), self.space.named(point)
-        own = self.space.fidelity_value(level)
-        if self.takes_trial and trial is None:
-            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
+    def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
+        function = self._function()
         if isinstance(function, Program):  # every place is filled, with nothing for what is not there
-            filled = {**{p.name: named.get(p.name, "") for p in self.space.parameters}, **own}
-            given = function(filled, level, None if trial is None else trial.folder)
+            named = self.space.named(x)
+            filled: dict[str, Any] = {p.name: named.get(p.name, "") for p in self.space.parameters}
+            filled |= self.space.fidelity_value(fidelity)
+            found = function(filled, fidelity, None if trial is None else trial.folder)
         else:
-            given = self._convention.call(function, named, **own, fidelity=level, trial=trial)
-        if given is None and self.space.continues and level < self.space.target:
-            wanted = f"a number at every fidelity, also at {self.space.fidelity_name(level)}: decisions need it"
-            raise SettingError("objective's value", None, wanted)
-        found = returned(given, self.value)
-        value, error = observation("objective's value", found)
-        if isinstance(found, Observation):
-            return found
-        return value if error is None else (value, error)
+            found = super()._called(x, fidelity, trial)
+        if found is None and self.space.continues and fidelity < self.space.target:
+            wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
+            raise SettingError(OBJECTIVE, None, wanted)
+        return found
 
 
 def _objective(objective: Any, command: list[str] | None, given: dict[str, Any]) -> Any:

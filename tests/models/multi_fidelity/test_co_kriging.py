@@ -63,7 +63,7 @@ def hypotheses(model: CoKrigingGP, m: int, at: torch.Tensor) -> tuple[torch.Tens
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_posterior_by_plain_formulas(m, monkeypatch):
-    monkeypatch.setattr(residual, "KEPT", 0.0)
+    monkeypatch.setattr(residual, "MIN_WEIGHT", 0.0)
     model, at = made(), dense.points(3, 7)[:, :-1]
     mean, variance = model.mean_variance(at)
     expected, spread = hypotheses(model, m, at)
@@ -74,7 +74,7 @@ def test_posterior_by_plain_formulas(m, monkeypatch):
 def test_what_is_dropped_hardly_matters(monkeypatch):
     at = dense.points(3, 20)[:, :-1]
     fewer = made().mean_variance(at)
-    monkeypatch.setattr(residual, "KEPT", 0.0)
+    monkeypatch.setattr(residual, "MIN_WEIGHT", 0.0)
     for found, expected in zip(fewer, made().mean_variance(at), strict=True):
         assert torch.allclose(found, expected, rtol=0.05, atol=0.02)
 

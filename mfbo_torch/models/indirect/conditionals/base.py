@@ -1,11 +1,4 @@
-r"""The contract of a conditional: a set of queries as means and covariances under a kernel.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""The contract of a conditional: a set of queries as means and covariances under a kernel."""
 
 from __future__ import annotations
 

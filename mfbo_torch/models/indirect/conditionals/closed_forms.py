@@ -7,11 +7,6 @@ of RBF kernels,
 
 [Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every
 dimension, and the average is as positive definite as the kernel is.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
 """
 
 from __future__ import annotations
@@ -23,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mfbo_torch.ops.kernels import MATERNS
+
 MIXTURE_ERROR = 1e-10
 """Largest difference between a Matérn correlation and its mixture, hence between their averages."""
-SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+SMOOTHNESS = {name: nu for nu, name in MATERNS.items()}
 STEP = 0.3
 NARROW = 0.5
 """Half-widths in lengthscales up to which a uniform window is averaged by quadrature: differences of

@@ -1,15 +1,4 @@
-r"""A conditional learned from samples: the conditional mean operator.
-
-References:
-
-.. [Chau2021deconditional]
-    S. L. Chau, S. Bouabid, D. Sejdinovic. Deconditional Downscaling with Gaussian Processes.
-    NeurIPS 2021.
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""A conditional learned from samples: the conditional mean operator."""
 
 from __future__ import annotations
 

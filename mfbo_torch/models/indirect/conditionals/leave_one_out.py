@@ -1,10 +1,4 @@
-r"""The kernel on the queries and the regularisation of a conditional mean operator, by leave-one-out.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-"""
+r"""The kernel on the queries and the regularisation of a conditional mean operator, by leave-one-out."""
 
 from __future__ import annotations
 

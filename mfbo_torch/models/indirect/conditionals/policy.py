@@ -1,11 +1,4 @@
-r"""Queries that are policies: a probability for each of ``K`` arms.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""Queries that are policies: a probability for each of ``K`` arms."""
 
 from __future__ import annotations
 

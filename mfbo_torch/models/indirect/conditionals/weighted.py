@@ -1,11 +1,4 @@
-r"""Conditionals that put weights on a finite set of inputs.
-
-References:
-
-.. [Chau2021deconditional]
-    S. L. Chau, S. Bouabid, D. Sejdinovic. Deconditional Downscaling with Gaussian Processes.
-    NeurIPS 2021.
-"""
+r"""Conditionals that put weights on a finite set of inputs."""
 
 from __future__ import annotations
 

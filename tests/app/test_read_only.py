@@ -5,10 +5,11 @@ import sys
 
 import pytest
 import yaml
+from refusals import refused
 
 from mfbo_torch.app import cli, run_folder
-from mfbo_torch.app.import_guard import foreign, nothing_imported
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
+from mfbo_torch.app.setting_types import is_foreign, located
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect.branin import IndirectBranin
 from mfbo_torch.utils.errors import SettingError
@@ -129,18 +130,20 @@ def test_what_is_kept_of_a_problem():
     known = json.loads(json.dumps(known_of(Currin())))
     again = stand_in(known, "evilmod.Problem")
     assert (again.name, again.space, again.optimum) == ("Currin", Currin().space, Currin().optimum)
-    with pytest.raises(SettingError, match="must be imported, to be evaluated"):
-        again.evaluate((0.0, 0.0), 0)
+    refused("must be imported, to be evaluated", again.evaluate, (0.0, 0.0), 0)
     assert known_of(IndirectBranin()) is None
     for damaged in (None, {}, {**known, "space": 3}, {**known, "space": {**known["space"], "costs": "many"}}):
         with pytest.raises(SettingError, match=r"problem\.class_path = 'evilmod.Problem': must be imported first"):
             stand_in(damaged, "evilmod.Problem")
 
 
-def test_modules_that_are_not_named_are_imported_as_ever(mark):
-    with nothing_imported({"problem": "other.Problem", "strategies": 3, "out": None}):
-        import evilmod
-
-        assert evilmod.f({}, 0) == 0.0
-    assert not foreign("evilmod.Problem")
-    assert not foreign(3)
+def test_a_class_is_found_where_its_module_is_imported_already(mark):
+    assert is_foreign("evilmod.Problem")
+    with pytest.raises(LookupError, match="No module named 'evilmod' is imported to read a file"):
+        located("evilmod.Problem", importing=False)
+    assert not mark.exists()
+    kind = located("evilmod.Problem")
+    assert mark.exists()
+    assert located("evilmod.Problem", importing=False) is kind
+    assert not is_foreign("evilmod.Problem")
+    assert not is_foreign(3)

@@ -1,0 +1,1 @@
+"""What a change of the code must not change."""
