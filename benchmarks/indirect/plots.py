@@ -22,11 +22,12 @@ from mfbo_torch.loop.plots import BLUE, FAINT, GREEN, INK, ORANGE, RED, canvas, 
 from mfbo_torch.models import EmpiricalConditional
 from mfbo_torch.models.indirect.conditionals.weighted import Weights
 from mfbo_torch.models.indirect.conditionals.windows import UniformWindows, Windows
+from mfbo_torch.models.indirect.unit_conditionals import reach
 from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.space.cells import Node
 from mfbo_torch.strategies.common.fit_schedule import quiet
 from mfbo_torch.strategies.indirect.base import OverAverages
-from mfbo_torch.strategies.indirect.cmets import CMETS, Node
-from mfbo_torch.strategies.indirect.unit_conditionals import reach
+from mfbo_torch.strategies.indirect.cmets import CMETS
 from mfbo_torch.utils.errors import SettingError
 
 COLORMAP = "viridis"

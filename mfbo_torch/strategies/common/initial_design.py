@@ -1,11 +1,4 @@
-r"""Initial designs: where the first queries go, and how many at each fidelity.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""Initial designs: where the first queries go, and how many at each fidelity."""
 
 from __future__ import annotations
 

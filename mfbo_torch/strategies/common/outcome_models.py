@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -21,30 +20,11 @@ from mfbo_torch.strategies.common.fit_schedule import Growing, Memo, Surrogate
 from mfbo_torch.strategies.common.gp import UnitCubeGP, outcome_gp
 from mfbo_torch.strategies.snapshot import Data
 
-T = TypeVar("T")
-
-
 Chain = PerFidelityGP | CoKrigingGP
 DECIDED = 0.05
 """Probability of keeping a limit, or of breaking it, below which an outcome gets no query of its own."""
 MOST = 4
 """Number of observed designs, at most, from which the search starts."""
-
-
-class Each(Generic[T]):
-    """One thing for each name, made when it is first asked for.
-
-    Args:
-        make: Makes one.
-    """
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self.make, self._made = make, dict[str, T]()
-
-    def __getitem__(self, name: str) -> T:
-        if name not in self._made:
-            self._made[name] = self.make()
-        return self._made[name]
 
 
 def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
@@ -63,15 +43,15 @@ def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
     return found
 
 
-def outcome_gps(surrogate: Surrogate, groups: tuple[int, ...] | None) -> Each[UnitCubeGP]:
-    """A Gaussian process for each outcome, fitted as those of values are.
+def outcome_gps(surrogate: Surrogate, groups: tuple[int, ...] | None) -> defaultdict[str, UnitCubeGP]:
+    """A Gaussian process for each outcome by its name, fitted as those of values are.
 
     Args:
         surrogate: What those are fitted by.
         groups: For each column of a design its parameter, see :attr:`~mfbo_torch.Space.groups`.
     """
     settings = surrogate.refit_every, surrogate.device, surrogate.dtype
-    return Each(partial(_outcome_gp, settings, groups))
+    return defaultdict(partial(_outcome_gp, settings, groups))
 
 
 def _outcome_gp(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int, ...] | None) -> UnitCubeGP:
@@ -79,7 +59,7 @@ def _outcome_gp(settings: tuple[int, torch.device, torch.dtype], groups: tuple[i
 
 
 def moments_of(
-    each: Each[UnitCubeGP], limits: Sequence[Limit], data: Callable[[Limit], Data]
+    each: defaultdict[str, UnitCubeGP], limits: Sequence[Limit], data: Callable[[Limit], Data]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Mean and variance ``... x K`` of outcomes at ``... x d`` designs, in their own units.
 
@@ -112,7 +92,9 @@ class Chains:
     """
 
     def __init__(self, block: int) -> None:
-        self._each = Each(partial(_chain, block))
+        self._each: defaultdict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = defaultdict(
+            partial(_chain, block)
+        )
 
     def models(
         self,

@@ -40,7 +40,7 @@ def advised(
     r"""The design observed at the target with the largest posterior mean :math:`\mu^{(M)}`; without noise ``best``.
 
     Where outcomes have limits, only designs that keep them with probability :data:`LIKELY` count, and the probability
-    is told, also of ``best`` where nothing is noisy.
+    is given, also of ``best`` where nothing is noisy.
 
     Args:
         records: What was observed at the target.

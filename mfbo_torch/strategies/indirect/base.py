@@ -1,11 +1,4 @@
-r"""What the strategies have in common whose queries are averages of the function to maximise.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""What the strategies have in common whose queries are averages of the function to maximise."""
 
 from __future__ import annotations
 
@@ -31,7 +24,7 @@ from mfbo_torch.utils.validation import one_of, whole
 
 
 class OverAverages(ModelBased):
-    r"""A strategy that asks for averages, and recommends the input with the largest posterior mean :math:`m_t`
+    r"""A strategy that queries averages, and recommends the input with the largest posterior mean :math:`m_t`
     [Zhang2024indirect]_ (Algorithm 1).
 
     Its model is a :class:`~mfbo_torch.models.DeconditionalGP` with the space's conditional.
@@ -109,7 +102,7 @@ class OverAverages(ModelBased):
 
 
 class Informative(OverAverages):
-    """A strategy that asks for the query which tells most about the maximum of ``f``, given what it costs.
+    """A strategy that chooses the query which tells most about the maximum of ``f``, given what it costs.
 
     Args:
         num_max_value_samples: Number of samples of the maximum of ``f``.

@@ -1,16 +1,7 @@
-r"""Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
+"""Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
 
 They differ from their namesakes in what they recommend: the maximiser of the posterior mean of ``f``, under
 the model that CMES has [Zhang2024indirect]_ (Section 7).
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-
-.. [Wang2017mes]
-    Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
 """
 
 from __future__ import annotations
@@ -36,7 +27,7 @@ CANDIDATES = 1000
 
 
 class OverQueries(OverAverages):
-    """A strategy for one fidelity decides over the queries at the finest resolution; what was asked at another
+    """A strategy for one fidelity decides over the queries at the finest resolution; what was queried at another
     one only counts for the recommendation.
 
     Args:

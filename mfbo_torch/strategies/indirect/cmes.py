@@ -1,11 +1,4 @@
-r"""CMES: indirect queries that tell most about the maximum.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""CMES: indirect queries that tell most about the maximum."""
 
 from __future__ import annotations
 

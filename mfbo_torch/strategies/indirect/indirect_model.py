@@ -1,11 +1,4 @@
-r"""The model of a function of which averages are observed.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""The model of a function of which averages are observed."""
 
 from __future__ import annotations
 
@@ -21,11 +14,11 @@ from mfbo_torch.history import Recommendation, Record, noise_variances, values
 from mfbo_torch.models.indirect.conditionals import Conditional, EmpiricalConditional
 from mfbo_torch.models.indirect.conditionals.empirical import LEAST_SAMPLES
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.models.indirect.unit_conditionals import conditional_of, unit_inputs
 from mfbo_torch.space.indirect import IndirectSpace
 from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.strategies.common.fit_schedule import Growing, Surrogate, quiet, refit_size, seeded
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.strategies.indirect.unit_conditionals import conditional_of, unit_inputs
 from mfbo_torch.utils.standardize import shift_scale
 
 

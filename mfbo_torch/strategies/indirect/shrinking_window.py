@@ -1,11 +1,4 @@
-r"""Upper confidence bounds on ``f`` with windows that shrink on a schedule.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""Upper confidence bounds on ``f`` with windows that shrink on a schedule."""
 
 from __future__ import annotations
 
@@ -37,7 +30,7 @@ def window_variance(t: int, dim: int) -> float:
 
 
 class ShrinkingWindow(OverAverages):
-    r"""GP-UCB on ``f``, asked through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
+    r"""GP-UCB on ``f``, queried through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
 
     The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
     :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is

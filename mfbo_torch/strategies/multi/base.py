@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any
 
 import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.history import Query, Record, Status
+from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.space.continuous_fidelity import MANY
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, used_up
 from mfbo_torch.strategies.common.initial_design import multi_fidelity_counts
@@ -63,8 +63,8 @@ class MultiFidelityModelBased(ModelBased):
         r"""The fidelity to query at a design: the cheapest first, where that is likely to save a failure at another.
 
         A failure at fidelity ``m`` costs :math:`(1 - p(x)) \lambda^{(m)}` in the mean. Where a query at the cheapest
-        fidelity costs less, and none near has told yet whether the design can be evaluated, it goes first; but not once
-        such queries in a row have cost as much as the one they might save.
+        fidelity costs less, and no query near it has shown yet whether the design can be evaluated, it goes first; but
+        not once such queries in a row have cost as much as the one they might save.
 
         Args:
             u: A ``1 x d`` design of the unit cube.
@@ -87,19 +87,21 @@ class MultiFidelityModelBased(ModelBased):
         levels = range(fidelity, self.space.num_fidelities)
         return next((m for m in levels if not used_up(self.space, snapshot.records, m)), fidelity)
 
-    def predict_jointly(
-        self, model: Model, inputs: Callable[[Tensor], Tensor], Y: Tensor, X: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """:meth:`predict` where one GP has the fidelity among its inputs.
+    @abstractmethod
+    def model(self, snapshot: Snapshot) -> Model:
+        """The model of everything observed."""
 
-        Args:
-            model: The GP of everything observed, with standardized targets.
-            inputs: From points of the unit cube, the fidelity last, to what it takes.
-            Y: The values it is made of.
-            X: ``n x d`` designs in the user's own units.
-        """
+    def scaled(self, points: Tensor) -> Tensor:
+        """Points of the unit cube, the fidelity last, as the model takes them."""
+        return self.surrogate.to(points)
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation at every fidelity, by one GP with the fidelity among its inputs."""
+        snapshot = self.snapshot(history)
+        if not (records := self.modelled(snapshot)):
+            return None
         designs, num_fidelities = self.space.to_unit(X), self.space.num_fidelities
         levels = [torch.full_like(designs[:, :1], m) for m in range(num_fidelities)]
-        at = torch.cat([torch.cat([designs, level], dim=-1) for level in levels])
-        mean, deviation = self.surrogate.predict(model, Y, inputs(at))
+        at = self.scaled(torch.cat([torch.cat([designs, level], dim=-1) for level in levels]))
+        mean, deviation = self.surrogate.predict(self.model(snapshot), values(records), at)
         return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT

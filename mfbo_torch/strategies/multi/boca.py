@@ -1,11 +1,4 @@
-r"""BOCA: a fidelity that is any number of an interval.
-
-References:
-
-.. [Kandasamy2017boca]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
-    Approximations. ICML 2017, arXiv:1703.06240.
-"""
+"""BOCA: a fidelity that is any number of an interval."""
 
 from __future__ import annotations
 
@@ -18,7 +11,7 @@ from torch import Tensor
 from mfbo_torch.acquisition.continuous_fidelity import AtFidelity, select_value
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import Query, Record
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.strategies.common.gp import UnitCubeGP
@@ -120,16 +113,6 @@ class BOCA(MultiFidelityModelBased):
         at = torch.cat([designs, torch.ones_like(designs[:, :1])], dim=-1)
         with torch.no_grad():
             return model.posterior(at.unsqueeze(-2)).mean.reshape(-1)
-
-    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Mean and deviation of the GP at every fidelity."""
-        snapshot = self.snapshot(history)
-        if not self.modelled(snapshot):
-            return None
-        designs, count = self.space.to_unit(X), self.space.num_fidelities
-        at = torch.cat([designs.repeat(count, 1), self.values.repeat_interleave(len(X)).unsqueeze(-1)], dim=-1)
-        found = self.gp.predict(*self.data(snapshot), at)
-        return found[0].view(count, -1).mT, found[1].view(count, -1).mT
 
     def noise_deviations(self, snapshot: Snapshot) -> tuple[float | None, ...]:
         if not self.modelled(snapshot):

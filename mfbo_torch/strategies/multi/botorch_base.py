@@ -15,7 +15,7 @@ from botorch.models.model import Model
 from botorch.optim import optimize_acqf_mixed
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, values
+from mfbo_torch.history import Query
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
 from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
@@ -109,13 +109,6 @@ class FidelityGP(MultiFidelityModelBased):
             )
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
         return self.placed(point[:, :-1], fidelity, snapshot, generator)
-
-    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Mean and deviation of the GP at every fidelity."""
-        snapshot = self.snapshot(history)
-        if not (records := self.modelled(snapshot)):
-            return None
-        return self.predict_jointly(self.model(snapshot), self.scaled, values(records), X)
 
     @abstractmethod
     def acquisition(

@@ -1,15 +1,4 @@
-r"""MF-GP-UCB: upper confidence bounds from several fidelities.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
-"""
+"""MF-GP-UCB: upper confidence bounds from several fidelities."""
 
 from __future__ import annotations
 
@@ -42,12 +31,12 @@ class MFGPUCB(Strategy):
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
     something is, so that the target is always reached.
 
-    By default that belief is hedged, as links estimated from few values can be wrong and sure: three beliefs take turns
-    at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.Hedge`). One of
-    them knows the target's values only and decides at least 0.12 of its queries, so that of ``n`` of them at least
-    ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would know and more.
-    Once the target has a value, the fidelities below are chosen between two of its queries until they have cost as much
-    as one of these; beyond that only where a failure is feared there, or a training that was begun goes on.
+    By default that model is hedged, as links estimated from few values can be wrong and sure: three models take turns
+    at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
+    One of them knows the target's values only and decides at least 0.12 of its queries, so that of ``n`` of them at
+    least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would know and
+    more. Once the target has a value, the fidelities below are chosen between two of its queries until they have cost
+    as much as one of these; beyond that only where a failure is feared there, or a training that was begun goes on.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
@@ -55,7 +44,8 @@ class MFGPUCB(Strategy):
 
     Once an evaluation has failed, what a bound gains over the best design known is weighed by the probability that
     the design can be evaluated (:class:`~mfbo_torch.acquisition.feasible.Feasible`), and the cheapest fidelity is
-    asked first where the target may fail (:meth:`probing`).
+    queried first where the target may fail
+    (:meth:`~mfbo_torch.strategies.multi.base.MultiFidelityModelBased.probing`).
 
     Args:
         link: ``"recursive"`` or ``"independent"``.

@@ -1,11 +1,4 @@
-r"""MF-GP-UCB as its authors state it: Algorithm 1, and the settings of their experiments.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""MF-GP-UCB as its authors state it: Algorithm 1, and the settings of their experiments."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""MF-GP-UCB with a model that learns how each fidelity follows from the one below.
-
-References:
-
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
-"""
+"""MF-GP-UCB with a model that learns how each fidelity follows from the one below."""
 
 from __future__ import annotations
 

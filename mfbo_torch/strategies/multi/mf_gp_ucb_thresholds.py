@@ -1,11 +1,4 @@
-r"""ζ, γ and the checks of MF-GP-UCB, read off a history.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""ζ, γ and the checks of MF-GP-UCB, read off a history."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""MF-NAIVE: explore the cheapest fidelity, then verify the best of it at the target.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""MF-NAIVE: explore the cheapest fidelity, then verify the best of it at the target."""
 
 from __future__ import annotations
 
@@ -76,7 +69,7 @@ class MFNaive(GPUCB):
         return Query(following.query.x, target, {"stage": "verify", "explored": following.id})
 
     def _exploring(self, snapshot: Snapshot) -> bool:
-        """Whether fidelity 0 is asked next: there is no other, or its share pays for one more."""
+        """Whether fidelity 0 is queried next: there is no other, or its share pays for one more."""
         budget = self.budget()
         if self.space.num_fidelities == 1 or budget is None:
             return True

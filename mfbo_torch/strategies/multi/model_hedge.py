@@ -1,11 +1,4 @@
-r"""Three models of how the target follows from the fidelities below, and which of them decides.
-
-References:
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected Improvement for
-    Bayesian Optimization. NeurIPS 2023.
-"""
+"""Three models of how the target follows from the fidelities below, and which of them decides."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""What the two forms of MF-GP-UCB have in common: the model, its bound, and the search for the bound's maximiser.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""What the two forms of MF-GP-UCB have in common: the model, its bound, and the search for the bound's maximiser."""
 
 from __future__ import annotations
 
@@ -19,8 +12,7 @@ from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import WithinLimits
-from mfbo_torch.acquisition.fused import Fused, affine
-from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
+from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
 from mfbo_torch.confidence import mf_gp_ucb_beta, practical_beta
 from mfbo_torch.history import History, Record, values
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
@@ -64,7 +56,7 @@ class UpperBounds(MultiFidelityModelBased):
         """The maximiser ``1 x d`` of the upper bound, and its squared width."""
         decisions = sum(r.decided and r.query.meta.get("stage") != "initial" for r in snapshot.records)
         beta = self.width(decisions + 1)
-        bound = _Standardized(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
+        bound = StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
         incumbents = snapshot.incumbents
         score = self.feasible(
             bound, snapshot, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))
@@ -170,25 +162,3 @@ class UpperBounds(MultiFidelityModelBased):
                 size = n
             seen[fidelity] += 1
         return size
-
-
-class _Standardized(AcquisitionFunction):
-    """A bound in standardised units, as the tolerances of the optimiser are absolute."""
-
-    def __init__(self, bound: MultiFidelityUpperConfidenceBound) -> None:
-        super().__init__(bound.model)
-        self.bound = bound
-
-    def forward(self, X: Tensor) -> Tensor:
-        return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
-
-    def mean(self, X: Tensor) -> float:
-        """The target's mean at a ``1 x d`` design."""
-        with torch.no_grad():
-            mean, _ = self.model.mean_variance(X)
-        return float((mean[0, -1] - self.model.shift[-1]) / self.model.scale[-1])
-
-    def fused(self) -> Fused | None:
-        """As that of the bound."""
-        inner, scale = self.bound.fused(), self.model.scale[-1].item()
-        return None if inner is None else affine(inner, 1 / scale, -self.model.shift[-1].item() / scale)

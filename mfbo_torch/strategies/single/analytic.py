@@ -1,18 +1,4 @@
-r"""Bayesian optimisation at one fidelity: GP-UCB, expected and probability of improvement.
-
-References:
-
-.. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
-    Setting: No Regret and Experimental Design. ICML 2010.
-
-.. [Jones1998ego]
-    D. Jones, M. Schonlau, W. Welch. Efficient Global Optimization of Expensive Black-Box
-    Functions. Journal of Global Optimization 13, 1998.
-
-.. [Lizotte2008practical]
-    D. J. Lizotte. Practical Bayesian Optimization. PhD thesis, University of Alberta, 2008.
-"""
+"""Bayesian optimisation at one fidelity: GP-UCB, expected and probability of improvement."""
 
 from __future__ import annotations
 

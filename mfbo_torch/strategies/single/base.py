@@ -1,23 +1,9 @@
-r"""Strategies with one Gaussian process at one fidelity: where they search, and the width of their bands.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian UnitCubeGP Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    UnitCubeGP Bandit Optimization. ICML 2012.
-
-.. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian UnitCubeGP Optimization in the Bandit
-    Setting: No Regret and Experimental Design. ICML 2010.
-"""
+"""Strategies with one Gaussian process at one fidelity: where they search, and the width of their bands."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +22,7 @@ from mfbo_torch.strategies.common.fit_schedule import Memo, quiet
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import single_fidelity_count
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.common.outcome_models import Each, measured, moments_of, outcome_gps
+from mfbo_torch.strategies.common.outcome_models import measured, moments_of, outcome_gps
 from mfbo_torch.strategies.single.gp_bucb_init import most_information, places
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.errors import SettingError
@@ -51,7 +37,7 @@ PROVEN = ("theory", "rkhs")
 class OneFidelity(ModelBased):
     """One GP at one fidelity, the target unless a subclass says otherwise, and an acquisition to maximise.
 
-    Where the space has candidates, the acquisition is maximised over them, exactly, and a design is asked
+    Where the space has candidates, the acquisition is maximised over them, exactly, and a design is queried
     again where that is best; designs that failed are left out while there are others. Losses that explode and penalties
     in place of failures are drawn near the other values (:meth:`map`).
 
@@ -71,7 +57,7 @@ class OneFidelity(ModelBased):
         self.prior = prior
         self._gp: Memo[UnitCubeGP] = Memo()
         self._transform: Memo[Warp] = Memo()
-        self._outcomes: Memo[Each[UnitCubeGP]] = Memo()
+        self._outcomes: Memo[defaultdict[str, UnitCubeGP]] = Memo()
 
     @property
     def gp(self) -> UnitCubeGP:
@@ -81,7 +67,7 @@ class OneFidelity(ModelBased):
 
     @property
     def level(self) -> int:
-        """The fidelity that is modelled and asked."""
+        """The fidelity that is modelled and queried."""
         return self.space.target
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:

@@ -1,11 +1,4 @@
-r"""DIRECT, dividing rectangles, at the target fidelity.
-
-References:
-
-.. [Jones1993direct]
-    D. Jones, C. Perttunen, B. Stuckman. Lipschitzian Optimization Without the Lipschitz
-    Constant. Journal of Optimization Theory and Applications 79, 1993.
-"""
+"""DIRECT, dividing rectangles, at the target fidelity."""
 
 from __future__ import annotations
 

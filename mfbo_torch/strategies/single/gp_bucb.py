@@ -1,11 +1,4 @@
-r"""GP-BUCB: upper confidence bounds for batches, delays and asynchronous workers.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+"""GP-BUCB: upper confidence bounds for batches, delays and asynchronous workers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""How much a batch can tell, and the bound on it below which GP-BUCB stops sampling by uncertainty.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+"""How much a batch can tell, and the bound on it below which GP-BUCB stops sampling by uncertainty."""
 
 from __future__ import annotations
 

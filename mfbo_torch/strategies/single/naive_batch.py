@@ -1,11 +1,4 @@
-r"""Batches without regard to what is pending: the baselines of GP-BUCB.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+"""Batches without regard to what is pending: the baselines of GP-BUCB."""
 
 from __future__ import annotations
 
@@ -40,7 +33,7 @@ class NaiveRepeat(GPUCB):
 class NaiveTop(GPUCB):
     """NTB-UCB: the best scores of GP-UCB in turn until a value arrives [Desautels2012gpbucb]_ (Sec. 5).
 
-    In a box, where the best scores belong to one continuum, designs beside the maximiser are asked, a
+    In a box, where the best scores belong to one continuum, designs beside the maximiser are queried, a
     hundredth of the box apart.
 
     Args:

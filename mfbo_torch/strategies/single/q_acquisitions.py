@@ -1,15 +1,4 @@
-r"""BoTorch's Monte-Carlo acquisitions, which integrate over the pending values.
-
-References:
-
-.. [Wilson2017mc]
-    J. Wilson, R. Moriconi, F. Hutter, M. Deisenroth. The Reparameterization Trick for Acquisition
-    Functions. NeurIPS Workshop on Bayesian Optimization 2017.
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected
-    Improvement for Bayesian Optimization. NeurIPS 2023.
-"""
+"""BoTorch's Monte-Carlo acquisitions, which integrate over the pending values."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-r"""Simulation matching: the batch that is nearest to what a sequential policy would ask.
-
-References:
-
-.. [Azimi2010matching]
-    J. Azimi, A. Fern, X. Fern. Batch Bayesian Optimization via Simulation Matching. NeurIPS 2010.
-"""
+"""Simulation matching: the batch that is nearest to what a sequential policy would ask."""
 
 from __future__ import annotations
 
@@ -83,8 +77,8 @@ class SimulationMatching(Banded):
     def _runs(self, snapshot: Snapshot, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
         generator = snapshot.of(ended).generator(self.seed)
         candidates = self._candidates(snapshot, generator)
-        asked, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
-        matched = candidates[asked]
+        queried, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
+        matched = candidates[queried]
         return matched, counts.double(), _gaps(matched, matched)
 
     def _candidates(self, snapshot: Snapshot, generator: torch.Generator) -> Tensor:

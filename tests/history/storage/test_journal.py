@@ -10,7 +10,7 @@ from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
 from mfbo_torch.utils.errors import SettingError
 
-AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
+AWKWARD = (0.1 + 0.2, 5e-324, 9.876543210987654e74, -1 / 3)
 
 
 def fill(journal: Journal) -> History:

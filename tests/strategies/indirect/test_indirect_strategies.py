@@ -24,14 +24,15 @@ from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
+from mfbo_torch.models.indirect.unit_conditionals import conditional_of
 from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.strategies.indirect.cmets import Cut, Node, Tree, fold
+from mfbo_torch.strategies.indirect.cmets import Tree, fold
 from mfbo_torch.strategies.indirect.shrinking_window import window_variance
-from mfbo_torch.strategies.indirect.unit_conditionals import conditional_of
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
 
@@ -87,20 +88,20 @@ def test_a_tree_by_hand():
     tree = Tree.root(Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
-    tree = tree.asked(node(1, 1))  # ahead: it replaces its parent
+    tree = tree.queried(node(1, 1))  # ahead: it replaces its parent
     assert tree.leaves == {node(2, 2), node(2, 3)}
     assert tree.ahead == {node(1, 0), node(3, 4), node(3, 5), node(3, 6), node(3, 7)}
-    tree = tree.asked(node(2, 2))  # a leaf
+    tree = tree.queried(node(2, 2))  # a leaf
     assert tree.leaves == {node(2, 3), node(3, 4), node(3, 5)}
     assert tree.ahead == {node(1, 0), node(3, 6), node(3, 7)}
-    tree = tree.asked(node(3, 6))  # ahead, at the greatest height: its parent leaves, it has no children
+    tree = tree.queried(node(3, 6))  # ahead, at the greatest height: its parent leaves, it has no children
     assert tree.leaves == {node(3, 4), node(3, 5)}
     assert tree.ahead == {node(1, 0), node(3, 7)}
-    tree = tree.asked(node(1, 0))
+    tree = tree.queried(node(1, 0))
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
-    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).asked(node(1, 1))  # no active node
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).queried(node(1, 1))  # no active node
 
 
 def test_cells_halve():
@@ -151,7 +152,7 @@ def test_cmets_with_other_children_walks_its_tree():
         asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
         assert asked in tree.active
         assert r.query.x == pytest.approx([2 * c for c in tree.cut.centre(asked)])
-        tree = tree.asked(asked)
+        tree = tree.queried(asked)
     assert strategy.tree(strategy.snapshot(found)) == tree
 
 

@@ -10,12 +10,13 @@ from refusals import refused
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 
+from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import History
+from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
 from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
-from mfbo_torch.strategies.multi.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
 from mfbo_torch.strategies.snapshot import data_of
 
 SPACE3 = box(2, 3)
