@@ -7,6 +7,7 @@ parameter is a fidelity. The target is the last fidelity.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -17,7 +18,6 @@ from torch import Tensor
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
-from mfbo_torch.models.indirect.deconditional import DeconditionalGP
 from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 
@@ -102,9 +102,13 @@ def construct_inputs_multi_fidelity_ucb(
     }
 
 
-@acqf_input_constructor(ConditionalMaxValueEntropy)
-def construct_inputs_conditional_mes(
-    model: DeconditionalGP, X_pending: Tensor | None = None, target_fidelities: Any = None, **settings: Any
-) -> dict[str, Any]:
+def construct_inputs_conditional_mes(model: Model, *, target_fidelities: Any = None, **others: Any) -> dict[str, Any]:
     """Arguments of :class:`ConditionalMaxValueEntropy`; queries have no fidelity, so there is no target one."""
-    return {"model": model, "X_pending": X_pending, **settings}
+    return {"model": model, **others}
+
+
+# BoTorch passes on what the signature names: all arguments of the class, and the target's fidelities
+_TARGET = Parameter("target_fidelities", Parameter.KEYWORD_ONLY, default=None)
+_ARGUMENTS = signature(ConditionalMaxValueEntropy).parameters.values()
+construct_inputs_conditional_mes.__signature__ = Signature([*_ARGUMENTS, _TARGET])  # type: ignore[attr-defined]
+acqf_input_constructor(ConditionalMaxValueEntropy)(construct_inputs_conditional_mes)

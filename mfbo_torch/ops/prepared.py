@@ -1,4 +1,4 @@
-"""A factor laid out for the fewest and cheapest torch calls per posterior."""
+"""The layout of a factor with which a posterior takes the fewest and cheapest torch calls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
 BLOCK_ROWS, LARGE_BLOCK_ROWS = 100, 256
-"""Rows of a triangular block from which skipping its zeros pays for another call, on a processor and elsewhere."""
+"""Smallest number of rows of a triangular block whose zeros are worth another call, on a processor and elsewhere."""
 MOST_BLOCKS = 9
-"""So many at most, and one more for each thousand points."""
+"""Largest number of blocks, but for one more for each thousand points."""
 
 
 Array = NDArray[Any]
@@ -54,7 +54,7 @@ class PreparedProcess(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    r"""Everything that does not depend on where the posterior is asked for.
+    r"""Everything about a posterior that does not depend on the points at which it is computed.
 
     With correlations ``R`` of the points with ``m`` others, ``n x m``, ``blocks @ R`` is :math:`L^{-1} k` and
     ``alpha @ R`` is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero columns. The lower

@@ -20,24 +20,19 @@ from mfbo_torch.ops.greedy.reference import JITTER
 from mfbo_torch.ops.kernels import EXACT, with_fall
 
 REFRESHED = 128
-"""Candidates that are refreshed together."""
+"""Number of candidates that are refreshed together."""
 KEPT_BYTES = 2**30
-"""Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
+"""Largest size in bytes of the correlations kept between refreshes; those of further blocks are computed anew."""
 
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> tuple[list[int], int]:
-    r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
+    r"""The picks of :func:`mfbo_torch.ops.greedy.reference.select`, whose arguments it has.
 
-    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins.
     Lazy or not, a candidate's score comes from the same operations on the same block, so the picks
     are the same to the last bit.
 
     Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight ``w`` of the deviation.
-        q: How many.
         lazy: Refresh only blocks that may hold the best; else all of them before each pick.
 
     Returns:
@@ -77,14 +72,7 @@ class _Block:
 
 
 class _Field:
-    """All candidates, in blocks by falling first bounds, and what is known of each block's best score.
-
-    Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight of the deviation.
-        q: How many there will be to pick.
-    """
+    """All candidates, in blocks by falling first bounds, with the best score or bound of each block."""
 
     def __init__(self, cache: Cache, X: Tensor, width: float, q: int) -> None:
         self.cache, self.X, self.width, self.q = cache, X, width, q
@@ -100,7 +88,7 @@ class _Field:
         self.tops, self.where = self.bounds[::REFRESHED].clone(), self.order[::REFRESHED].clone()
         self.blocks: list[_Block | None] = [None] * len(self.tops)
         self.fresh = [-1] * len(self.tops)
-        """Picks that a block is conditioned on; -1 where there are only the first bounds."""
+        """Number of picks that each block is conditioned on; -1 where there are only the first bounds."""
 
     def _correlations(self, points: Tensor, others: Tensor) -> Tensor:
         return with_fall(self.cache.kernel, torch.cdist(points, others, compute_mode=EXACT))[0]
