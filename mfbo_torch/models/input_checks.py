@@ -1,4 +1,4 @@
-"""Points and observations that can be used, or an error that names what is wrong with them."""
+"""Checks of points and observations, with errors that name what is wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mfbo_torch.utils.errors import SettingError
 
 
 def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tuple[str, str, str], size: str) -> None:
-    """See whether there is one finite observation for each input, and no negative noise variance.
+    """Check that there is one finite observation for each input, and no negative noise variance.
 
     Args:
         Y: Observations.
         Yvar: Noise variances, where they are known.
         inputs: ``size x ...``.
-        names: What the model calls the observations, the variances and the inputs.
-        size: What it calls their number.
+        names: The model's names of the observations, the variances and the inputs.
+        size: Its name of their number.
 
     Raises:
         BotorchTensorDimensionError: Not ``size x 1``.
@@ -38,7 +38,7 @@ def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tu
 
 
 def check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
-    """See whether there are data of ``M`` fidelities to make a model of; raises as the other checks here do."""
+    """Check the data of a model of ``M`` fidelities; raises as the other checks here do."""
     if X.dim() != 2 or X.shape[-1] < 2:
         raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
     check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
@@ -48,12 +48,12 @@ def check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -
 
 
 def check_points(name: str, X: Tensor, width: int) -> Tensor:
-    """``n x width`` finite points.
+    """Check for ``n x width`` finite points.
 
     Args:
-        name: What the user calls them.
+        name: Of the argument.
         X: Points.
-        width: How many numbers a point has.
+        width: Number of columns.
 
     Raises:
         BotorchTensorDimensionError: Another shape.
@@ -65,12 +65,12 @@ def check_points(name: str, X: Tensor, width: int) -> Tensor:
 
 
 def check_fidelities(name: str, X: Tensor, width: int, num_fidelities: int) -> Tensor:
-    """``... x n x width`` finite points whose last column is a fidelity.
+    """Check for ``... x n x width`` finite points whose last column is a fidelity.
 
     Args:
-        name: What the user calls them.
+        name: Of the argument.
         X: Points.
-        width: How many numbers a point has, ``d + 1``.
+        width: Number of columns, ``d + 1``.
         num_fidelities: ``M``.
 
     Raises:
