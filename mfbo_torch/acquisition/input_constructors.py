@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature, signature
 from typing import Any
 
+from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -25,24 +26,21 @@ BETA = 0.2
 """BoTorch's own default for ``UpperConfidenceBound``."""
 
 
-@acqf_input_constructor(HallucinatedUpperConfidenceBound)
-def construct_inputs_hallucinated_ucb(
-    model: Model,
-    beta: float = BETA,
-    X_pending: Tensor | None = None,
-    target_fidelities: Mapping[int, float] | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-) -> dict[str, Any]:
-    """Arguments of :class:`HallucinatedUpperConfidenceBound`.
+def _register(acquisition: type[AcquisitionFunction], **defaults: Any) -> None:
+    """Register the constructor of an acquisition that has no fidelity, or to which it is an input like the others."""
 
-    Args:
-        model: An exact single-output GP.
-        beta: As there, like what follows.
-        X_pending: ``p x d`` pending points.
-        target_fidelities: Not used: to this bound a fidelity is an input like the others.
-        posterior_transform: A weight of the one outcome.
-    """
-    return {"model": model, "beta": beta, "X_pending": X_pending, "posterior_transform": posterior_transform}
+    def construct_inputs(model: Model, *, target_fidelities: Any = None, **others: Any) -> dict[str, Any]:
+        return {"model": model, **defaults, **others}
+
+    # BoTorch passes on what the signature names: all arguments of the class, and the target's fidelities
+    target = Parameter("target_fidelities", Parameter.KEYWORD_ONLY, default=None)
+    parameters = [*signature(acquisition).parameters.values(), target]
+    construct_inputs.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    acqf_input_constructor(acquisition)(construct_inputs)
+
+
+_register(HallucinatedUpperConfidenceBound, beta=BETA)
+_register(ConditionalMaxValueEntropy)
 
 
 class Negated:
@@ -100,15 +98,3 @@ def construct_inputs_multi_fidelity_ucb(
         "zeta": zeta,
         "X_pending": X_pending,
     }
-
-
-def construct_inputs_conditional_mes(model: Model, *, target_fidelities: Any = None, **others: Any) -> dict[str, Any]:
-    """Arguments of :class:`ConditionalMaxValueEntropy`; queries have no fidelity, so there is no target one."""
-    return {"model": model, **others}
-
-
-# BoTorch passes on what the signature names: all arguments of the class, and the target's fidelities
-_TARGET = Parameter("target_fidelities", Parameter.KEYWORD_ONLY, default=None)
-_ARGUMENTS = signature(ConditionalMaxValueEntropy).parameters.values()
-construct_inputs_conditional_mes.__signature__ = Signature([*_ARGUMENTS, _TARGET])  # type: ignore[attr-defined]
-acqf_input_constructor(ConditionalMaxValueEntropy)(construct_inputs_conditional_mes)

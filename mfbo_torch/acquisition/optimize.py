@@ -127,12 +127,11 @@ def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: i
         upper: ``d`` upper bounds.
         maxiter: Most steps of a restart.
     """
-
-    def descent(X: Array, _: list[int]) -> tuple[Array, Array]:
-        value, gradient = form.with_gradient(X)
-        return -value, -gradient
-
-    X = np.clip(lbfgsb.minimized(descent, np.clip(starts, lower, upper), lower, upper, maxiter), lower, upper)
+    X = np.clip(
+        lbfgsb.minimized(lambda X, _: form.descent(X), np.clip(starts, lower, upper), lower, upper, maxiter),
+        lower,
+        upper,
+    )
     return X, form(X)
 
 

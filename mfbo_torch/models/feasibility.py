@@ -133,17 +133,14 @@ def _by_chance(succeeded: Tensor) -> tuple[float, float]:
     return (s + 1) / (n + 2), math.lgamma(s + 1) + math.lgamma(n - s + 1) - math.lgamma(n + 2)
 
 
-def _near(A: Tensor, B: Tensor, scale: Tensor | float) -> Tensor:
-    """The squared exponential part."""
-    return (-0.5 * scale * torch.cdist(A, B, compute_mode=EXACT).square()).exp()
-
-
 def _laplace(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: list[Structure]) -> _Fit:
     """Laplace's approximation [Rasmussen2006gpml]_ (Algorithm 3.1), for several structures at once."""
     sign = torch.where(succeeded, 1.0, -1.0).to(centred)
     lengthscale, variance, share = torch.tensor(structures, dtype=centred.dtype)[:, None, None].unbind(-1)
     same = (levels[:, None] == levels).to(centred)
-    K = _near(centred, centred, 1 / (lengthscale**2 * centred.shape[-1])) + SLOPE * centred @ centred.mT
+    scale = 1 / (lengthscale**2 * centred.shape[-1])
+    near = (-0.5 * scale * torch.cdist(centred, centred, compute_mode=EXACT).square()).exp()
+    K = near + SLOPE * centred @ centred.mT
     K = variance * (share + (1 - share) * same) * K
     mean = torch.special.ndtri(torch.tensor(_by_chance(succeeded)[0], dtype=torch.double)).item()
     f, eye = K.new_zeros(len(structures), len(sign)), torch.eye(len(sign), dtype=K.dtype)

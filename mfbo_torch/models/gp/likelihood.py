@@ -1,4 +1,4 @@
-"""The loss that fits minimise, quicker than through GPyTorch's lazy tensors."""
+"""The loss of a fit in closed form, quicker than through GPyTorch's lazy tensors."""
 
 from __future__ import annotations
 

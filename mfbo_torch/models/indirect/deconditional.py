@@ -35,12 +35,12 @@ from mfbo_torch.ops.kernels import gram
 from mfbo_torch.utils.standardize import shift_scale
 
 EXACT_SIZE = 4096
-"""Up to this many queries GPyTorch solves by Cholesky; its iterative solves are approximate."""
+"""Largest number of queries for which GPyTorch solves by Cholesky; its iterative solves are approximate."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What the posteriors of ``f`` and ``g`` share, without a gradient.
+    """The factor from which the posteriors of ``f`` and ``g`` follow, without a gradient.
 
     Args:
         embedding: The ``t`` queries, pending ones included and last.
@@ -67,10 +67,10 @@ class DeconditionalGP(ConditionedModel, GP):
     with :math:`\nu`, ``Q`` and :math:`\Upsilon` the prior mean and covariance of the averages and the
     covariance of ``f`` with them, as the conditional gives them, and ``S`` the noise
     [Chau2021deconditional]_, [Zhang2024indirect]_ (Eqs. 10-12). The posterior of ``g``
-    follows from the same factor; further queries extend it. A multi-output or batched model there is not.
+    follows from the same factor; further queries extend it. There is one output and no batch.
 
-    The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise follow
-    the reach of the inputs and the spread of ``train_Z``, so that nothing needs to be standardised.
+    The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise scale with
+    the extent of the inputs and the deviation of ``train_Z``, so that nothing needs to be standardised.
     Hyper-parameters assigned by hand in evaluation mode are only seen after ``train()``, as in GPyTorch.
 
     Args:
@@ -224,7 +224,7 @@ class DeconditionalGP(ConditionedModel, GP):
                 f"X of shape {tuple(X.shape)} and Y of shape {tuple(Y.shape)}: must be n x p and n x 1, without batches"
             )
         if self._pending is not None:
-            raise UnsupportedError("condition_on_observations: must be asked of the model without pending queries")
+            raise UnsupportedError("condition_on_observations: must be called on the model without pending queries")
         self.eval()
         clone = self._twin()
         A, Z = X.detach().to(self.train_A), Y.detach().to(self.train_Z)

@@ -1,4 +1,4 @@
-"""Default kernel and noise of a process that is known by averages, in the units of the data."""
+"""Default kernel and noise of a process that is observed by averages, in the units of the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def default_kernel(extent: Tensor, scale: float) -> Kernel:
-    """RBF with a lengthscale prior that scales with reach and dimension, and an output scale near the averages'."""
+    """RBF with a lengthscale prior that scales with extent and dimension, and an output scale near the averages'."""
     extent = torch.where(extent > 0, extent, torch.ones_like(extent))
     d, variance = len(extent), scale**2
     width = torch.full_like(extent, math.sqrt(3))  # a number would be expanded, and a fit that fails not be undone
@@ -29,7 +29,7 @@ def default_kernel(extent: Tensor, scale: float) -> Kernel:
 
 
 def default_likelihood(scale: float) -> GaussianLikelihood:
-    """A noise variance that is small against the averages' until the data say otherwise."""
+    """A likelihood whose prior noise variance is small against that of the averages."""
     variance = scale**2
     above = GreaterThan(1e-8 * variance, transform=torch.exp, inv_transform=torch.log, initial_value=1e-2 * variance)
     return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)

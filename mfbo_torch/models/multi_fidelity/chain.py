@@ -1,4 +1,4 @@
-r"""How the fidelities of a recursive model follow each other."""
+r"""The links between the fidelities of a recursive model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
 
 
 def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What belongs to one fidelity, padded to its largest count over the batch, and the mask of that.
+    """The observations of one fidelity, padded to its largest count over the batch, and the mask of the padding.
 
     Args:
         mask: ``... x n``, whether an observation is of that fidelity.

@@ -36,7 +36,7 @@ from mfbo_torch.utils.validation import one_of, whole
 
 LINKS = ("recursive", "independent")
 FIT_POINTS = 256
-"""More observations than this change the hyper-parameters little and make fitting them slow."""
+"""Largest number of observations of a fidelity to which its hyper-parameters are fitted."""
 
 
 class PerFidelityGP(FidelityModel, FantasizeMixin):
@@ -245,7 +245,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
 
     @property
     def coupled(self) -> Tensor | None:
-        """Pending points at fidelities that follow others: they tell of sums of processes, which they couple."""
+        """Pending points at fidelities that follow others: observations of sums of processes, which they couple."""
         if self._pending is None:
             return None
         some = self._pending[torch.tensor(self.linked, device=self._pending.device)[levels(self._pending)]]
@@ -313,7 +313,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         return given(self._uncoupled, X, coupled, self.noise[levels(coupled)])
 
     def _uncoupled(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """That without what :attr:`coupled` points tell."""
+        """The joint moments without the :attr:`coupled` points."""
         U = self.transform_inputs(X)[..., :-1]
         return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
 

@@ -13,9 +13,9 @@ from mfbo_torch.utils.standardize import varies
 def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of the targets per fidelity, ``M`` each.
 
-    A fidelity with fewer than two values borrows the nearest one's. One with fewer than ``2 (d + 1)``
-    would be too sure of what it has not seen, were these few by chance alike: linked, its deviation
-    is at least that of the fidelity below; independent, it takes those of all fidelities together.
+    A fidelity with fewer than two values has those of the nearest one. The values of one with fewer than
+    ``2 (d + 1)`` may be alike by chance: linked, its deviation is at least that of the fidelity below;
+    independent, it has mean and deviation of all fidelities together.
 
     Args:
         train_X: ``... x n x (d + 1)`` designs, the last column the fidelity.

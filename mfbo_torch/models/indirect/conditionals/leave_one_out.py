@@ -13,9 +13,9 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import cross_correlation
 
 LOO_SIZE = 512
-"""More samples than this change the choice little and make it slow."""
+"""Largest number of samples of which the error is computed."""
 SCALES = (0.1, 0.3, 1.0)
-"""Lengthscales the search starts from, in standard deviations of the queries times the root of their dimension."""
+"""Lengthscales where the search starts, in standard deviations of the queries times the root of their dimension."""
 
 
 def loss(gram: Tensor, target: Tensor, ridge: Tensor | float) -> Tensor:
