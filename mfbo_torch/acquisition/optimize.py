@@ -127,11 +127,8 @@ def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: i
         upper: ``d`` upper bounds.
         maxiter: Most steps of a restart.
     """
-    X = np.clip(
-        lbfgsb.minimized(lambda X, _: form.descent(X), np.clip(starts, lower, upper), lower, upper, maxiter),
-        lower,
-        upper,
-    )
+    found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
+    X = np.clip(found, lower, upper)
     return X, form(X)
 
 

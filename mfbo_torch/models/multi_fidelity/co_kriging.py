@@ -67,7 +67,7 @@ class CoKrigingGP(FidelityModel):
     def _data(self, m: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Designs of fidelity ``m`` as the kernels see them, their values and known noise variances in its unit."""
         own = self.chain.train_X[:, -1] == m
-        Y = self._standardized(self.chain.train_Y[own].squeeze(-1), m)
+        Y = (self.chain.train_Y[own].squeeze(-1) - self.shift[m]) / self.scale[m]
         Yvar = self.chain.train_Yvar
         known = None if Yvar is None else Yvar[own].squeeze(-1) / self.scale[m].square()
         return self._inputs(self.chain.train_X[own][:, :-1]), Y, known
@@ -188,17 +188,13 @@ class CoKrigingGP(FidelityModel):
         """
         points = X.reshape(-1, self.dim)
         if self._pending is None:
-            mean, variance = self._chained(points)
+            posteriors = self._posteriors(self._inputs(points))
+            mean = self.shift + self.scale * torch.stack([one.mean for one in posteriors], -1)
+            variance = self.scale.square() * torch.stack([one.variance() for one in posteriors], -1)
         else:
             mean, covariance = self._joint(at_every_fidelity(points, self.num_fidelities))
             variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
         return mean.view(*X.shape[:-1], -1), variance.view(*X.shape[:-1], -1)
-
-    def _chained(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        posteriors = self._posteriors(self._inputs(X))
-        mean = torch.stack([posterior.mean for posterior in posteriors], -1)
-        variance = torch.stack([posterior.variance() for posterior in posteriors], -1)
-        return self.shift + self.scale * mean, self.scale.square() * variance
 
     def _posteriors(self, U: Tensor) -> list[BasePosterior | LinkedPosterior]:
         """The posterior of every fidelity at ``... x q x d`` points."""
@@ -206,9 +202,6 @@ class CoKrigingGP(FidelityModel):
         for process in self._processes:
             posteriors.append(process.at(U, posteriors[-1]) if isinstance(process, LinkedProcess) else process.at(U))
         return posteriors
-
-    def _standardized(self, mean: Tensor, m: int) -> Tensor:
-        return (mean - self.shift[m]) / self.scale[m]
 
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         if self._pending is None:

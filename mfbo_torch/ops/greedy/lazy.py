@@ -115,8 +115,11 @@ class _Field:
 
     def refresh(self, j: int) -> None:
         """Bring the variances of a block up to date."""
-        block = self.blocks[j] or self._block(j)
-        self.blocks[j] = block
+        block = self.blocks[j]
+        if block is None:
+            some = slice(j * REFRESHED, (j + 1) * REFRESHED)
+            index, places = self.order[some].sort()
+            self.blocks[j] = block = _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
         n, known, now = self.cache.num_points, self.fresh[j], len(self.rows)
         cross, columns = block.cross, max(known, 0)
         if cross is None:
@@ -137,11 +140,6 @@ class _Field:
         scores = torch.minimum(mean + self.width * variance.sqrt(), block.bounds)
         top = scores.argmax()
         self.tops[j], self.where[j] = scores[top], block.index[top]
-
-    def _block(self, j: int) -> _Block:
-        some = slice(j * REFRESHED, (j + 1) * REFRESHED)
-        index, places = self.order[some].sort()
-        return _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
 
     def _moments(self, cross: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance given all cached points."""

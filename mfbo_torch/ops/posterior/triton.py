@@ -94,14 +94,12 @@ class PackedFactor:
         Dimensions in which the processes differ come first; all others are more points.
         """
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch)
-        own = [i for i in range(len(shape)) if i >= len(shape) - len(self.batch) and self._size(i, shape) > 1]
+        first = len(shape) - len(self.batch)
+        own = [i for i in range(first, len(shape)) if self.batch[i - first] > 1]
         order = own + [i for i in range(len(shape)) if i not in own]
         X = X.expand(*shape, *X.shape[-2:]).permute(*order, len(shape), len(shape) + 1)
         processes = math.prod(shape[i] for i in own)
         return X.reshape(processes, X.shape[:-1].numel() // processes, X.shape[-1]), shape, order
-
-    def _size(self, i: int, shape: torch.Size) -> int:
-        return self.batch[i - len(shape) + len(self.batch)]
 
 
 def _restore(flat: Tensor, shape: torch.Size, order: list[int], trailing: tuple[int, ...]) -> Tensor:
