@@ -73,20 +73,12 @@ def construct_inputs_multi_fidelity_ucb(
     target_fidelities: Mapping[int, float] | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> dict[str, Any]:
-    """Arguments of :class:`MultiFidelityUpperConfidenceBound`.
-
-    Args:
-        model: A model of ``M`` fidelities.
-        beta: As there, like ``zeta``.
-        zeta: ``M`` bounds in the units of the model's targets.
-        X_pending: ``p x (d + 1)`` pending points.
-        target_fidelities: The last column and its value at the target, ``{d: M - 1}`` for a model of this package;
-            anything else is an error.
-        posterior_transform: One weight; a negative one minimises.
+    """Arguments of :class:`MultiFidelityUpperConfidenceBound`; a transform with a negative weight minimises.
 
     Raises:
-        SettingError: Another column or another value of the target.
-        UnsupportedError: Another transform.
+        SettingError: ``target_fidelities`` other than the last column and its value at the target, ``{d: M - 1}`` for
+            a model of this package.
+        UnsupportedError: A transform that is not one weight.
     """
     known = with_fidelities(model)
     target = {known.dim: target_of(known)}

@@ -118,14 +118,9 @@ class _Screen(AcquisitionFunction):
 
 
 def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: int = 2000) -> tuple[Array, Array]:
-    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts, by L-BFGS-B.
+    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts in it, by L-BFGS-B.
 
-    Args:
-        form: What is maximised.
-        starts: Starting points in the box.
-        lower: ``d`` lower bounds.
-        upper: ``d`` upper bounds.
-        maxiter: Most steps of a restart.
+    ``lower`` and ``upper`` are its ``d`` bounds; a restart takes at most ``maxiter`` steps.
     """
     found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
     X = np.clip(found, lower, upper)
@@ -133,13 +128,9 @@ def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: i
 
 
 def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:
-    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, some coordinates of each where they were.
+    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed.
 
-    Args:
-        descent: From ``b x d`` points to values ``b`` and gradients ``b x d``.
-        starts: Points of the unit cube.
-        held: ``b x d``, the coordinates that stay.
-        maxiter: Most steps of a restart.
+    ``descent`` gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps.
     """
 
     def masked(X: Array, rows: list[int]) -> tuple[Array, Array]:

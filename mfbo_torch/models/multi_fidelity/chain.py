@@ -16,10 +16,7 @@ from mfbo_torch.utils.standardize import varies
 def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
     """Whether each fidelity follows the one below: ``link`` is ``"recursive"`` and both have data.
 
-    Args:
-        X: ``... x n x (d + 1)`` designs, the last column the fidelity.
-        num_fidelities: ``M``.
-        link: ``"recursive"`` or ``"independent"``.
+    ``X`` is ``... x n x (d + 1)`` designs, the last column the fidelity.
     """
     known = [bool((X[..., -1] == m).any()) for m in range(num_fidelities)]
     return [link == "recursive" and m > 0 and known[m - 1] and known[m] for m in range(num_fidelities)]
@@ -28,11 +25,8 @@ def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
 def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The observations of one fidelity, padded to its largest count over the batch, and the mask of the padding.
 
-    Args:
-        mask: ``... x n``, whether an observation is of that fidelity.
-        U: ``... x n x d`` designs.
-        Y: ``... x n`` targets.
-        noise: ``... x n`` noise variances.
+    ``mask`` is ``... x n``, whether an observation is of that fidelity; ``U`` is ``... x n x d`` designs, ``Y`` and
+    ``noise`` are ``... x n`` targets and noise variances.
     """
     count = int(mask.sum(-1).max())
     order = torch.argsort(~mask, dim=-1, stable=True)[..., :count]

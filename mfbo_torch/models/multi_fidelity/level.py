@@ -111,14 +111,13 @@ class Level(torch.nn.Module):
         return self.mean_module.rho
 
     def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
-        """Maximise the marginal likelihood, priors included.
+        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``.
 
         Args:
             U: ``n x d`` designs.
             Y: ``n`` standardised observations.
             noise: ``n`` noise variances; only used where they are known.
             below: ``n`` standardised means of the fidelity below.
-            kwargs: Passed to ``fit_gpytorch_mll``.
         """
         likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
@@ -135,15 +134,11 @@ class Level(torch.nn.Module):
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
     ) -> Cache:
-        """The factor of the residuals, without a gradient in the hyper-parameters.
+        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`.
 
         Args:
-            U: ``... x n x d`` designs.
-            Y: ``... x n`` standardised observations.
-            noise: ``... x n`` noise variances.
-            below: ``... x n`` standardised means of the fidelity below.
             mask: ``... x n``, zero where there is padding.
-            former: That of the first of them, which grows.
+            former: The factor of the first of the observations, which grows.
         """
         constant = self.constant.detach()
         residuals = Y - constant - self.rho.detach() * below

@@ -52,15 +52,9 @@ def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> 
 
 @dataclass
 class _Block:
-    """Candidates that are refreshed together.
+    """``b`` candidates that are refreshed together: indices, ascending; scaled points; upper bounds of the scores.
 
-    Args:
-        index: ``b`` candidates, ascending.
-        points: ``b x d``, in the scale of the prepared ones.
-        bounds: ``b`` upper bounds of the scores, which rounding must not exceed.
-        mean: ``b``, once computed; so is the rest.
-        variance: ``b``.
-        cross: ``b x (n + q - 1)`` correlations with the cached points and the picks.
+    Once computed, mean, variance and the ``b x (n + q - 1)`` correlations with the cached points and the picks.
     """
 
     index: Tensor

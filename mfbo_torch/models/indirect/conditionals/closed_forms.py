@@ -64,12 +64,8 @@ def rational(alpha: Tensor) -> list[tuple[Tensor, float]]:
 def gaussian(distance: Tensor, variance: Tensor, squared: Tensor) -> Tensor:
     r"""Average of :math:`e^{-(u/l)^2/2}` over :math:`u \sim N(D, \tau^2)`.
 
-    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`.
-
-    Args:
-        distance: ``D``.
-        variance: :math:`\tau^2`, of both windows together.
-        squared: :math:`l^2`.
+    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`, with the ``distance`` :math:`D`, the
+    ``variance`` :math:`\tau^2` of both windows together, and :math:`l^2` as ``squared``.
     """
     total = squared + variance
     return (squared / total).sqrt() * torch.exp(-0.5 * distance.square() / total)
