@@ -50,8 +50,7 @@ def greedy_hallucinated_ucb(
         backend: ``"torch"``, ``"triton"`` or ``"auto"``, see :func:`mfbo_torch.ops.greedy.greedy`.
 
     Returns:
-        ``.indices``: ``q`` indices in the order of selection; ``.num_variances``: how many variances were
-        computed, at most ``q m``.
+        ``.indices``: ``q`` indices in the order of selection; ``.num_variances``, at most ``q m``.
 
     Raises:
         SettingError: ``q`` below 1 or above ``m``, or a ``beta`` that is negative or not finite.

@@ -124,15 +124,12 @@ def factorize(
 ) -> Cache:
     """Factor ``...`` Gaussian processes, in double precision whatever that of ``X``, which the factor gets.
 
+    Arguments are those of :class:`Cache`, and these:
+
     Args:
-        kernel: Name of the correlation.
         X: ``... x n x d`` points.
         residuals: ``... x n`` observations minus the prior mean.
         noise: ``... x n`` noise variances.
-        lengthscale: ``... x d``.
-        outputscale: ``...``.
-        constant: ``...`` prior mean.
-        mask: ``... x n``, one for a point and zero for padding.
         further: ``... x n x n`` covariances on top of the kernel's.
     """
     dtype = X.dtype

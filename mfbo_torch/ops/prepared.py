@@ -23,20 +23,9 @@ Array = NDArray[Any]
 
 
 class PreparedProcess(NamedTuple):
-    """One of the processes of :class:`Prepared`, laid out for calls with few points; see there.
+    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points.
 
-    Args:
-        kernel: Name of the correlation.
-        center: ``d``.
-        scale: ``d``.
-        points: ``n x d``.
-        columns: ``n x (d + 1)``, the points and a column of ones.
-        blocks: ``w x e`` each.
-        alpha: ``k``.
-        half: ``k x 1``, one half of ``alpha``.
-        constant: Prior mean.
-        prior: Prior variance.
-        chain: ``d``.
+    ``columns`` are the points and a column of ones, ``n x (d + 1)``; ``half`` is one half of ``alpha``, ``k x 1``.
     """
 
     kernel: str

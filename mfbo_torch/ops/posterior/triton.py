@@ -158,13 +158,10 @@ class LaunchPlan:
         return torch.empty(shape, dtype=self.dtype, device=self.inverse.device)
 
     def product(self, points: Tensor, V: Tensor | None = None, strides: tuple[int, ...] = (0, 0, 0, 0, 0)) -> Product:
-        """Mean, variance and ``v`` at ``B x m x d`` points.
+        """Mean and variance at ``B x m x d`` points, and ``v``, which goes into ``V`` if that is given.
 
-        Args:
-            points: The points.
-            V: Where ``v`` goes, if it is kept.
-            strides: Of ``V`` from process to process, point to point and row to row; then how many
-                points and rows it has.
+        ``strides`` are those of ``V`` from process to process, point to point and row to row, then its numbers of
+        points and rows.
         """
         cache, tiles, n = self.cache, self.tiles, self.num_inputs
         B, m, d = points.shape
