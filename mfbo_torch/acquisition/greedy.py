@@ -44,7 +44,7 @@ def greedy_hallucinated_ucb(
             factor for it, all variances are computed from its joint posteriors.
         choices: ``m x d`` points. Memory is bounded for any ``m`` but for a few numbers a choice.
         beta: Squared width of the confidence band.
-        q: How many, from 1 to ``m``. A choice is picked again where it is still the maximiser.
+        q: Number of picks, from 1 to ``m``. A choice is picked again where it is still the maximiser.
         X_pending: ``p x d`` pending points.
         lazy: Compute only what may matter; the picks are the same without.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``, see :func:`mfbo_torch.ops.greedy.greedy`.

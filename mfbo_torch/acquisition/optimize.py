@@ -80,7 +80,7 @@ def _counts(name: str, value: Any) -> bool:
 
 
 def _fused_form(given: dict[str, Any]) -> Fused | None:
-    """The fused form of what is to be maximised; ``None`` where the arguments are not for the loop."""
+    """The fused form of the acquisition; ``None`` where the arguments are not for the loop."""
     bounds, starts = given["bounds"], given.get("batch_initial_conditions")
     known = given.keys() <= ARGUMENTS and given.get("options", {}).keys() <= OPTIONS and given["q"] == 1
     if not lbfgsb.known() or not known or "acq_function" not in given:

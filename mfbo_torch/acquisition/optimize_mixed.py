@@ -40,7 +40,7 @@ def alternated(
         acquisition: Of ``b x 1 x D`` points of the unit cube.
         raw: ``n x D`` designs of the space that meet its constraints; the best are where climbs start.
         space: Says which columns are choices, and what they can be changed to.
-        num_restarts: How many of ``raw``.
+        num_restarts: Number of climbs.
         inequalities: The constraints of the space, where the acquisition lives.
     """
     search = _Search(acquisition, space, raw, inequalities)

@@ -114,7 +114,7 @@ def thinned(points: Tensor, succeeded: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _spaced(count: int, most: int) -> Tensor:
-    """At most so many of ``count`` indices, evenly spaced."""
+    """At most ``most`` of ``count`` indices, evenly spaced."""
     return torch.linspace(0, count - 1, min(count, most)).round().long()
 
 

@@ -66,7 +66,7 @@ def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
     if backend not in BACKENDS:
         raise UnsupportedError(f"backend = {backend!r}: must be one of {', '.join(BACKENDS)}")
     if backend == "torch" or (backend == "auto" and not X.is_cuda):
-        return "torch", "asked for" if backend == "torch" else f"the tensor is on {X.device}"
+        return "torch", "requested" if backend == "torch" else f"the tensor is on {X.device}"
     if backend == "auto":
         against = _against(X, products)
         return ("torch", against) if against else ("triton", f"the tensor is on {X.device}")
@@ -77,7 +77,7 @@ def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
             f"backend = 'triton': the tensor is on {X.device}, must be on a CUDA device (or TRITON_INTERPRET=1 be set "
             "before the first import, to test the kernels on the CPU)"
         )
-    return "triton", "asked for"
+    return "triton", "requested"
 
 
 def _against(X: Tensor, products: bool) -> str:

@@ -28,7 +28,7 @@ QUADRATIC_ERROR = 1e-10
 def pivoted_cholesky(
     column: Callable[[int], Tensor], diagonal: Tensor, tolerance: float, max_rank: int
 ) -> tuple[Tensor, Tensor, list[int]]:
-    r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of what is left [Harbrecht2012pivoted]_.
+    r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of the rest [Harbrecht2012pivoted]_.
 
     :math:`E = K - F F^\top` is positive semi-definite, so no entry of it is larger than the largest of its
     diagonal, :math:`0 \le w^\top E w \le |w|_1^2 \max_i E_{ii}`, and its norm is at most the sum of its diagonal.
@@ -74,7 +74,7 @@ def quadratic(kernel: Kernel, X: Tensor, W: Tensor) -> Tensor | None:
     With pivots ``P`` and :math:`U = K_{PP}^{-1} K_{PX} W^\top` held fixed, the value and the gradient are those of
     :math:`W K_{XP} U + (W K_{XP} U)^\top - U^\top K_{PP} U`. The value is short by at most :data:`QUADRATIC_ERROR`
     times the largest variance and :math:`|w|_1^2`; the gradient's error is of the order of the root of that, since
-    what is left out is never negative.
+    the rest is positive semi-definite.
 
     Args:
         kernel: A kernel.

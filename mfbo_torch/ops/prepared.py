@@ -51,7 +51,7 @@ class Prepared:
 
     Args:
         kernel: Name of the correlation.
-        center: ``... x 1 x d``, what is subtracted from points first.
+        center: ``... x 1 x d``, the point that is subtracted from points first.
         scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
         points: ``... x n x d``.
         chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.

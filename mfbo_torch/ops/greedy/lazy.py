@@ -36,7 +36,7 @@ def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> 
         lazy: Refresh only blocks that may hold the best; else all of them before each pick.
 
     Returns:
-        ``q`` indices, and how many variances were computed. The first bounds are not counted.
+        ``q`` indices, and the number of variances computed. The first bounds are not counted.
     """
     field = _Field(cache, X, width, q)
     picks: list[int] = []

@@ -110,7 +110,7 @@ def _unfold(values: Tensor, lead: torch.Size, m: int, axis: int) -> Tensor:
 
 
 def _steps(cache: Cache, m: int, size: int) -> list[slice]:
-    """Slices of ``m`` of at most so many bytes."""
+    """Slices of ``m`` whose correlations take at most ``size`` bytes."""
     step = max(size // max(cache.prepared.row, 1), 1)
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 

@@ -41,7 +41,7 @@ Found = TypeVar("Found")
 
 
 def bucket(count: int, least: int) -> int:
-    """The next power of two, at least ``least``: a capture takes longer than what is computed for the padding."""
+    """The next power of two, at least ``least``: a capture takes longer than the work for the padding."""
     return max(least, 1 << max(count - 1, 0).bit_length())
 
 
