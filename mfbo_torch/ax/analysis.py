@@ -14,18 +14,17 @@ from plotly import graph_objects as go
 
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.goal import goal
-from mfbo_torch.ax.history import read
+from mfbo_torch.ax.history import AxHistory, read
 from mfbo_torch.metrics import best_values, capital_spent
 from mfbo_torch.utils.errors import SettingError
 
 
 class ValueAgainstCost(Analysis):
-    """Values of the objective against the cost spent, by fidelity, and the best at the target so far.
+    """Values of the objective against the cost spent, by fidelity, and the best feasible value at the target so far.
 
-    ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its number, fidelity,
-    cost, the cost spent when it was asked, its status, value (in the objective's own sign) and the best value at
-    the target until then, of those that keep the limits. Where arms are averages these are averages, and the best one
-    is not what :func:`~mfbo_torch.ax.best_point` gives.
+    ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its index, fidelity, cost,
+    the cost spent up to and including it, its status, its value (in the objective's own sign) and the best value so
+    far. Where arms are averages so are these values: :func:`~mfbo_torch.ax.best_point` gives another optimum.
     """
 
     def validate_applicable_state(
@@ -34,7 +33,7 @@ class ValueAgainstCost(Analysis):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> str | None:
-        """Why there is nothing to show, ``None`` where there is something."""
+        """The reason why there is nothing to show, ``None`` where there is something."""
         if experiment is None or generation_strategy is None:
             return "An experiment and a generation strategy are needed."
         try:
@@ -53,9 +52,10 @@ class ValueAgainstCost(Analysis):
         """The card."""
         if experiment is None or generation_strategy is None:
             raise SettingError("experiment", experiment, "given, with a generation strategy")
-        frame = table(experiment, generation_strategy)
-        metric = goal(experiment.optimization_config).metric
-        space = node_of(generation_strategy).bound(experiment)[1].space
+        wanted = goal(experiment.optimization_config)
+        codec = node_of(generation_strategy).bound(experiment)[1]
+        space, metric = codec.space, wanted.metric
+        frame = _table(read(experiment, codec), wanted.sign, space.target)
         figure = go.Figure()
         for fidelity, rows in frame.groupby("fidelity"):
             done = rows[rows["status"] == "done"]
@@ -68,19 +68,17 @@ class ValueAgainstCost(Analysis):
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=f"{metric} against cost",
-            subtitle="Each completed trial at the cost spent when it was asked, itself included.",
+            subtitle="Each completed trial at the cost spent up to and including it.",
             df=frame,
             fig=figure,
         )
 
 
-def table(experiment: Experiment, generation_strategy: GenerationStrategy) -> pd.DataFrame:
+def _table(read: AxHistory, sign: float, target: int) -> pd.DataFrame:
     """One row a trial, see :class:`ValueAgainstCost`."""
-    codec = node_of(generation_strategy).bound(experiment)[1]
-    history, sources = read(experiment, codec)
-    sign, rows = goal(experiment.optimization_config).sign, []
-    spent, best = capital_spent(history).tolist(), best_values(history, codec.space.target).tolist()
-    for record, (index, _), paid, most in zip(history, sources, spent, best, strict=True):
+    rows = []
+    spent, best = capital_spent(read.history).tolist(), best_values(read.history, target).tolist()
+    for record, (index, _), paid, most in zip(read.history, read.sources, spent, best, strict=True):
         shown = [None if v is None or math.isinf(v) else sign * v for v in (record.value, most)]
         rows.append((index, record.query.fidelity, record.cost, paid, str(record.status), *shown))
     names = ["trial_index", "fidelity", "cost", "spent", "status", "value", "best"]

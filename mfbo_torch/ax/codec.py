@@ -16,6 +16,11 @@ from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.outcome_constraints import Limit
 from mfbo_torch.utils.errors import SettingError
 
+SHARED = ("fidelities", "continues", "limits", "costs", "measured", "constraints")
+"""The settings of a space that Ax has too."""
+PARTS = ("lower", "upper", "log", "integer", "choices", "when")
+"""Those of a parameter."""
+
 
 class AxCodec(Codec):
     """Arms of an Ax search space with a fidelity parameter as designs of a space.
@@ -78,26 +83,29 @@ class AxCodec(Codec):
         return super().encode(parameters) if self.search_space.check_membership(parameters) else None
 
     def check(self, own: Space) -> None:
-        """Check that a strategy's own space is this one in all that Ax knows; it may know more.
+        """Check that a strategy's own space agrees with this one in every setting that Ax has too.
 
         Raises:
             SettingError: Other parameters (names, bounds, log, integer), costs, constraints or limits, or measured
                 costs.
         """
-        for ours, wanted in zip(own.parameters, self.space.parameters, strict=False):
-            if ours != wanted:
-                raise SettingError(f"strategy.space.{ours.name}", ours, f"{wanted!r}, as in the Ax experiment")
-        for name in ("dim", "fidelities", "continues", "limits", "costs", "measured", "constraints"):
-            given, wanted = getattr(own, name), getattr(self.space, name)
-            if given != wanted:
-                raise SettingError(f"strategy.space.{name}", given, f"{wanted!r}, as in the Ax experiment")
+        theirs = _known(own)
+        for name, wanted in _known(self.space).items():
+            if theirs.get(name) != wanted:
+                raise SettingError(f"strategy.space.{name}", theirs.get(name), f"{wanted!r}, as in the Ax experiment")
+
+
+def _known(space: Space) -> dict[str, Any]:
+    """The settings of a space that Ax has too, by name: first the names of the parameters."""
+    each = {f"{p.name}.{part}": getattr(p, part) for p in space.parameters for part in PARTS}
+    return {"parameters": [p.name for p in space.parameters], **each, **{name: getattr(space, name) for name in SHARED}}
 
 
 def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
     """The values of the fidelity, the target last.
 
     Raises:
-        SettingError: It is of another kind, starts elsewhere or has another target; or there are not as many costs.
+        SettingError: It is of another kind, starts elsewhere or has another target; or there is not one cost a value.
     """
     name = fidelity.name
     if isinstance(fidelity, ChoiceParameter) and fidelity.is_ordered:
@@ -121,7 +129,7 @@ def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
 
 
 def _conditions(parameters: Sequence[AxParameter]) -> dict[str, dict[str, list[Any]]]:
-    """For each parameter that depends on choices, their names, and the values with which it is there."""
+    """For each parameter that depends on choices, the names of these and the values that make it active."""
     found: dict[str, dict[str, list[Any]]] = {}
     for parent in parameters:
         if not parent.is_hierarchical:
@@ -133,7 +141,7 @@ def _conditions(parameters: Sequence[AxParameter]) -> dict[str, dict[str, list[A
 
 
 def _coordinate(parameter: AxParameter, when: Any) -> Coordinate:
-    """What a strategy searches for an Ax parameter, and the values of its numbers."""
+    """The coordinate of an Ax parameter."""
     if isinstance(parameter, RangeParameter):
         if parameter.logit_scale:
             raise SettingError(f"{parameter.name}.logit_scale", True, "False: scales are linear or logarithmic")

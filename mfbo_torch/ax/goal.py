@@ -1,4 +1,4 @@
-"""What an Ax experiment optimises: one metric, others within limits."""
+"""The goal of an Ax experiment: one metric to optimise, others within limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Goal(NamedTuple):
 
 
 def goal(config: OptimizationConfig | None) -> Goal:
-    """What an experiment with this configuration optimises.
+    """The goal of an experiment with this configuration.
 
     Raises:
         SettingError: Nothing, several metrics, or see :func:`limit`; two bounds on one metric.
@@ -41,9 +41,8 @@ def goal(config: OptimizationConfig | None) -> Goal:
     if len(config.objective.metric_names) != 1:
         raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
     sign = -1.0 if config.objective.minimize else 1.0
-    return Goal(
-        config.objective.metric_names[0], sign, limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
-    )
+    limits = limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
+    return Goal(config.objective.metric_names[0], sign, limits)
 
 
 def limit(constraint: OutcomeConstraint) -> Limit:
@@ -55,13 +54,13 @@ def limit(constraint: OutcomeConstraint) -> Limit:
     if constraint.relative:
         raise SettingError(CONSTRAINTS, constraint.expression, 'with a bound of its own, "latency <= 20", no baseline')
     if len(constraint.metric_names) != 1:
-        wanted = 'each on one metric, "latency <= 20"; a sum of several has to be told as a metric of its own'
+        wanted = 'each on one metric, "latency <= 20"; report a sum of several as a metric of its own'
         raise SettingError(CONSTRAINTS, constraint.expression, wanted)
     return Limit(constraint.metric_names[0], float(constraint.bound), constraint.op is ComparisonOp.LEQ)
 
 
 def configured(objective: str | None, constraints: Sequence[str]) -> OptimizationConfig:
-    """The configuration of texts, of which it is known that :func:`goal` can read it.
+    """The configuration that texts describe, checked by :func:`goal`.
 
     Raises:
         SettingError: There is no objective, a constraint is no inequality or on the objective's metric, or see
@@ -71,15 +70,11 @@ def configured(objective: str | None, constraints: Sequence[str]) -> Optimizatio
         raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
     if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):
         raise SettingError(CONSTRAINTS, constraints, 'a list of inequalities, such as ["latency <= 20"]')
-    config = optimization_config_from_string(objective_str=objective)
-    metric = goal(config).metric
-    for text in constraints:
-        try:
-            config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=[text])
-        except UserInputError as error:
-            wanted = f'inequalities of other metrics than {metric!r}, such as "latency <= 20" or "recall >= 0.9"'
-            raise SettingError(CONSTRAINTS, text, wanted) from error
-        goal(config)
-    config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=list(constraints))
+    metric = goal(optimization_config_from_string(objective_str=objective)).metric
+    try:
+        config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=list(constraints))
+    except UserInputError as error:
+        wanted = f'inequalities of other metrics than {metric!r}, such as "latency <= 20" or "recall >= 0.9"'
+        raise SettingError(CONSTRAINTS, list(constraints), wanted) from error
     goal(config)
     return config

@@ -11,13 +11,13 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from refusals import refused
 from scipy.stats import ks_2samp, norm
 
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition import truncated_entropy as entropy
 from mfbo_torch.acquisition.max_values import gumbel, joint_draws, thompson
 from mfbo_torch.models import DeconditionalGP, EmpiricalConditional, GaussianConditional
-from mfbo_torch.utils.errors import SettingError
 
 GAMMAS = torch.linspace(-30, 30, 61, dtype=torch.double)
 BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -326,8 +326,7 @@ def test_bad_input():
         ({"form": "exact"}, "form = 'exact'"),
         *(({"num_max_value_samples": n}, f"num_max_value_samples = {n!r}") for n in (0, 2.5, "10", True)),
     ):
-        with pytest.raises(SettingError, match=named):
-            ConditionalMaxValueEntropy(made, X, **settings)
+        refused(named, ConditionalMaxValueEntropy, made, X, **settings)
     for wrong in (X[:0], X[0], X.view(2, 10, 2)):
         with pytest.raises(BotorchTensorDimensionError, match="candidate_set of shape"):
             ConditionalMaxValueEntropy(made, wrong)

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from runs import quiet, timeless
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
@@ -21,14 +22,6 @@ from mfbo_torch.loop.runner import describe, drive, evaluate, run
 from mfbo_torch.utils.errors import SettingError
 
 HERE = Path(__file__).parents[1] / "helpers"
-
-
-def timeless(history: History) -> History:
-    return History(replace(r, decision_seconds=0.0, evaluation_seconds=0.0) for r in history)
-
-
-def quiet(problem, strategy, capital, **settings):
-    return run(problem, strategy, capital, progress=False, **settings)
 
 
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])
@@ -279,6 +272,7 @@ def test_progress_bar_speaks_the_users_language(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_processes_and_a_worker_that_dies(tmp_path):
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         history = quiet(Hill(), Walk(), 20.0, executor=executor)
@@ -329,6 +323,7 @@ print("finished", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
     whole = timeless(quiet(Hill(trouble="raise"), Walk(), 240.0))
     environment = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
@@ -352,6 +347,7 @@ def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
         assert timeless(journal.history()) == whole
 
 
+@pytest.mark.slow
 def test_killed_before_any_write_it_continues_as_if_it_never_was(tmp_path):
     """The first two queries raise and are held back, so that up to three are pending at a time."""
 

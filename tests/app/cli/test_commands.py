@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from mfbo_torch.app import cli, run_folder
-from mfbo_torch.app.builder import build, resolve, run_parser
+from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.cli.terminal import styled, table
-from mfbo_torch.app.schema import offered
+from mfbo_torch.app.schema import RUN, offered, settings_of_command
 from mfbo_torch.strategies import __all__ as strategies
-from mfbo_torch.utils.errors import meant
+from mfbo_torch.utils.errors import did_you_mean
 
 HERE = Path(__file__).parents[3]
 
@@ -107,7 +107,7 @@ def test_init_writes_a_config_that_runs(tmp_path, monkeypatch, capsys):
     flags += ["--costs", "1,5", "--capital", "12", "--minimize"]
     assert cli.main(["init", "mine.yaml", *flags]) == 0
     assert "next: mfbo run mine.yaml" in capsys.readouterr().out
-    problem, strategy = build(resolve(run_parser(), ["mine.yaml"]))
+    problem, strategy = build(resolve_run(settings_of_command(RUN, ["mine.yaml"])))
     assert type(strategy).__name__ == "MFGPUCB"
     assert [(p.name, p.lower, p.upper, p.log, p.integer) for p in problem.space.parameters] == [
         ("rate", 1e-5, 0.1, True, False),
@@ -180,6 +180,6 @@ def test_colours_only_on_a_terminal(monkeypatch):
 
 
 def test_what_was_meant():
-    assert meant("captal", ["capital", "out"]) == "; did you mean capital?"
-    assert meant("zzz", ["capital", "out"]) == ""
+    assert did_you_mean("captal", ["capital", "out"]) == "; did you mean capital?"
+    assert did_you_mean("zzz", ["capital", "out"]) == ""
     assert offered("strategy") == [name for name in strategies if name[0].isupper()]

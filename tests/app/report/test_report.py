@@ -12,20 +12,20 @@ from html.parser import HTMLParser
 import pytest
 import torch
 from pages import EVIL, PARAMETERS, data, experiment, hostile, made, packed
+from refusals import refused
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.app import report
-from mfbo_torch.app.experiment import Experiment
 from mfbo_torch.app.report import calibration, designs
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.text import MOST_REASONS
 from mfbo_torch.app.report.view import View, thinned
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.loop.runner import run as spend
 from mfbo_torch.problems import Hartmann3, UserProblem
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, ExpectedImprovement, RandomSearch
-from mfbo_torch.utils.errors import SettingError
 
 MEGABYTE = 1_000_000
 
@@ -105,6 +105,7 @@ def test_nothing_is_loaded():
     assert "DataTables" in packed(page, "library")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "most"), [(6, 4), (20, 6)])
 def test_ten_thousand_records_take_some_megabytes(dim, most, tmp_path):
     problem = Hill()
@@ -210,24 +211,22 @@ def test_many_reasons_and_long_times():
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     run = experiment(Hill(), Walk(), History())
-    with pytest.raises(SettingError, match="must be a file that can be written"):
-        report.write(run, tmp_path / "missing" / "page.html")
+    refused("must be a file that can be written", report.write, run, tmp_path / "missing" / "page.html")
     for missing in ("plotly.offline", "itables"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, missing, None)
-            with pytest.raises(SettingError, match=r"pip install mfbo-torch\[report\]"):
-                report.write(run, tmp_path / "page.html")
+            refused(r"pip install mfbo-torch\[report\]", report.write, run, tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
 
 
 # Pictures
 
 
-def drawn(run: Experiment) -> dict:
+def drawn(run: Summary) -> dict:
     return report.sections(run, [0.5, 1.0])[0]
 
 
-def mixed() -> Experiment:
+def mixed() -> Summary:
     problem = UserProblem(
         lambda p, m: p["rate"] + len(p["kind"]) + m,
         {

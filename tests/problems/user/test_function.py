@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from jsonargparse import ArgumentParser
+from refusals import refused
 
+from mfbo_torch.app.builder import build_problem, resolve_run
+from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.utils.errors import SettingError
@@ -91,11 +93,8 @@ def test_unpickles_where_the_folder_is_not_on_the_path(package, monkeypatch, tmp
 @pytest.mark.parametrize("costs", ["[1, 10]", "measured\n    num_fidelities: 2"])
 def test_yaml_makes_one(package, tmp_path, costs):
     (tmp_path / "config.yaml").write_text(YAML.replace("COSTS", costs))
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--config", action="config")
-    parser.add_argument("--problem", type=UserProblem.__base__)
-    config = parser.parse_args(["--config", str(tmp_path / "config.yaml")])
-    problem = parser.instantiate_classes(config).problem
+    given = read_mapping(tmp_path / "config.yaml", "config")
+    problem = build_problem(resolve_run({**given, "strategy": "RandomSearch", "capital": 10}))
     assert isinstance(problem, UserProblem)
     assert problem.evaluate([0.01, 17], 0) == pytest.approx(17.1)
     assert problem.space.costs == (1, 10)
@@ -136,8 +135,7 @@ def test_bad_objectives_are_named(package, objective, message):
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
-    with pytest.raises(SettingError, match=f"^{message}"):
-        UserProblem(square, parameters, [1, 10])
+    refused(f"^{message}", UserProblem, square, parameters, [1, 10])
 
 
 @pytest.mark.parametrize(
@@ -154,14 +152,12 @@ def test_bad_parameters_are_named(parameters, message):
     ],
 )
 def test_bad_costs_are_named(costs, num_fidelities, message):
-    with pytest.raises(SettingError, match=f"^{message}"):
-        UserProblem(square, {"x": {"lower": 0, "upper": 1}}, costs, num_fidelities=num_fidelities)
+    refused(f"^{message}", UserProblem, square, {"x": {"lower": 0, "upper": 1}}, costs, num_fidelities=num_fidelities)
 
 
 def test_objectives_must_return_numbers(package):
     problem = UserProblem("made_up_package.train:speechless", PARAMETERS, [1, 10])
-    with pytest.raises(SettingError, match="objective's value = None: must be a number"):
-        problem.evaluate([0.01, 17], 0)
+    refused("objective's value = None: must be a number", problem.evaluate, [0.01, 17], 0)
 
 
 @pytest.mark.parametrize(
@@ -192,5 +188,4 @@ def test_candidates():
     assert problem.space.candidates == ((1e-3, 32), (1e-2, 64))
     assert problem.reward(problem.space.candidates[1], 0) == 64.0
     for wrong in ([1e-3, 32.5], [1e-3], 7):
-        with pytest.raises(SettingError, match=r"^candidates = .*: must be 2 numbers each"):
-            UserProblem(**settings, candidates=[[1e-3, 32], wrong])
+        refused(r"^candidates = .*: must be 2 numbers each", UserProblem, **settings, candidates=[[1e-3, 32], wrong])
