@@ -25,7 +25,7 @@ from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 from mfbo_torch.ops.posterior.graphs import takes
 
 CACHED = "q = 1 posteriors come from the cache"
-SHARED = {"train_inputs", "train_targets", "likelihood", "input_transform", "outcome_transform"}
+FORWARDED = {"train_inputs", "train_targets", "likelihood", "input_transform", "outcome_transform"}
 """Attributes that a :class:`CachedGP` has from its model."""
 
 
@@ -113,7 +113,7 @@ class CachedGP(ConditionedModel):
         return self._wrapped.batch_shape
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._wrapped, name) if name in SHARED else super().__getattr__(name)
+        return getattr(self._wrapped, name) if name in FORWARDED else super().__getattr__(name)
 
     @property
     def _has_transformed_inputs(self) -> bool:  # BoTorch asks for these two, where it wants the user's inputs back
