@@ -82,7 +82,7 @@ def test_gradcheck(name):
     acquisition, X = ACQUISITIONS[name](), draw(3, 1, 2, seed=3).requires_grad_()
     assert torch.autograd.gradcheck(acquisition, X)
     (gradient,) = torch.autograd.grad(acquisition(X).sum(), X, create_graph=True)
-    with pytest.raises(UnsupportedError, match="a second one was asked for"):
+    with pytest.raises(UnsupportedError, match="a second one was requested"):
         gradient.sum().backward()
 
 

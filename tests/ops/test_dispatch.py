@@ -43,8 +43,8 @@ def test_the_version_of_triton_decides(installed, capability, dtype, chosen, why
     backend, reason = _dispatch.route("auto", tensor, products)
     assert backend == chosen
     assert reason.startswith(why)
-    assert _dispatch.route("torch", tensor, products) == ("torch", "asked for")
-    assert _dispatch.route("triton", tensor, products) == ("triton", "asked for")
+    assert _dispatch.route("torch", tensor, products) == ("torch", "requested")
+    assert _dispatch.route("triton", tensor, products) == ("triton", "requested")
 
 
 def test_auto_follows_the_device(monkeypatch):
