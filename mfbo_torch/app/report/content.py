@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mfbo_torch.app import tabular_io
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.loop.evaluation import describe
-from mfbo_torch.space.parameter import Parameter, text
 
 GRID = 81
 """Designs along each slice."""
@@ -22,50 +20,9 @@ NEAR, MOST_NEAR = 0.05, 200
 
 
 def content(run: Summary) -> dict[str, Any]:
-    """Every record, as the columns of the table in JSON values.
-
-    Values are in the problem's own sign and exact but for times, which are in whole microseconds.
-
-    Returns:
-        ``{"columns": [{"title", "kind", "cells"}], "best": id}``; a column is of numbers (``"num"``) or texts
-        (``"string"``), a cell ``None`` where there is nothing.
-    """
-    problem, history = run.problem, run.history
-    space = problem.space
-    best, unit = history.best(space.target), " (s)" if space.measured else ""
-    columns: dict[str, list[Any]] = {"query": [r.id for r in history]}
-    columns["fidelity"] = [space.fidelity_name(r.query.fidelity) for r in history]
-    named = [space.named(r.query.x) for r in history]
-    kinds = {}
-    for i, p in enumerate(space.parameters):
-        name = p.name if p.name not in columns else f"{p.name} "
-        columns[name] = [_cell(p, each, r.query.x[i]) for r, each in zip(history, named, strict=True)]
-        kinds[name] = "string" if p.choices else "num"
-    columns["value"] = [problem.value_of(r) for r in history]
-    if any(r.standard_error is not None for r in history):
-        columns["standard error"] = [r.standard_error for r in history]
-    if space.limits:
-        columns["feasible"] = ["yes" if r.feasible else "no" for r in history]
-    columns[f"cost{unit}"] = [r.cost for r in history]
-    columns[f"capital spent{unit}"] = list(accumulate(r.cost for r in history))
-    columns["status"] = [str(r.status) for r in history]
-    columns["deciding (s)"] = [round(r.decision_seconds, 6) for r in history]
-    columns["evaluating (s)"] = [round(r.evaluation_seconds, 6) for r in history]
-    columns["reason"] = [r.reason or None for r in history]
-    kinds.update(dict.fromkeys(("fidelity", "feasible", "status", "reason"), "string"))
-    return {
-        "columns": [
-            {"title": name.rstrip(), "kind": kinds.get(name, "num"), "cells": cells} for name, cells in columns.items()
-        ],
-        "best": None if best is None else best.id,
-    }
-
-
-def _cell(parameter: Parameter, named: Mapping[str, Any], x: float) -> Any:
-    """What the table has of a parameter: its label or number, nothing where it is not there."""
-    if parameter.name not in named:
-        return None
-    return text(named[parameter.name]) if parameter.choices else round(x) if parameter.integer else x
+    """Every record: its ``"columns"`` of :func:`~mfbo_torch.app.tabular_io.shown`, and the ``"best"`` one's id."""
+    columns = tabular_io.shown(run.history, run.problem)
+    return {"columns": columns, "best": None if run.best is None else run.best.id}
 
 
 def slices(run: Summary) -> dict[str, Any]:
