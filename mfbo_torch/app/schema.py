@@ -148,9 +148,9 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 
 def class_to_explain(arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if that is asked for."""
-    asked = {f"{setting}.help": setting for setting in CLASSES}
-    return next(((asked[name], str(text)) for name, text in flags(arguments) if name in asked), None)
+    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if there is one."""
+    helps = {f"{setting}.help": setting for setting in CLASSES}
+    return next(((helps[name], str(text)) for name, text in flags(arguments) if name in helps), None)
 
 
 def offered(setting: str) -> list[str]:

@@ -95,8 +95,8 @@ def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
         if any(value == part and type(value) is type(part) for part in parts):
             return value
     elif origin is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return _as_float(setting, value)
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1e300):
+            return float(value)
     elif origin in PLAIN:
         if type(value) is origin:
             return value
@@ -204,8 +204,8 @@ def in_words(kind: Any) -> str:
 
 def _any_of(kinds: tuple[Any, ...]) -> str:
     """The words for a value of one of some types, but for null and functions."""
-    told = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
-    return " or ".join(dict.fromkeys(map(in_words, told)))
+    said = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
+    return " or ".join(dict.fromkeys(map(in_words, said)))
 
 
 def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
@@ -258,13 +258,6 @@ def _as_json(setting: str, value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise SettingError(setting, str(value), "made of numbers, texts, lists and mappings") from error
-
-
-def _as_float(setting: str, value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise SettingError(setting, value, "a number of less than 309 digits") from error
 
 
 def _takes(origin: Any, kind: type) -> bool:

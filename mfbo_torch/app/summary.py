@@ -72,6 +72,23 @@ class Summary:
         return self.problem.space.named(self.recommended.x)
 
     @cached_property
+    def expected(self) -> str:
+        """What the model expects at the recommended design, in words; empty where it recommends none."""
+        model = self.recommended
+        if not isinstance(model, Recommendation):
+            return ""
+        feasible = "" if model.feasible is None else f", feasible with probability {model.feasible:.3g}"
+        return f"{self.problem.signed(model.mean):.5g} ± {model.deviation:.2g} is expected{feasible}"
+
+    @cached_property
+    def noise(self) -> str:
+        """The standard deviation of the noise at each fidelity where the model knows it, in words."""
+        if not isinstance(self.recommended, Recommendation):
+            return ""
+        name, known = self.problem.space.fidelity_name, enumerate(self.recommended.noise)
+        return ", ".join(f"{noise:.2g} at {name(m)}" for m, noise in known if noise is not None)
+
+    @cached_property
     def explained(self) -> list[float] | None:
         """The share of the target's variance that each fidelity explains; ``None`` without a model that says it."""
         try:

@@ -45,7 +45,7 @@ class Picture(Figure):
 
 
 def canvas(width: float, height: float) -> Figure:
-    """A figure of so many inches."""
+    """A figure of a width and a height in inches."""
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
@@ -81,8 +81,8 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     share of the capital that each fidelity took.
 
     Args:
-        history: What was asked; pending queries are left out.
-        problem: What it was asked of.
+        history: The queries; those that are pending are left out.
+        problem: Their problem.
         strategy: The strategy's name, for the title.
     """
     target = problem.space.target
@@ -112,7 +112,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
             upper.plot(spent[ids], [height] * len(ids), color=INK, ms=5, marker=marker, label=label, **style)
 
     at_edge([r.id for r in history.select(Status.FAILED)], 0.0, "x", "failed")
-    away = [(r.id, value < np.median(values)) for r, value, far in zip(done, values, off, strict=True) if far]
+    away = [(r.id, value < np.median(values)) for r, value, outlier in zip(done, values, off, strict=True) if outlier]
     at_edge([number for number, below in away if below], 0.0, "v", "off the scale")
     at_edge([number for number, below in away if not below], 1.0, "^", "off the scale")
     best = best_values(history, target).numpy()

@@ -51,7 +51,7 @@ class RunOptions:
     time_limit: float | None = _option(None, "seconds after which nothing more is started")
     stop_at: float | None = _option(None, "a value at the target that is good enough")
     patience: float | None = _option(None, "capital after which a run ends that found no better value")
-    stop_gain: float | None = _option(None, "part of the range of values that is not worth going on for")
+    stop_gain: float | None = _option(None, "minimum improvement: a part of the range of values")
 
     def __post_init__(self) -> None:
         if self.max_pending is not None:

@@ -37,12 +37,12 @@ def show(folder: str | None, follow: bool, html: bool) -> int:
 
         print(f"Page          {report.write(run, out / 'report.html')}")
         return 0
-    print(texts.told(run), flush=True)
+    print(texts.described(run), flush=True)
     while follow and not run_folder.finished(out):
         time.sleep(FOLLOW_SECONDS)
         seen, run = run.history, replace(run, history=run_folder.recorded(out))
         if run.history != seen:
-            print(f"\n{texts.told(run)}", flush=True)
+            print(f"\n{texts.described(run)}", flush=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the page is made of: every record, and slices of the model."""
+"""What the page is made of: every record, and the model's predictions along each parameter."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from torch import Tensor
 
 from mfbo_torch.app import tabular_io
 from mfbo_torch.app.summary import Summary
+from mfbo_torch.history import History
 from mfbo_torch.loop.evaluation import describe
 
 GRID = 81
 """Designs along each slice."""
 
 NEAR, MOST_NEAR = 0.05, 200
-"""How far from a slice, in the unit cube, observations are drawn beside it, and at most how many."""
+"""The largest distance from a slice, in the unit cube, of observations that are drawn beside it; and their number."""
 
 
 def content(run: Summary) -> dict[str, Any]:
     """Every record: its ``"columns"`` of :func:`~mfbo_torch.app.tabular_io.shown`, and the ``"best"`` one's id."""
     columns = tabular_io.shown(run.history, run.problem)
     return {"columns": columns, "best": None if run.best is None else run.best.id}
+
+
+def predict(run: Summary, history: History, X: Tensor) -> tuple[Tensor, Tensor] | str | None:
+    """Means and deviations of the strategy's model of a history; why it cannot be made here; ``None`` without one."""
+    try:
+        return run.strategy.predict(history, X)
+    except Exception as error:  # a device that is not here, data that no model can be made of
+        return f"The model could not be made here: {describe(error)}"
 
 
 def slices(run: Summary) -> dict[str, Any]:
@@ -33,22 +42,18 @@ def slices(run: Summary) -> dict[str, Any]:
         ``"x"``, ``"mean"`` and ``"deviation"`` of each fidelity, or the highest of each stretch (``None`` where the
         model says nothing of it) and the ids of observations near the line; or ``{"missing": why}``.
     """
-    problem, strategy, history = run.problem, run.strategy, run.history
-    space = problem.space
+    problem, history, space = run.problem, run.history, run.problem.space
     found = [best for m in range(space.num_fidelities) if (best := history.best(m)) is not None]
     if not found:
         return {"missing": "There is no observation yet."}
     through = found[-1]
     x = torch.tensor(through.query.x, dtype=torch.double)
     lines = _lines(run, x)
-    try:
-        believed = strategy.predict(history, torch.cat(lines))
-    except Exception as error:  # a device that is not here, a model that cannot be made
-        return {"missing": f"The model could not be made here: {describe(error)}"}
-    if believed is None:
-        return {"missing": f"{type(strategy).__name__} has no model of the objective."}
+    predicted = predict(run, history, torch.cat(lines))
+    if not isinstance(predicted, tuple):
+        return {"missing": predicted or f"{type(run.strategy).__name__} has no model of the objective."}
     sizes, sign = [len(line) for line in lines], problem.signed(1.0)
-    means, deviations = (sign * believed[0]).split(sizes), believed[1].split(sizes)
+    means, deviations = (sign * predicted[0]).split(sizes), predicted[1].split(sizes)
     panels = []
     for i, (line, mean, deviation, near) in enumerate(zip(lines, means, deviations, _near(run, x), strict=True)):
         tops = [part[-1] for part in space.stretches]

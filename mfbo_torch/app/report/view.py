@@ -21,7 +21,7 @@ MOST_NAMED = 6
 """Parameters named where the pointer rests on a query."""
 
 
-class View:
+class ReportView:
     """A run as the pictures need it: fidelities, in stretches where there are more than twenty, and their records."""
 
     def __init__(self, run: Summary) -> None:
@@ -60,10 +60,10 @@ class View:
         """What a picture says of a query under the pointer."""
         named = self.space.named(record.query.x)
         words = [f"{plain(short(name))} {plain(short(shown(value)))}" for name, value in named.items()]
-        told = f"value {self.value(record):.6g}" if record.value is not None else record.reason or str(record.status)
+        outcome = f"value {self.value(record):.6g}" if record.value is not None else record.reason or str(record.status)
         more = ["…"] if len(words) > MOST_NAMED else []
         head = f"query {record.id}, {self.names[self.place[record.query.fidelity]]}"
-        return "<br>".join([head, plain(short(told, 80)), *words[:MOST_NAMED], *more])
+        return "<br>".join([head, plain(short(outcome, 80)), *words[:MOST_NAMED], *more])
 
 
 def plain(text: str) -> str:
