@@ -30,6 +30,8 @@ NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 KINDS = ("python", "yaml", "bash", "text", "bibtex")
 SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
 """Settings of commands that are checked and not run."""
+LONG = ("ax-and-optuna", "long-runs", "outcomes")
+"""Pages whose blocks run for seconds."""
 ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
 """What other jobs run."""
 NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
@@ -91,7 +93,13 @@ def shell(text: str, where: str) -> None:
             assert command.startswith(ELSEWHERE), f"{where}: {command} is not run by any test"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=[pytest.mark.slow] * (page.stem in LONG))
+        for page in PAGES
+    ],
+)
 def test_blocks_run_as_written(page, place):
     text = page.read_text("utf-8")
     names: dict = {"__name__": "__page__"}
@@ -141,6 +149,7 @@ def resolved(name: str) -> object:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_notebooks_run(page, place):
     names: dict = {"__name__": "__notebook__"}

@@ -226,7 +226,7 @@ def here(tmp_path, monkeypatch):
     SEEN.clear()
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ["python", "yaml", pytest.param("flags", marks=pytest.mark.slow), "ax"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_at_a_door(name, door, tmp_path):
     kind = KINDS[name]

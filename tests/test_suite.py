@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
 import torch
 
 
+@pytest.mark.slow
 def test_a_process_has_the_threads_it_was_told():
     """One, unless somebody asks for more; also in the processes that tests start."""
     assert str(torch.get_num_threads()) == os.environ["OMP_NUM_THREADS"]

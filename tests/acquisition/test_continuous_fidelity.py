@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
+from refusals import refused
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from mfbo_torch.acquisition.at_fidelity import AtFidelity
-from mfbo_torch.acquisition.continuous_fidelity import WORTHWHILE, information_gaps, select_value
+from mfbo_torch.acquisition.continuous_fidelity import WORTHWHILE, AtFidelity, information_gaps, select_value
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.models import CachedGP
 from mfbo_torch.strategies.common.gp import single_task_gp
-from mfbo_torch.utils.errors import SettingError
 
 LENGTHSCALE = (0.4, 0.7, 0.8)
 VALUES = torch.linspace(0, 1, 21, dtype=torch.double)
@@ -93,9 +92,7 @@ def test_at_fidelity_is_the_bound_there(model, dense):
 
 def test_bad_input_is_named(model):
     x = torch.tensor([[0.55, 0.45]]).double()
-    with pytest.raises(SettingError, match=r"costs = .*21 numbers"):
-        select_value(model, x, VALUES, COSTS[:-1])
-    with pytest.raises(SettingError, match="factor = 0"):
-        select_value(model, x, VALUES, COSTS, factor=0)
+    refused(r"costs = .*21 numbers", select_value, model, x, VALUES, COSTS[:-1])
+    refused("factor = 0", select_value, model, x, VALUES, COSTS, factor=0)
     with pytest.raises(BotorchTensorDimensionError, match="must be 1 x 2"):
         select_value(model, x[0], VALUES, COSTS)

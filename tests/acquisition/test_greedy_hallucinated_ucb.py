@@ -13,6 +13,7 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf_discrete
 from gaussian import draw
 from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
+from refusals import refused
 
 from mfbo_torch.acquisition import HallucinatedUpperConfidenceBound, greedy_hallucinated_ucb
 from mfbo_torch.acquisition import greedy as module
@@ -50,8 +51,8 @@ def by_conditioning(model: SingleTaskGP, choices: torch.Tensor, q: int, pending:
 @pytest.mark.parametrize("inputs", [None, "normalized", "warped"])
 @pytest.mark.parametrize(("kernel", "together"), [("matern52", 0), ("linear", 0), ("linear", 100)])
 def test_agrees_with_botorch(kernel, together, inputs, out, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 17)
-    monkeypatch.setattr(module, "TOGETHER", together)
+    monkeypatch.setattr(module, "CHOICES_AT_ONCE", 17)
+    monkeypatch.setattr(module, "MOST_JOINT", together)
     transforms = {None: None, "normalized": Normalize(DIM), "warped": Warp(DIM, indices=[0, 1])}
     model = gp(kernel, input_transform=transforms[inputs])
     choices, pending = draw(50, DIM, seed=1), draw(3, DIM, seed=2) if out else None
@@ -93,8 +94,7 @@ def test_bad_input():
             greedy_hallucinated_ucb(model, choices, BETA, q)
     with pytest.raises(SettingError, match="choices = 'an empty set': must be at least one point"):
         greedy_hallucinated_ucb(model, choices[:0], BETA, 1)
-    with pytest.raises(SettingError, match=r"beta = -1.0: must be a number from 0 on"):
-        greedy_hallucinated_ucb(model, choices, -1.0, 1)
+    refused(r"beta = -1.0: must be a number from 0 on", greedy_hallucinated_ucb, model, choices, -1.0, 1)
     for wrong in (draw(5, 3), draw(5), draw(1, 5, DIM)):
         with pytest.raises(BotorchTensorDimensionError, match=r"choices of shape .*: must be n x 2"):
             greedy_hallucinated_ucb(model, wrong, BETA, 1)

@@ -25,12 +25,12 @@ from gaussian import draw, exact
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
+from refusals import refused
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import HallucinatedUpperConfidenceBound
 from mfbo_torch.models import CachedGP, PerFidelityGP
 from mfbo_torch.models.gp import cached as module
-from mfbo_torch.utils.errors import SettingError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM, BETA = 2, 1.75
@@ -347,8 +347,7 @@ def test_input_constructor():
 
 @pytest.mark.parametrize("beta", [-0.1, math.nan, math.inf])
 def test_bad_beta(beta):
-    with pytest.raises(SettingError, match=r"beta = .*: must be a number from 0 on"):
-        HallucinatedUpperConfidenceBound(gp(), beta)
+    refused(r"beta = .*: must be a number from 0 on", HallucinatedUpperConfidenceBound, gp(), beta)
 
 
 def test_bad_points():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import toy
 import yaml
+from refusals import refused
 
 from mfbo_torch.app import cli
 from mfbo_torch.app.builder import build, resolve_run
@@ -188,10 +189,8 @@ def test_files_that_are_no_configuration(tmp_path, content, allowed):
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(SettingError, match=r"must be an existing file"):
-        read_mapping(tmp_path / "no.yaml", "config")
-    with pytest.raises(SettingError, match=r"must be a readable file: Is a directory"):
-        read_mapping(tmp_path, "config")
+    refused(r"must be an existing file", read_mapping, tmp_path / "no.yaml", "config")
+    refused(r"must be a readable file: Is a directory", read_mapping, tmp_path, "config")
 
 
 def test_build_passes_the_runs_settings_to_the_strategy(config):

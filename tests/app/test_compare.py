@@ -105,6 +105,7 @@ def test_finished_runs_are_skipped_and_interrupted_ones_continued(config, tmp_pa
     assert len(ran) == 11
 
 
+@pytest.mark.slow
 def test_processes_give_the_same(config, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "helpers"))
     assert cli.main(["compare", config(), "--seeds", "[4, 7]", "--workers", "2", "--out", str(tmp_path / "two")]) == 0
@@ -225,6 +226,7 @@ def test_folders_have_plain_names():
     assert json.loads(json.dumps(compare._slug("été 2"))) == "été-2"
 
 
+@pytest.mark.slow
 def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     """Not by the best average, which no strategy is after."""
     problem = ShiftedPeak((0.3,), noise=0.0)

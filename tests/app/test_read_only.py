@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import yaml
+from refusals import refused
 
 from mfbo_torch.app import cli, run_folder
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
@@ -129,8 +130,7 @@ def test_what_is_kept_of_a_problem():
     known = json.loads(json.dumps(known_of(Currin())))
     again = stand_in(known, "evilmod.Problem")
     assert (again.name, again.space, again.optimum) == ("Currin", Currin().space, Currin().optimum)
-    with pytest.raises(SettingError, match="must be imported, to be evaluated"):
-        again.evaluate((0.0, 0.0), 0)
+    refused("must be imported, to be evaluated", again.evaluate, (0.0, 0.0), 0)
     assert known_of(IndirectBranin()) is None
     for damaged in (None, {}, {**known, "space": 3}, {**known, "space": {**known["space"], "costs": "many"}}):
         with pytest.raises(SettingError, match=r"problem\.class_path = 'evilmod.Problem': must be imported first"):

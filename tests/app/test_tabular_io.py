@@ -1,6 +1,7 @@
 import csv
 
 import pytest
+from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.app import tabular_io
@@ -77,8 +78,7 @@ def test_observations_that_cannot_be_used(tmp_path, text, message):
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(SettingError, match=r"must be a readable CSV file: .*No such file"):
-        tabular_io.read(tmp_path / "a.csv", Hill())
+    refused(r"must be a readable CSV file: .*No such file", tabular_io.read, tmp_path / "a.csv", Hill())
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,7 @@ def test_no_such_file(tmp_path):
     ],
 )
 def test_files_that_cannot_be_written(tmp_path, name, message):
-    with pytest.raises(SettingError, match=message):
-        tabular_io.write(history(Hill()), Hill(), tmp_path / name)
+    refused(message, tabular_io.write, history(Hill()), Hill(), tmp_path / name)
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
@@ -119,8 +118,7 @@ def test_parameters_named_like_columns_are_kept(tmp_path):
     read = tabular_io.read(tmp_path / "a.csv", problem)
     assert [(r.query.x, r.value) for r in read] == [(r.query.x, r.value) for r in written]
     (tmp_path / "a.csv").write_text("a,parameter.id,parameter.cost,parameter.value,value\n3.5,1,1,1,2\n")
-    with pytest.raises(SettingError, match=r"a = 3.5': must be between 0 and 9, whole \(.*, line 2\)"):
-        tabular_io.read(tmp_path / "a.csv", problem)
+    refused(r"a = 3.5': must be between 0 and 9, whole \(.*, line 2\)", tabular_io.read, tmp_path / "a.csv", problem)
 
 
 def test_parameters_named_like_the_columns_of_others(tmp_path):
@@ -137,5 +135,4 @@ def test_parameters_named_like_the_columns_of_others(tmp_path):
 def test_a_table_with_a_column_twice_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,value,x\n1,2,3\n")
-    with pytest.raises(SettingError, match="must be a table with one column x"):
-        tabular_io.read(path, Hill())
+    refused("must be a table with one column x", tabular_io.read, path, Hill())

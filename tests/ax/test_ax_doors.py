@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -10,7 +11,6 @@ from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import AnalysisCardGroup, ErrorAnalysisCard
 
-from mfbo_torch import SettingError
 from mfbo_torch.ax import attach_observations, best_point, multi_fidelity_client
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import read
@@ -77,6 +77,17 @@ def test_observations_of_before_are_free_and_known():
     assert [r.cost for r in history_of(again)] == [0.0] * 5 + [10.0]
 
 
+def test_observations_need_only_the_parameters_that_are_there():
+    parameters = [
+        ChoiceParameterConfig("kind", ["sgd", "adam"], "str", dependent_parameters={"sgd": ["momentum"]}),
+        RangeParameterConfig("momentum", (0.0, 0.9), "float"),
+    ]
+    client = multi_fidelity_client(parameters, [1], "loss", RandomSearch())
+    attach_observations(client, [{"kind": "adam", "loss": 1.0}, {"kind": "sgd", "momentum": 0.5, "loss": 2.0}])
+    assert [record.value for record in history_of(client)] == [1.0, 2.0]
+    refused("must be in the search space", attach_observations, client, [{"kind": "sgd", "loss": 1.0}])
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -93,8 +104,7 @@ def test_observations_of_before_are_free_and_known():
 )
 def test_nothing_is_attached_where_one_is_wrong(row, message):
     client = client_of(RandomSearch())
-    with pytest.raises(SettingError, match=message):
-        attach_observations(client, [{"x": 0.1, "colour": "red", "loss": 1.0}, row])
+    refused(message, attach_observations, client, [{"x": 0.1, "colour": "red", "loss": 1.0}, row])
     assert not client._experiment.trials
 
 
@@ -113,5 +123,4 @@ def test_trainings_continue():
     assert [r.cost for r in history_of(again)] == [3.0, 6.0, 18.0, 27.0]
     strategy, _ = node_of(again._generation_strategy).bound(again._experiment)
     assert strategy.space.continues
-    with pytest.raises(SettingError, match="continues = 'yes'"):
-        multi_fidelity_client(parameters, [1, 2], "-loss", continues="yes")
+    refused("continues = 'yes'", multi_fidelity_client, parameters, [1, 2], "-loss", continues="yes")

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -190,8 +191,7 @@ def test_storage(tmp_path):
 def test_costs_are_needed():
     client = started()
     use(client, modular_node(COSTS), acquisition_options={})
-    with pytest.raises(SettingError, match=r"acquisition_options.costs = None: must be 3 numbers"):
-        client.get_next_trials(1)
+    refused(r"acquisition_options.costs = None: must be 3 numbers", client.get_next_trials, 1)
 
 
 OTHERS = [
@@ -265,13 +265,11 @@ def test_input_constructor_refuses(wrong):
 )
 def test_search_spaces_whose_last_parameter_is_no_fidelity(bounds, features, targets, message):
     digest = SearchSpaceDigest(["m", "n"], bounds, fidelity_features=features, target_values=targets)
-    with pytest.raises(SettingError, match=message):
-        num_fidelities(digest)
+    refused(message, num_fidelities, digest)
 
 
 def test_costs_that_decrease():
-    with pytest.raises(SettingError, match=r"costs = .*increasing"):
-        modular_node([4.0, 1.0])
+    refused(r"costs = .*increasing", modular_node, [4.0, 1.0])
 
 
 def test_input_transforms():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -44,6 +45,7 @@ def attached(client: Client, x: float, told=None, fidelity: int = 1) -> int:
     return index
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
     """Also after the client was stored and loaded."""
     space = Space([Parameter("x", 0.0, 1.0)], [1, 5], limits={"latency": "<= 0.7", "recall": ">= 0.25"})
@@ -75,8 +77,7 @@ def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
 def test_what_keeps_no_limit_is_not_the_best():
     client = client_of(RandomSearch())
     attached(client, 0.9)
-    with pytest.raises(SettingError, match=r"no completed trial that keeps latency <= 0.7 and recall >= 0.25 at the t"):
-        best_point(client)
+    refused(r"no completed trial that keeps latency <= 0.7 and recall >= 0.25 at the t", best_point, client)
     index = attached(client, 0.5)
     attached(client, 0.8)
     assert best_point(client).trial_index == index
@@ -105,7 +106,7 @@ def test_observations_of_before_bring_their_outcomes():
     assert best_point(client).parameters == {"x": 0.6, "fidelity": 1}
     with pytest.raises(SettingError, match=r"observations\[0\] = .*must be given with 'recall'"):
         attach_observations(client, [{"x": 0.1, "loss": 1.0, "latency": 1.0}])
-    with pytest.raises(SettingError, match=r"latency = nan: must be finite"):
+    with pytest.raises(SettingError, match=r"latency = nan: must be a finite number"):
         attach_observations(client, [{**rows[0], "latency": math.nan}])
     assert len(history_of(client)) == 3
 
@@ -113,8 +114,11 @@ def test_observations_of_before_bring_their_outcomes():
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
-        (["latency < 20"], "outcome_constraints = 'latency < 20': must be inequalities .*such as \"latency <= 20\""),
-        (["loss <= 1"], "outcome_constraints = 'loss <= 1': must be inequalities of other metrics than 'loss'"),
+        (
+            ["latency < 20"],
+            r"outcome_constraints = \['latency < 20'\]: must be inequalities .*such as \"latency <= 20\"",
+        ),
+        (["loss <= 1"], r"outcome_constraints = \['loss <= 1'\]: must be inequalities of other metrics than 'loss'"),
         (["latency <= twenty"], "'latency <= twenty': must be each on one metric"),
         (["latency + recall <= 2"], "each on one metric, .*a sum of several has to be told as a metric of its own"),
         (["latency <= 0.9*baseline"], 'must be with a bound of its own, "latency <= 20", no baseline'),
@@ -127,16 +131,13 @@ def test_observations_of_before_bring_their_outcomes():
     ],
 )
 def test_constraints_that_cannot_be(constraints, message):
-    with pytest.raises(SettingError, match=message):
-        client_of(constraints=constraints)
+    refused(message, client_of, constraints=constraints)
 
 
 def test_strategies_that_heed_no_limits_are_refused_at_once():
-    with pytest.raises(SettingError, match=r"constraints = .*must be none: Direct does not seek what keeps them"):
-        client_of(Direct())
+    refused(r"constraints = .*must be none: Direct does not seek what keeps them", client_of, Direct())
     own = Space([Parameter("x", 0.0, 1.0)], [1, 5])
-    with pytest.raises(SettingError, match=r"strategy.space.limits = \(\): must be .*as in the Ax experiment"):
-        client_of(RandomSearch(space=own))
+    refused(r"strategy.space.limits = \(\): must be .*as in the Ax experiment", client_of, RandomSearch(space=own))
 
 
 def test_axs_own_generator_is_told_where_to_go():
@@ -144,8 +145,7 @@ def test_axs_own_generator_is_told_where_to_go():
     for i in range(6):
         attached(client, 0.1 + 0.15 * i, fidelity=i % 2)
     client.set_generation_strategy(GenerationStrategy(nodes=[modular_node([1, 5])]))
-    with pytest.raises(SettingError, match=r"outcome_constraints = .*must be none .*StrategyNode"):
-        client.get_next_trials(1)
+    refused(r"outcome_constraints = .*must be none .*StrategyNode", client.get_next_trials, 1)
 
 
 def test_axs_own_generator_passes_over_metrics_that_are_only_tracked():

@@ -55,6 +55,7 @@ def strategy_of(link: str) -> MFGPUCB:
     return MFGPUCB(link=link, initial_capital=1.0, hedge=False, seed=1)
 
 
+@pytest.mark.slow
 def test_sixty_trials_in_sqlite(database):
     run = Run(
         client_of(strategy_of("recursive"), storage_config=database),
@@ -74,6 +75,7 @@ def test_sixty_trials_in_sqlite(database):
     assert best.observed < min(loss({**dict(zip(NAMES, x, strict=True)), "fidelity": 2}) for x in points)
 
 
+@pytest.mark.slow
 def test_checks_and_thresholds_survive_json(tmp_path):
     """The published method's ζ, γ and checks are folds over what Ax keeps of each query."""
     strategy = strategy_of("independent")
@@ -93,7 +95,7 @@ def test_batches_of_eight(tmp_path):
     assert best_point(run.client).parameters["fidelity"] == 2
 
 
-@pytest.mark.parametrize("row", strategy_table.ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", strategy_table.each(strategy_table.ROWS))
 def test_every_strategy(row, tmp_path):
     """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
     space = row.adapt(row.space)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 from mfbo_torch.history import History, Query
@@ -81,6 +82,7 @@ class Row:
         repeats: Whether it asks a pending design again, by definition.
         adapt: From a plain space to one that it can search.
         most: Dimensions beyond which it has to be told how many children a cell has.
+        slow: Whether a run takes seconds: its tests are in the slow part.
     """
 
     label: str
@@ -92,6 +94,7 @@ class Row:
     repeats: bool = False
     adapt: Callable[[Space], Space] = unchanged
     most: int = 100
+    slow: bool = False
 
 
 ROWS = [
@@ -99,7 +102,7 @@ ROWS = [
     Row("direct", lambda seed: Direct(seed=seed), seeded=False),
     Row("gp_ucb", lambda seed: GPUCB(seed=seed, initial=4)),
     Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
-    Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4)),
+    Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4), slow=True),
     Row("GPBUCB", lambda seed: GPBUCB(seed=seed, initial=4)),
     Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8),
     Row("naive_repeat", lambda seed: NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
@@ -113,20 +116,26 @@ ROWS = [
         )
         for policy in ("ucb", "mei")
     ),
-    Row("qucb", lambda seed: QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6),
-    Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6),
+    Row("qucb", lambda seed: QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6, slow=True),
+    Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6, slow=True),
     Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
     Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
     Row("BOCA", lambda seed: BOCA(seed=seed, initial_capital=2.0), steps=8),
     Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
-    Row("MFGPUCB-independent", lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0), steps=8),
-    Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5),
+    Row(
+        "MFGPUCB-independent",
+        lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0),
+        steps=8,
+        slow=True,
+    ),
+    Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5, slow=True),
     Row(
         "mf_gibbon",
         lambda seed: MFGIBBON(
             seed=seed, initial_capital=1.0, num_candidates=50, num_restarts=1, raw_samples=8, max_iterations=4
         ),
         steps=5,
+        slow=True,
     ),
     Row(
         "mf_kg",
@@ -134,15 +143,22 @@ ROWS = [
             seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=2, max_iterations=2
         ),
         steps=4,
+        slow=True,
     ),
     Row("MFUCB", lambda seed: MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
     Row("UCB", lambda seed: UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
     Row("elimination", lambda seed: SuccessiveElimination(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
     Row("cmes", lambda seed: CMES(seed=seed, initial=2), steps=4, adapt=averaged),
-    Row("cmes_all", lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"), steps=3, adapt=averaged),
-    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8),
-    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed),
-    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged),
+    Row(
+        "cmes_all",
+        lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"),
+        steps=3,
+        adapt=averaged,
+        slow=True,
+    ),
+    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8, slow=True),
+    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed, slow=True),
+    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged, slow=True),
     Row("query_ucb", lambda seed: QueryUCB(seed=seed), steps=3, adapt=averaged),
     Row("query_ei", lambda seed: QueryEI(seed=seed), steps=3, adapt=averaged),
 ]
@@ -150,6 +166,12 @@ DESIGN_ROWS = [row for row in ROWS if row.space is SPACE]
 """Those that look for a design."""
 PLAIN_ROWS = [row for row in DESIGN_ROWS if row.adapt is unchanged]
 """Those that see the objective itself."""
+
+
+def each(rows: list[Row]) -> list:
+    """The rows as values of a parameter of tests."""
+    return [pytest.param(row, id=row.label, marks=[pytest.mark.slow] * row.slow) for row in rows]
+
 
 MIXED = Space(
     (Parameter("layers", 1, 6, integer=True), Parameter("rate", 1e-4, 1e2, log=True), Parameter("x", -3.0, 2.0)),

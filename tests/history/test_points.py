@@ -7,6 +7,7 @@ import pandas
 import pytest
 import torch
 import yaml
+from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.app import tabular_io
@@ -19,7 +20,6 @@ from mfbo_torch.problems import Currin
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, Strategy
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import adaptive_thresholds, impatience
-from mfbo_torch.utils.errors import SettingError
 
 
 def optimizer(**settings):
@@ -86,8 +86,7 @@ def test_a_design_that_is_wanted(tmp_path):
 )
 def test_points_that_cannot_be(call, message):
     opt = optimizer()
-    with pytest.raises(SettingError, match=message):
-        call(opt)
+    refused(message, call, opt)
     assert not len(opt.history)
 
 
@@ -185,17 +184,14 @@ def test_a_warm_start_from_parquet(tmp_path):
     pandas.DataFrame({"x": [1, 2], "value": [3.0, None]}).to_parquet(tmp_path / "b.parquet")
     assert seen(warm(tmp_path / "b.parquet")) == [((1.0,), 1, 3.0, 0.0, True)]
     pandas.DataFrame({"x": [1, 12], "value": [3.0, 1.0]}).to_parquet(tmp_path / "c.parquet")
-    with pytest.raises(SettingError, match=r"x = 12': must be .* \(.*c.parquet, row 2\)"):
-        warm(tmp_path / "c.parquet")
+    refused(r"x = 12': must be .* \(.*c.parquet, row 2\)", warm, tmp_path / "c.parquet")
     (tmp_path / "d.parquet").write_text("x,value\n1,2\n")
-    with pytest.raises(SettingError, match=r"d\.parquet': must be a readable Parquet file"):
-        warm(tmp_path / "d.parquet")
+    refused(r"d\.parquet': must be a readable Parquet file", warm, tmp_path / "d.parquet")
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(SettingError, match="must be a CSV file, or pyarrow must be installed for Parquet"):
-        warm(tmp_path / "a.parquet")
+    refused("must be a CSV file, or pyarrow must be installed for Parquet", warm, tmp_path / "a.parquet")
 
 
 def test_a_warm_start_from_another_run(tmp_path, capsys):
@@ -224,8 +220,7 @@ def test_a_warm_start_from_another_run(tmp_path, capsys):
             other.space = Space((Parameter("x", 0.0, 10.0),), (1.0, 2.0, 3.0))
         if "observation" in message:
             message = r"x = .*must be .*observation \d+"
-        with pytest.raises(SettingError, match=message):
-            warm(path, other)
+        refused(message, warm, path, other)
 
 
 def test_old_journals_keep_their_queues(tmp_path):

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from refusals import refused
 from test_runner import quiet, timeless
 from toy import Hill, Walk
 
@@ -57,6 +58,7 @@ def end_the_worker():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
     if kind == "dask":
@@ -90,6 +92,7 @@ def test_one_worker_decides_as_this_process_does(kind, tmp_path):
     assert all(strategy.ask(history)[0].x == query.x for history, query in again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["die", "hang"])
 def test_an_evaluation_that_takes_its_worker_along_fails_alone(trouble):
     problem = Hill(trouble=trouble, upper=6.0)
@@ -132,6 +135,7 @@ TROUBLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_hangs(kind, monkeypatch):
     """Exit code 0, an import that ends the process, an evaluation that lets nothing else run: all end with a reason."""
@@ -160,6 +164,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["timeout", "shutdown"])
 def test_what_an_evaluation_has_started_ends_with_it(how, tmp_path):
     path = tmp_path / "pid"
@@ -177,6 +182,7 @@ def test_what_an_evaluation_has_started_ends_with_it(how, tmp_path):
     assert not alive(pid)
 
 
+@pytest.mark.slow
 def test_idle_workers_that_die_and_workers_interrupted_at_their_start_are_replaced():
     with start("processes", 2) as workers:
         assert workers.submit(double, 1).result(120) == 2
@@ -190,6 +196,7 @@ def test_idle_workers_that_die_and_workers_interrupted_at_their_start_are_replac
             assert [future.result(120) for future in futures] == [0, 2, 4, 6]
 
 
+@pytest.mark.slow
 def test_workers_killed_as_they_answer_take_nothing_but_their_own_evaluations():
     """Whatever they share with others, they hold it just then."""
     with start("processes", 2) as workers:
@@ -208,6 +215,7 @@ def test_workers_killed_as_they_answer_take_nothing_but_their_own_evaluations():
             assert all(future.exception() or future.result() == [k] * 100_000 for k, future in enumerate(futures))
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_is_cancelled_ends():
     with start("processes", 1) as workers:
         workers.submit(double, 1).result(120)
@@ -219,6 +227,7 @@ def test_an_evaluation_that_is_cancelled_ends():
         assert not process.is_alive()
 
 
+@pytest.mark.slow
 def test_what_cannot_travel_fails_alone():
     with start("processes", 1) as workers:
         with pytest.raises(Exception, match="pickle"):
@@ -232,6 +241,7 @@ def test_what_cannot_travel_fails_alone():
         workers.submit(double, 1)
 
 
+@pytest.mark.slow
 def test_a_program_that_forgets_its_workers_ends(tmp_path):
     """Waiting, evaluating or starting: the interpreter does not wait for them."""
     script = tmp_path / "forgets.py"
@@ -245,6 +255,7 @@ def test_a_program_that_forgets_its_workers_ends(tmp_path):
     assert not done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_workers_start_is_not_theirs():
     with start("processes", 1) as workers:
         future = workers.submit(double, 2)
@@ -258,6 +269,7 @@ def test_ctrl_c_while_workers_start_is_not_theirs():
         assert process.is_alive()
 
 
+@pytest.mark.slow
 def test_workers_that_never_begin_break_the_pool(monkeypatch):
     monkeypatch.setattr(processes, "USELESS", 1)
     monkeypatch.setattr(processes, "_begin", leave_politely)
@@ -276,8 +288,7 @@ def test_workers_that_never_begin_break_the_pool(monkeypatch):
     ],
 )
 def test_settings_that_cannot_work(settings, message):
-    with pytest.raises(SettingError, match=f"^{message}$"):
-        start(**settings)
+    refused(f"^{message}$", start, **settings)
 
 
 def test_dask_that_is_not_there(monkeypatch):

@@ -38,6 +38,7 @@ def test_ctrl_c_is_heard_at_the_end_of_the_start_whichever_thread_gets_it():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_is_interrupted_while_it_starts_ends_with_all_its_processes(tmp_path):
     pytest.importorskip("distributed")
     script = tmp_path / "starts.py"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Record, Status
@@ -95,8 +96,7 @@ def test_a_value_that_is_not_finite_has_no_standard_error():
 def test_a_standard_error_that_is_none_is_refused_and_the_query_stays_pending(error):
     opt = optimizer()
     opt.ask()
-    with pytest.raises(SettingError, match=r"^standard_error = .*must be a number from 0 on$"):
-        opt.tell(0, (1.0, error))
+    refused(r"^standard_error = .*must be a number from 0 on$", opt.tell, 0, (1.0, error))
     assert len(opt.history.pending) == 1
 
 
@@ -106,23 +106,19 @@ def test_a_standard_error_that_is_none_is_refused_and_the_query_stays_pending(er
 def test_what_is_not_a_number_is_refused_and_the_query_stays_pending(value):
     opt = optimizer()
     opt.ask()
-    with pytest.raises(SettingError, match=r"^value = .*must be a number, or a pair \(value, standard error\)"):
-        opt.tell(0, value)
+    refused(r"^value = .*must be a number, or a pair \(value, standard error\)", opt.tell, 0, value)
     assert len(opt.history.pending) == 1
 
 
 @pytest.mark.parametrize("end", [lambda opt, id: opt.tell(id, 1.0), lambda opt, id: opt.fail(id, "no")])
 def test_only_pending_queries_end(end):
     opt = optimizer()
-    with pytest.raises(SettingError, match=r"id = 0: must be the number of a query that was asked \(none so far\)"):
-        end(opt, 0)
+    refused(r"id = 0: must be the number of a query that was asked \(none so far\)", end, opt, 0)
     opt.ask(2)
     end(opt, 0)
-    with pytest.raises(SettingError, match=r"id = 0: must be a pending query; this one is (done|failed)"):
-        end(opt, 0)
+    refused(r"id = 0: must be a pending query; this one is (done|failed)", end, opt, 0)
     for unknown in (2, -1, "1"):
-        with pytest.raises(SettingError, match=r"id = .*\(0 to 1\)"):
-            end(opt, unknown)
+        refused(r"id = .*\(0 to 1\)", end, opt, unknown)
 
 
 @pytest.mark.parametrize("setting", ["cost", "evaluation_seconds"])
@@ -130,16 +126,13 @@ def test_only_pending_queries_end(end):
 def test_costs_and_times_are_finite_numbers(setting, given):
     opt = optimizer()
     opt.ask()
-    with pytest.raises(SettingError, match=f"^{setting} = "):
-        opt.tell(0, 1.0, **{setting: given})
+    refused(f"^{setting} = ", opt.tell, 0, 1.0, **{setting: given})
 
 
 def test_a_space_is_needed():
-    with pytest.raises(SettingError, match=r"space = None: must be given, as in Walk\(space=problem.space\)"):
-        Optimizer(Walk())
+    refused(r"space = None: must be given, as in Walk\(space=problem.space\)", Optimizer, Walk())
     assert Optimizer(Walk(space=Hill().space)).ask()[0].query.fidelity == 0
-    with pytest.raises(SettingError, match=r"n = 0"):
-        optimizer().ask(0)
+    refused(r"n = 0", optimizer().ask, 0)
 
 
 def test_recommend_is_the_strategys():
@@ -208,8 +201,7 @@ def test_metadata_that_json_cannot_hold_is_refused():
         def decide(self, history):
             return Query((0.5,), 0, {"beta": math.nan})
 
-    with pytest.raises(SettingError, match=r"^meta = "):
-        Optimizer(Careless(space=Space.box([[0.0], [1.0]], (1.0,)))).ask()
+    refused(r"^meta = ", Optimizer(Careless(space=Space.box([[0.0], [1.0]], (1.0,)))).ask)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +220,7 @@ def test_a_journal_of_other_parameters_is_refused(tmp_path, parameters, given):
 
 
 def test_a_journal_is_not_a_path():
-    with pytest.raises(SettingError, match=r"^journal = 'a.sqlite': must be a Journal, as in Journal"):
-        Optimizer(Walk(), "a.sqlite", problem=Hill())
+    refused(r"^journal = 'a.sqlite': must be a Journal, as in Journal", Optimizer, Walk(), "a.sqlite", problem=Hill())
 
 
 def test_numbers_of_numpy():
@@ -241,8 +232,7 @@ def test_numbers_of_numpy():
     opt = optimizer()
     opt.ask(np.int64(2))
     assert opt.tell(np.int64(1), 2.5).value == 2.5
-    with pytest.raises(SettingError, match=r"^n = '2': must be a whole number from 1 on$"):
-        opt.ask("2")
+    refused(r"^n = '2': must be a whole number from 1 on$", opt.ask, "2")
 
 
 @pytest.mark.parametrize("how", ["tell", "fail", "retry"])
@@ -279,8 +269,7 @@ def test_what_cannot_be_given_is_refused_before_anything_is_written(tmp_path, ch
     good = Record(0, Query((1.0,), 1), 0.0, 2.0, Status.DONE)
     with Journal(tmp_path / "a.sqlite") as journal:
         optimizer = Optimizer(Walk(), journal, problem=Hill())
-        with pytest.raises(SettingError, match=f"^warm_start = .*{said}"):
-            optimizer.give([replace(good, **changes)])
+        refused(f"^warm_start = .*{said}", optimizer.give, [replace(good, **changes)])
         assert len(journal.history()) == 0
         optimizer.give([good])
         assert journal.history().records == (good,)

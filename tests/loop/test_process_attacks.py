@@ -15,6 +15,7 @@ from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.loop.executors import WorkerLost, processes, start
 from mfbo_torch.loop.runner import run
 
+pytestmark = pytest.mark.slow
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that copies processes")
 
 

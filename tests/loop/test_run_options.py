@@ -6,13 +6,13 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from refusals import refused
 from toy import Hill
 
 from mfbo_torch.app.experiment import MAY_DIFFER
 from mfbo_torch.app.schema import RUN
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.run_options import RunOptions, check_capital
-from mfbo_torch.utils.errors import SettingError
 
 
 def test_every_option_is_a_setting_that_may_differ():
@@ -28,21 +28,18 @@ def test_every_option_is_a_setting_that_may_differ():
     [("max_pending", 0), ("max_pending", 1.0), ("retries", -1), ("charge_retries", "no"), ("patience", 0)],
 )
 def test_options_that_cannot_work(option, value):
-    with pytest.raises(SettingError, match=rf"^{option} = "):
-        RunOptions(**{option: value})
+    refused(rf"^{option} = ", RunOptions, **{option: value})
 
 
 def test_one_process_is_this_one_unless_evaluations_have_to_be_ended():
     with RunOptions().start() as here, RunOptions(timeout=1.0).start() as there:
         assert here is None
         assert isinstance(there, Workers)
-    with pytest.raises(SettingError, match=r"^workers = 2: must be left out"):
-        RunOptions(workers=2, scheduler="tcp://nowhere").start()
+    refused(r"^workers = 2: must be left out", RunOptions(workers=2, scheduler="tcp://nowhere").start)
 
 
 def test_a_capital_pays_for_a_query():
     assert check_capital(Hill(), np.int64(1)) == 1.0
     assert check_capital(Hill(measured=True), 0.1) == 0.1
     for problem, capital in ((Hill(), 0.5), (Hill(measured=True), 0.0), (Hill(), float("nan")), (Hill(), True)):
-        with pytest.raises(SettingError, match=r"^capital = "):
-            check_capital(problem, capital)
+        refused(r"^capital = ", check_capital, problem, capital)

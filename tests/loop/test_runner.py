@@ -279,6 +279,7 @@ def test_progress_bar_speaks_the_users_language(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_processes_and_a_worker_that_dies(tmp_path):
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         history = quiet(Hill(), Walk(), 20.0, executor=executor)
@@ -329,6 +330,7 @@ print("finished", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
     whole = timeless(quiet(Hill(trouble="raise"), Walk(), 240.0))
     environment = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
@@ -352,6 +354,7 @@ def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
         assert timeless(journal.history()) == whole
 
 
+@pytest.mark.slow
 def test_killed_before_any_write_it_continues_as_if_it_never_was(tmp_path):
     """The first two queries raise and are held back, so that up to three are pending at a time."""
 

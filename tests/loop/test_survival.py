@@ -12,6 +12,7 @@ from itertools import count
 
 import pytest
 import yaml
+from refusals import refused
 from test_runner import quiet, timeless
 from toy import Hill, Walk
 
@@ -84,8 +85,7 @@ def test_measured_retries_cost_what_they_took():
 
 def test_retries_that_cannot_work():
     for retries in (-1, 1.5, True):
-        with pytest.raises(SettingError, match=r"^retries = .*: must be a whole number from 0 on$"):
-            quiet(Hill(), Walk(), 10.0, retries=retries)
+        refused(r"^retries = .*: must be a whole number from 0 on$", quiet, Hill(), Walk(), 10.0, retries=retries)
 
 
 @pytest.mark.parametrize("threads", [0, 3])
@@ -284,10 +284,7 @@ def test_earlier_observations_are_given_once_and_cost_nothing(tmp_path):
         assert journal.history() == history
         assert drive(Hill(), Walk(), 30.0, RunOptions(1), journal=journal, progress=False, given=given)[0] == history
         optimizer = Optimizer(Walk(), journal, problem=Hill())
-        with pytest.raises(
-            SettingError, match=r"^warm_start = '2 observations': must be given before the first query$"
-        ):
-            optimizer.give(given)
+        refused(r"^warm_start = '2 observations': must be given before the first query$", optimizer.give, given)
 
 
 def test_other_errors_of_an_executor_rise():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refused
 from toy import Walk
 
 from mfbo_torch import MFGPUCB, Parameter, Space
@@ -154,14 +155,12 @@ def test_a_folder_that_vanished_is_named_and_nothing_is_paid(tmp_path):
     ],
 )
 def test_objectives_that_cannot_continue(objective, message):
-    with pytest.raises(SettingError, match=message):
-        UserProblem(objective, RATE, fidelities=EPOCHS, continues=True)
+    refused(message, UserProblem, objective, RATE, fidelities=EPOCHS, continues=True)
 
 
 def test_objectives_that_say_nothing_below():
     silent = UserProblem(lambda rate, epochs, trial: None, RATE, fidelities=EPOCHS, continues=True)
-    with pytest.raises(SettingError, match=r"trial = None: must be given to this objective, as mfbo_torch.run"):
-        silent.evaluate((0.5,), 0)
+    refused(r"trial = None: must be given to this objective, as mfbo_torch.run", silent.evaluate, (0.5,), 0)
     wanted = "with SettingError: objective's value = None: must be a number at every fidelity, also at epochs = 3"
     with pytest.raises(Hopeless, match=wanted):
         run(silent, Walk(), 60.0, progress=False)
@@ -221,6 +220,7 @@ def go_on(folder):
         run(problem(), Ladder(wide=True, designs=3), 81.0, journal=journal, progress=False)
 
 
+@pytest.mark.slow
 def test_killed_twelve_times_and_no_epoch_twice(tmp_path, monkeypatch):
     """81 epochs of three designs, killed at random moments; what was trained is gone on from."""
     monkeypatch.setitem(globals(), "PAUSE", 0.02)

@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 from gaussian import draw, factor
+from refusals import refused
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
@@ -20,7 +21,6 @@ from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import chunked, mean_variance
-from mfbo_torch.utils.errors import SettingError
 
 SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "lazy": lambda *arguments: greedy(*arguments).indices,
@@ -224,11 +224,9 @@ def test_points_of_another_shape(X):
 
 def test_wrong_settings():
     cache, X = factor(draw(4, 2)), draw(5, 2)
-    with pytest.raises(SettingError, match="q = 0: must be a whole number from 1 on"):
-        greedy(cache, X, 1.0, 0)
+    refused("q = 0: must be a whole number from 1 on", greedy, cache, X, 1.0, 0)
     for width in (-1.0, math.nan, math.inf):
-        with pytest.raises(SettingError, match="width"):
-            greedy(cache, X, width, 1)
+        refused("width", greedy, cache, X, width, 1)
     with pytest.raises(UnsupportedError, match=r"cache of \(3,\) processes: must be of one"):
         greedy(factor(draw(3, 4, 2)), X, 1.0, 1)
     with pytest.raises(UnsupportedError, match="backend"):

@@ -240,7 +240,9 @@ def draw_of(model: SingleTaskGP) -> torch.Tensor:
     return model.train_inputs[0]
 
 
-@pytest.mark.parametrize(("n", "d", "lengthscale", "noise", "scale"), [*HARD, (2000, 4, 0.5, 1e-6, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "d", "lengthscale", "noise", "scale"), [*HARD, pytest.param(2000, 4, 0.5, 1e-6, 1.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", ["rbf", "matern32", "matern52"])
 def test_agrees_with_gpytorch(kind, n, d, lengthscale, noise, scale):
     """GPyTorch's Matérn 1/2 takes distances from inner products and keeps half of the digits of small ones; it is

@@ -181,6 +181,7 @@ def has_product(launch: Launch) -> bool:
     return launch.name in ("product_kernel", "gradient_kernel")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize(("kind", "arch"), [("rbf", 80), *((kind, 90) for kind in CORRELATIONS)])
 def test_what_is_launched_compiles(kind, dtype, arch):

@@ -35,7 +35,10 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DTYPES = tuple(TOLERANCES)
 PATHS = ("few", "recomputed", "stored")
 SCALE = 1.7
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed"),
+]
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from toy import Walk
 
 from mfbo_torch import problems, run
@@ -17,7 +18,6 @@ from mfbo_torch.app.experiment import execute, prepare
 from mfbo_torch.history import Query
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.optimizer import Optimizer
-from mfbo_torch.utils.errors import SettingError
 
 
 def toy(parameters, fidelity):
@@ -114,14 +114,12 @@ def test_target_lies_between_worst_and_optimum(problem):
 @pytest.mark.parametrize("fidelity", [-1, "M", 1.0, True, None])
 def test_unknown_fidelity_is_refused(problem, fidelity):
     fidelity = problem.space.num_fidelities if fidelity == "M" else fidelity
-    with pytest.raises(SettingError, match=rf"^fidelity = .*from 0 to {problem.space.target}$"):
-        problem.evaluate(centre(problem), fidelity)
+    refused(rf"^fidelity = .*from 0 to {problem.space.target}$", problem.evaluate, centre(problem), fidelity)
 
 
 @pytest.mark.parametrize("change", [lambda x: x[1:], lambda x: [*x, 0.5], lambda x: [math.nan, *x[1:]], lambda x: None])
 def test_bad_designs_are_refused(problem, change):
-    with pytest.raises(SettingError, match=rf"^x = .*{problem.space.dim} finite numbers$"):
-        problem.evaluate(change(centre(problem)), 0)
+    refused(rf"^x = .*{problem.space.dim} finite numbers$", problem.evaluate, change(centre(problem)), 0)
 
 
 def test_survives_pickling(problem):

@@ -93,6 +93,7 @@ def test_results_are_those_of_cross_validation():
     assert [r.value for r in found.history_] == results["mean_test_score"].tolist()
 
 
+@pytest.mark.slow
 def test_what_is_found_depends_on_the_seed_alone():
     seeds = (1, np.random.RandomState(1), 2)
     searches = [search(Classifier(), A, random_state=seed, budget=2.5) for seed in seeds]

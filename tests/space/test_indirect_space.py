@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 import torch
+from refusals import refused
 
 from mfbo_torch.space import Parameter
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
-from mfbo_torch.utils.errors import SettingError
 
 PARAMETERS = (Parameter("a", 0.0, 2.0), Parameter("b", 1.0, 3.0))
 INPUTS = [[0.0], [0.5], [1.0]]
@@ -55,8 +55,7 @@ def test_snaps_to_the_nearest_choice():
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(SettingError, match=message):
-        space(**settings)
+    refused(message, space, **settings)
 
 
 @pytest.mark.parametrize(
@@ -72,5 +71,4 @@ def test_bad_settings(settings, message):
     ],
 )
 def test_bad_feedback(make, message):
-    with pytest.raises(SettingError, match=message):
-        make()
+    refused(message, make)

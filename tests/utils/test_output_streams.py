@@ -37,6 +37,7 @@ def mfbo(folder, *arguments, **options):
     return subprocess.Popen(command, cwd=folder, env=environment, **options)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_it_and_a_head_ends_show(tmp_path, config):
     """Both streams go into a pipe whose reader leaves at once; the terminal is ASCII."""
     read, write = os.pipe()

@@ -8,6 +8,7 @@ from operator import lt
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.loop.evaluation import evaluate
@@ -24,15 +25,13 @@ def test_whole_numbers_pass_as_an_int(value):
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.0, 2.5, "10", None, [1], math.inf, math.nan, np.bool_(True)])
 def test_what_is_no_whole_number_is_named(value):
-    with pytest.raises(SettingError, match=r"^n = .*: must be a whole number from 1 on$"):
-        whole("n", value)
+    refused(r"^n = .*: must be a whole number from 1 on$", whole, "n", value)
 
 
 def test_bounds_of_a_whole_number_are_its_own():
     assert whole("n", 0, 0, 3) == 0
     assert whole("n", 3, 0, 3) == 3
-    with pytest.raises(SettingError, match=r"^n = 4: must be a whole number from 0 to 3$"):
-        whole("n", 4, 0, 3)
+    refused(r"^n = 4: must be a whole number from 0 to 3$", whole, "n", 4, 0, 3)
 
 
 @pytest.mark.parametrize("value", [0, 1.5, np.float32(0.5), np.int64(2), torch.tensor(0.25), np.array(1.0)])
@@ -43,8 +42,7 @@ def test_numbers_pass_as_a_float(value):
 
 @pytest.mark.parametrize("value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object()])
 def test_what_is_no_number_is_named(value):
-    with pytest.raises(SettingError, match=r"(?s)^beta = .*: must be a number from 0 on$"):
-        number("beta", value, 0)
+    refused(r"(?s)^beta = .*: must be a number from 0 on$", number, "beta", value, 0)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +75,7 @@ def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
 def test_what_is_no_observation_is_refused_everywhere(value):
     """Texts of numbers, and what has an imaginary part: by whoever is told of it."""
     for given in (value, (value, 0.1)):
-        with pytest.raises(SettingError, match=r"(?s)^value = .*: must be a number, or a pair"):
-            parse(given)
+        refused(r"(?s)^value = .*: must be a number, or a pair", parse, given)
     problem = UserProblem(lambda parameters, fidelity: value, {"x": {"lower": 0.0, "upper": 1.0}}, costs=[1.0])
     outcome = evaluate(problem, (0.5,), 0)
     assert outcome.observation is None
@@ -95,8 +92,7 @@ def test_one_of_a_few():
     assert one_of("link", "recursive", ("recursive", "independent")) == "recursive"
     with pytest.raises(SettingError, match=r"^link = 'none': must be 'recursive' or 'independent'$"):
         one_of("link", "none", ("recursive", "independent"))
-    with pytest.raises(SettingError, match=r"^number = True: must be 1 or 2$"):
-        one_of("number", True, (1, 2))
+    refused(r"^number = True: must be 1 or 2$", one_of, "number", True, (1, 2))
 
 
 def test_several_of_them():
@@ -118,5 +114,4 @@ def test_seeds_or_how_many(given, found):
 
 @pytest.mark.parametrize("given", [0, -1, True, 2.0, [], [1, -1], [0.5], [True], "x", None])
 def test_what_are_no_seeds(given):
-    with pytest.raises(SettingError, match=r"^seeds = .*: must be whole numbers from 0 on, or how many of them"):
-        seeds("seeds", given)
+    refused(r"^seeds = .*: must be whole numbers from 0 on, or how many of them", seeds, "seeds", given)

@@ -285,6 +285,7 @@ def test_help(capsys):
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_workers_evaluate_in_processes(config, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     assert cli.main(["run", config(capital=30), "--workers", "2"]) == 0
@@ -302,6 +303,7 @@ def test_workers_that_die_are_told_in_one_line(config, capsys, monkeypatch):
     assert capsys.readouterr().err == "mfbo: the executor broke\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupted_it_ends_cleanly_and_continues(config, tmp_path, workers, capsys):
     """Ctrl-C in the middle of an evaluation, then the same command again."""
@@ -353,6 +355,7 @@ def test_the_log_says_what_was_decided_and_why(config, tmp_path):
     assert "RuntimeError: no convergence at step 3" in log
 
 
+@pytest.mark.slow
 def test_a_time_limit_retries_and_processes_from_the_command_line(config, tmp_path):
     path = config(problem={"class_path": "toy.Hill", "init_args": {"trouble": "hang", "upper": 9.0}}, capital=14)
     assert cli.main(["run", path, "--timeout", "1", "--retries", "1", "--charge-retries", "false"]) == 0

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 from pages import EVIL, PARAMETERS, data, experiment, hostile, made, packed
+from refusals import refused
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.app import report
@@ -25,7 +26,6 @@ from mfbo_torch.loop.runner import run as spend
 from mfbo_torch.problems import Hartmann3, UserProblem
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, ExpectedImprovement, RandomSearch
-from mfbo_torch.utils.errors import SettingError
 
 MEGABYTE = 1_000_000
 
@@ -105,6 +105,7 @@ def test_nothing_is_loaded():
     assert "DataTables" in packed(page, "library")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "most"), [(6, 4), (20, 6)])
 def test_ten_thousand_records_take_some_megabytes(dim, most, tmp_path):
     problem = Hill()
@@ -212,13 +213,11 @@ def test_many_reasons_and_long_times():
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     run = experiment(Hill(), Walk(), History())
-    with pytest.raises(SettingError, match="must be a file that can be written"):
-        report.write(run, tmp_path / "missing" / "page.html")
+    refused("must be a file that can be written", report.write, run, tmp_path / "missing" / "page.html")
     for missing in ("plotly.offline", "itables"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, missing, None)
-            with pytest.raises(SettingError, match=r"pip install mfbo-torch\[report\]"):
-                report.write(run, tmp_path / "page.html")
+            refused(r"pip install mfbo-torch\[report\]", report.write, run, tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
 
 

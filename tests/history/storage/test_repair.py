@@ -1,6 +1,7 @@
 """The good rows of damaged journals."""
 
 import pytest
+from refusals import refused
 from test_checksum import change
 from test_journal import fill, other_columns
 
@@ -8,7 +9,6 @@ from mfbo_torch.app import cli
 from mfbo_torch.app.cli import commands
 from mfbo_torch.history.storage.journal import Journal, JournalError
 from mfbo_torch.history.storage.repair import salvage
-from mfbo_torch.utils.errors import SettingError
 
 
 def test_the_rows_before_the_damage_are_saved(tmp_path, capsys):
@@ -55,6 +55,5 @@ def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
             salvage(path, tmp_path / "c.sqlite")
     with pytest.raises(JournalError, match="a readable file"):
         salvage(tmp_path / "nowhere", tmp_path / "c.sqlite")
-    with pytest.raises(SettingError, match=r"as in mfbo repair .*DIR\|JOURNAL"):
-        commands.parse(["repair"])
+    refused(r"as in mfbo repair .*DIR\|JOURNAL", commands.parse, ["repair"])
     assert not (tmp_path / "c.sqlite").exists()

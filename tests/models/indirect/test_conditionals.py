@@ -20,6 +20,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from gpytorch.means import ConstantMean, LinearMean, Mean
+from refusals import refused
 from sklearn.linear_model import LogisticRegression
 from tolerances import TOLERANCES
 
@@ -32,7 +33,6 @@ from mfbo_torch.models import (
 )
 from mfbo_torch.models.indirect.conditionals import closed_forms, leave_one_out
 from mfbo_torch.ops.kernels import correlation
-from mfbo_torch.utils.errors import SettingError
 
 KINDS = ("rbf", "matern12", "matern32", "matern52")
 WINDOWS = {"gaussian": GaussianConditional, "uniform": UniformConditional}
@@ -406,8 +406,7 @@ def test_other_kernels_and_means_by_samples(shape):
         assert sampled.cross(kernel, X, A).numpy() == pytest.approx(cross, abs=0.01)
         bump = WINDOWS[shape](0.2).mean(Bump(), A).numpy()
     assert bump == pytest.approx(prior.W @ Bump()(torch.as_tensor(prior.points)).numpy(), abs=2e-3)
-    with pytest.raises(SettingError, match="num_samples = None"):
-        WINDOWS[shape](0.2).standard_error(averages.kernel(), A)
+    refused("num_samples = None", WINDOWS[shape](0.2).standard_error, averages.kernel(), A)
 
 
 def test_samples_in_parts_are_the_same(monkeypatch):
@@ -460,8 +459,7 @@ def test_a_classifier_is_a_policy():
     )
     named = LogisticRegression().fit(A.numpy(), np.array(["a", "b", "c"])[played])
     assert PolicyConditional(named, 3).weights(queries).shape == (2, 4, 3)
-    with pytest.raises(SettingError, match="policy = 'a classifier of 3 classes'"):
-        PolicyConditional(named, 4)
+    refused("policy = 'a classifier of 3 classes'", PolicyConditional, named, 4)
 
 
 # --- any -------------------------------------------------------------------------------------------
@@ -535,8 +533,7 @@ def test_bad_samples():
     with pytest.raises(InputDataError, match="X: must be finite"):
         EmpiricalConditional(X / 0, A)
     for wrong in (0.0, -1.0, float("nan")):
-        with pytest.raises(SettingError, match=r"regularization = .*: must be a number above 0"):
-            EmpiricalConditional(X, A, regularization=wrong)
+        refused(r"regularization = .*: must be a number above 0", EmpiricalConditional, X, A, regularization=wrong)
     conditional = EmpiricalConditional(X, A, covar_module=MaternKernel(), regularization=0.1)
     with pytest.raises(BotorchTensorDimensionError, match=r"queries of shape \(1, 3\): must be ... x m x 2, as wide"):
         conditional.weights(draw(1, 3))
@@ -546,10 +543,8 @@ def test_bad_samples():
 
 def test_bad_windows():
     for wrong in (0.0, [0.1, -0.2], float("nan"), float("inf")):
-        with pytest.raises(SettingError, match=r"width = .*: must be positive numbers"):
-            GaussianConditional(wrong)
-    with pytest.raises(SettingError, match="num_samples = 1"):
-        UniformConditional(0.1, num_samples=1)
+        refused(r"width = .*: must be positive numbers", GaussianConditional, wrong)
+    refused("num_samples = 1", UniformConditional, 0.1, num_samples=1)
     with pytest.raises(InputDataError, match=r"width = -0.5 of a query: must be positive"):
         GaussianConditional(lambda A: A[..., :1] - 1).embed(torch.full((2, 2), 0.5))
     with pytest.raises(BotorchTensorDimensionError, match=r"width of shape \(3,\)"):
@@ -567,11 +562,9 @@ def test_bad_policies():
         PolicyConditional(lambda A: torch.tensor([-1.0, 2.0]).expand(*A.shape[:-1], 2), 2).weights(draw(2, 1))
     with pytest.raises(BotorchTensorDimensionError, match=r"probabilities of shape \(2, 3\): must be \(2, 2\)"):
         PolicyConditional(lambda A: torch.full((*A.shape[:-1], 3), 1 / 3), 2).weights(draw(2, 1))
-    with pytest.raises(SettingError, match="policy = 'float'"):
-        PolicyConditional(0.5, 2)
+    refused("policy = 'float'", PolicyConditional, 0.5, 2)
     for wrong in (0, True, 2.5, draw(3)):
-        with pytest.raises(SettingError, match="arms"):
-            PolicyConditional(torch.softmax, wrong)
+        refused("arms", PolicyConditional, torch.softmax, wrong)
 
 
 def test_affine_means_are_exact():

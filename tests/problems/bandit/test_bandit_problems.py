@@ -8,13 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from mfbo_torch.confidence.concentration import SubGaussian, anytime_width, decays_fast
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import ClassifierBandit, MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.problems.bandit.bandit import DESIGNS
 from mfbo_torch.problems.noise import BLOCK
-from mfbo_torch.utils.errors import SettingError
 
 MEANS, ZETA, COSTS = [[0.5, 0.4], [0.1, 0.3]], [0.2, 0.0], [1, 10]
 
@@ -131,8 +131,7 @@ BAD = {
 
 @pytest.mark.parametrize(("make", "message"), BAD.values(), ids=BAD)
 def test_bad_input(make, message):
-    with pytest.raises(SettingError, match=f"^{message}"):
-        make()
+    refused(f"^{message}", make)
 
 
 def test_classifiers():

@@ -9,13 +9,13 @@ import pytest
 import torch
 from botorch.test_functions import Branin
 from gpytorch.kernels import RBFKernel
+from refusals import refused
 from scipy.integrate import dblquad, quad
 
 from mfbo_torch import problems
 from mfbo_torch.models import DeconditionalGP, EmpiricalConditional
 from mfbo_torch.problems.indirect.branin import DEVIATION, MEAN, TRANSFORMATIONS, branin
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.utils.errors import SettingError
 
 
 def test_branin_is_botorchs_standardised():
@@ -178,5 +178,4 @@ def test_downscaling_a_swiss_roll():
     ],
 )
 def test_bad_settings(make, setting):
-    with pytest.raises(SettingError, match=f"^{setting} = "):
-        make()
+    refused(f"^{setting} = ", make)

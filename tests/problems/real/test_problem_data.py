@@ -4,6 +4,7 @@ import hashlib
 import os
 
 import pytest
+from refusals import refused
 
 from mfbo_torch.problems.real import data
 from mfbo_torch.utils.errors import SettingError
@@ -33,8 +34,7 @@ def test_loads_the_three_tables(data_dir):
 
 
 def test_unknown_table_is_refused():
-    with pytest.raises(SettingError, match="data = 'iris': must be 'supernovae' or 'magic' or 'power_plant'"):
-        data.load("iris")
+    refused("data = 'iris': must be 'supernovae' or 'magic' or 'power_plant'", data.load, "iris")
 
 
 def test_missing_file_without_an_address_says_what_is_wanted(tmp_path, monkeypatch):
@@ -75,8 +75,7 @@ def test_wrong_checksum_is_refused_and_leaves_nothing(tmp_path, monkeypatch, emp
 def test_unreachable_address_says_so(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n"))
     (tmp_path / "original.txt").unlink()
-    with pytest.raises(SettingError, match=r"toy.csv .*downloading file:.* failed"):
-        data.load("toy")
+    refused(r"toy.csv .*downloading file:.* failed", data.load, "toy")
     assert not empty_cache.exists()
 
 
@@ -122,8 +121,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path, cell):
 
 @pytest.mark.parametrize("sizes", [(), (5, 20), (20, 10), (10, 10), (10, 200), (10.5, 20), (True, 20)])
 def test_sizes_must_be_increasing_and_within_range(sizes):
-    with pytest.raises(SettingError, match=r"^sizes = .*increasing whole numbers from 10 to 100$"):
-        data.checked_sizes(sizes, 10, 100)
+    refused(r"^sizes = .*increasing whole numbers from 10 to 100$", data.checked_sizes, sizes, 10, 100)
     assert data.checked_sizes([10, 100], 10, 100) == (10, 100)
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from mfbo_torch.problems import SALSA
 from mfbo_torch.problems.real.data import load
 from mfbo_torch.problems.real.salsa import additive_kernel, ridge_weights
-from mfbo_torch.utils.errors import SettingError
 
 POINT = (0.5, 3.0, 0.7, 2.0, 10.0, 0.3)
 
@@ -72,5 +72,4 @@ def test_space_is_the_papers(data_dir):
     assert problem.space.costs == pytest.approx((1, 2 ** (7 / 3), 4 ** (7 / 3)))
     assert problem.space.dim == 6
     assert all((p.lower, p.upper, p.log) == (1e-3, 1e4, True) for p in problem.space.parameters)
-    with pytest.raises(SettingError, match="increasing whole numbers from 10 to 9568"):
-        SALSA(sizes=(5,))
+    refused("increasing whole numbers from 10 to 9568", SALSA, sizes=(5,))

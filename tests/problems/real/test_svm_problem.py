@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from mfbo_torch.problems import SVM
-from mfbo_torch.utils.errors import SettingError
 
 
 def accuracy(X, y, bandwidth, C, folds):
@@ -70,7 +70,5 @@ def test_iterations_are_bounded(monkeypatch, recwarn):
 
 
 def test_bad_settings_are_named():
-    with pytest.raises(SettingError, match="data = 'iris': must be 'digits' or 'magic'"):
-        SVM(data="iris")
-    with pytest.raises(SettingError, match="increasing whole numbers from 100 to 1797"):
-        SVM(sizes=(400, 1800))
+    refused("data = 'iris': must be 'digits' or 'magic'", SVM, data="iris")
+    refused("increasing whole numbers from 100 to 1797", SVM, sizes=(400, 1800))

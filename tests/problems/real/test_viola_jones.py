@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from mfbo_torch.problems import ViolaJones
 from mfbo_torch.problems.real.cascade import Cascade
 from mfbo_torch.problems.real.viola_jones import accuracy, cascade_file, pictures, stage_sums
-from mfbo_torch.utils.errors import SettingError
 
 STAGES = [
     (0.5, [(0, 0.05, (-1.0, 0.75)), (1, -0.1, (0.25, -0.5))]),
@@ -80,8 +80,7 @@ def test_accuracy_by_hand():
 
 def test_without_the_extra_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(SettingError, match=r"cv2 is installed: pip install 'mfbo-torch\[faces\]'"):
-        ViolaJones()
+    refused(r"cv2 is installed: pip install 'mfbo-torch\[faces\]'", ViolaJones)
 
 
 def test_other_files_are_no_cascades(tmp_path):
@@ -179,5 +178,4 @@ def test_space_and_pictures(problem):
 
 
 def test_sizes_are_checked():
-    with pytest.raises(SettingError, match="increasing whole numbers from 10"):
-        ViolaJones(sizes=(300, 100))
+    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))

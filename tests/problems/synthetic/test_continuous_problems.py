@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from test_synthetic_problems import FORMULAS, best_by_search, borehole, currin
 
 from mfbo_torch import problems
 from mfbo_torch.problems import Hartmann3, Hartmann6
-from mfbo_torch.utils.errors import SettingError
 
 
 def continuous_currin(x, z):
@@ -69,5 +69,4 @@ def test_target_is_the_known_function(cls):
 
 
 def test_levels_are_two_or_more():
-    with pytest.raises(SettingError, match="levels = 1: must be a whole number from 2 on"):
-        problems.ContinuousCurrin(levels=1)
+    refused("levels = 1: must be a whole number from 2 on", problems.ContinuousCurrin, levels=1)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from botorch.utils.testing import BaseTestProblemTestCaseMixIn, BotorchTestCase, SyntheticTestFunctionTestCaseMixin
+from refusals import refused
 from scipy.optimize import minimize
 
 from mfbo_torch.problems import BadCurrin, Borehole, Currin, Hartmann3, Hartmann6, Illustration, Park
 from mfbo_torch.space import Space
-from mfbo_torch.utils.errors import SettingError
 
 CLASSES = [Currin, BadCurrin, Park, Borehole, Hartmann3, Hartmann6, Illustration]
 
@@ -152,8 +152,7 @@ def test_negation_flips_everything_but_the_reward(cls):
 def test_default_and_own_costs():
     assert Hartmann6().space.costs == (1, 10, 100, 1000)
     assert Currin(costs=(2, 3)).space.costs == (2, 3)
-    with pytest.raises(SettingError, match=r"^costs = \[1\]: must be 2 numbers"):
-        Currin(costs=[1])
+    refused(r"^costs = \[1\]: must be 2 numbers", Currin, costs=[1])
 
 
 def test_borehole_has_its_physical_parameters():

@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+from refusals import refused
 
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.problems.user.call_convention import convention
@@ -98,8 +99,7 @@ def test_signatures_that_cannot_be_called(function, message):
 
 def test_checked_when_a_problem_is_made():
     parameters = {name: {"lower": 0, "upper": 64} for name in NAMES}
-    with pytest.raises(SettingError, match="did you mean width by widht"):
-        UserProblem(train, parameters, fidelities={"epochs": [3, 9]})
+    refused("did you mean width by widht", UserProblem, train, parameters, fidelities={"epochs": [3, 9]})
     taken = {**parameters, "fidelity": {"lower": 0, "upper": 1}}
     with pytest.raises(SettingError, match="parameters = 'fidelity': must be another name, or the objective f"):
         UserProblem(lambda rate, width, fidelity: 0.0, taken, [1, 2])

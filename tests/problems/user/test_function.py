@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from mfbo_torch.app.builder import build_problem, resolve_run
 from mfbo_torch.app.schema import read_mapping
@@ -134,8 +135,7 @@ def test_bad_objectives_are_named(package, objective, message):
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
-    with pytest.raises(SettingError, match=f"^{message}"):
-        UserProblem(square, parameters, [1, 10])
+    refused(f"^{message}", UserProblem, square, parameters, [1, 10])
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,12 @@ def test_bad_parameters_are_named(parameters, message):
     ],
 )
 def test_bad_costs_are_named(costs, num_fidelities, message):
-    with pytest.raises(SettingError, match=f"^{message}"):
-        UserProblem(square, {"x": {"lower": 0, "upper": 1}}, costs, num_fidelities=num_fidelities)
+    refused(f"^{message}", UserProblem, square, {"x": {"lower": 0, "upper": 1}}, costs, num_fidelities=num_fidelities)
 
 
 def test_objectives_must_return_numbers(package):
     problem = UserProblem("made_up_package.train:speechless", PARAMETERS, [1, 10])
-    with pytest.raises(SettingError, match="objective's value = None: must be a number"):
-        problem.evaluate([0.01, 17], 0)
+    refused("objective's value = None: must be a number", problem.evaluate, [0.01, 17], 0)
 
 
 @pytest.mark.parametrize(
@@ -190,5 +188,4 @@ def test_candidates():
     assert problem.space.candidates == ((1e-3, 32), (1e-2, 64))
     assert problem.reward(problem.space.candidates[1], 0) == 64.0
     for wrong in ([1e-3, 32.5], [1e-3], 7):
-        with pytest.raises(SettingError, match=r"^candidates = .*: must be 2 numbers each"):
-            UserProblem(**settings, candidates=[[1e-3, 32], wrong])
+        refused(r"^candidates = .*: must be 2 numbers each", UserProblem, **settings, candidates=[[1e-3, 32], wrong])

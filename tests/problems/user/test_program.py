@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.loop.evaluation import evaluate
@@ -169,8 +170,7 @@ def test_settings_of_a_file(monkeypatch, tmp_path):
     settings = resolve_run({"problem": problem, "strategy": "RandomSearch", "capital": 3, "out": str(tmp_path)})
     assert settings["problem"]["init_args"]["command"] == ["simulate", "{x}"]
     assert build(settings, to_evaluate=False)[0].space.dim == 1
-    with pytest.raises(SettingError, match="command = 'simulate': must be a program that is on the PATH"):
-        build(settings)
+    refused("command = 'simulate': must be a program that is on the PATH", build, settings)
 
 
 @posix

@@ -45,6 +45,7 @@ def ended(penalty, where, seed):
     return problem.optimum - history.best(problem.space.target).value, history, problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [-1e3, -1e7])
 def test_penalties_of_the_first_design(penalty):
     regret, _, _ = ended(penalty, lambda a, b: a + b > 1.5 or a < 0.05, seed=1)
@@ -66,6 +67,7 @@ def test_a_new_map_makes_a_new_model():
         assert torch.equal(kept.mean_variance(X)[0], new.mean_variance(X)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [ExpectedImprovement, GPUCB, GPBUCB])
 def test_penalties_are_tamed_without_cheap_fidelities(strategy):
     problem = Bowl(-1e8)
@@ -94,6 +96,7 @@ def test_noise_beside_a_penalty():
     assert isinstance(strategy.recommend(history), Recommendation), "beside the penalty alone there would be no noise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_penalties_at_one_fidelity(seed):
     problem = Bowl(-1e8)
@@ -104,6 +107,7 @@ def test_penalties_at_one_fidelity(seed):
     assert -history.best(0).value < 0.05, "4 where the others are lost beside it"
 
 
+@pytest.mark.slow
 def test_a_penalty_that_comes_late(late):
     regret, history, problem = late
     first = next(r.id for r in history if r.value == -1e6)

@@ -64,6 +64,7 @@ def beyond(query: Query) -> bool:
     return query.x[0] < 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", TAUGHT, ids=lambda make: type(make()).__name__)
 def test_a_region_that_fails_is_left(make):
     """The best design lies in it, so that the model of the values is drawn there: a strategy that learns nothing
@@ -99,6 +100,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [DEFAULT, TARGET_ONLY], ids=["default", "target-only"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_other_regions(name, make):
@@ -133,6 +135,7 @@ def test_chance_changes_little():
     assert (torch.tensor(strategy.ask(history)[0].x) - 0.3).abs().max() < 0.15
 
 
+@pytest.mark.slow
 def test_everything_fails_at_first():
     space = box(2)
     objective = toy(space)

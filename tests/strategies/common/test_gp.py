@@ -46,6 +46,7 @@ def test_refit_schedule():
     assert len({refit_size(n, 50) for n in range(1, 501)}) < 60
 
 
+@pytest.mark.slow
 def test_large_histories_are_refitted_as_they_grow_by_a_tenth():
     sizes = sorted({refit_size(n, 5) for n in range(1000, 10_001)})
     assert all(later - size == size // 10 for size, later in pairwise(sizes))

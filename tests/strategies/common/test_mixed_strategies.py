@@ -10,7 +10,8 @@ from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 from botorch.models.kernels.categorical import CategoricalKernel
 from gpytorch.kernels import RBFKernel
-from strategy_table import PLAIN_ROWS, loop
+from refusals import refused
+from strategy_table import PLAIN_ROWS, each, loop
 
 from mfbo_torch import MFGPUCB, CachedGP, Prior
 from mfbo_torch.acquisition.optimize_mixed import alternated
@@ -20,7 +21,6 @@ from mfbo_torch.ops.kernels import describe
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import GPUCB, ExpectedImprovement
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
-from mfbo_torch.utils.errors import SettingError
 
 SPACE = Space(
     (
@@ -102,12 +102,11 @@ def test_the_search_finds_what_all_choices_and_a_grid_find(wrap):
     assert found == pytest.approx(acquisition(point.unsqueeze(0)).item())
 
 
-@pytest.mark.parametrize("row", PLAIN_ROWS, ids=lambda row: row.label)
+@pytest.mark.parametrize("row", each(PLAIN_ROWS))
 def test_every_strategy_takes_them_or_says_that_it_does_not(row):
     strategy = row.make(0).bind(SPACE, row.capital)
     if not strategy.takes_choices:
-        with pytest.raises(SettingError, match=rf"parameters = \['kind', .*{type(strategy).__name__} takes no choices"):
-            strategy.ask(History())
+        refused(rf"parameters = \['kind', .*{type(strategy).__name__} takes no choices", strategy.ask, History())
         return
     history = loop(strategy, value, min(row.steps, 6))
     U = strategy.unit_points(history.records)[:, :-1]
@@ -118,6 +117,7 @@ def test_every_strategy_takes_them_or_says_that_it_does_not(row):
         assert SPACE.point(SPACE.named(x)) == x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [MFGPUCB, ExpectedImprovement], ids=["MFGPUCB", "EI"])
 def test_the_best_choices_are_found(make):
     history = loop(make(space=SPACE, capital=100.0), value, 26)

@@ -96,6 +96,7 @@ def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_l
     assert (cheap[1] < before[1]) == (link == "recursive")  # through the link
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("workers", [3, 5])
 def test_capital_counts_what_is_in_flight(link, workers):
@@ -114,6 +115,7 @@ def test_capital_counts_what_is_in_flight(link, workers):
     assert SPACE.target in {r.query.fidelity for r in history if r.query.meta["stage"] == "model"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [0, 4])
 def test_batches_and_workers_of_the_runner(threads):
     problem = Currin()

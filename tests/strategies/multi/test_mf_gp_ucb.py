@@ -154,6 +154,7 @@ def test_gamma_of_the_metadata_doubles():
     assert after == pytest.approx([16 * g for g in before])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [(1.0, 1.5), (1.0, 1.5, 2.0)], ids=str)
 @pytest.mark.parametrize("link", LINKS)
 def test_never_stuck_at_a_cheap_fidelity(link, costs):
@@ -185,6 +186,7 @@ def test_target_follows_any_number_of_cheap_queries(link):
     assert asks.ask(History(records))[0].fidelity == space.target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_only_cheap_observations(link):
     """Where nothing at the target ever succeeded, the target is asked."""
@@ -220,6 +222,7 @@ def test_measured_costs_decide():
     assert asked == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_workers_do_not_wait(link):
     """Five queries at once, answered in another order, are like any others."""
@@ -258,6 +261,7 @@ def test_memory_is_no_state(link):
     assert asks.ask(moved) == strategy(link).ask(moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_factors_of_a_long_history_are_extended(link, monkeypatch):
     """Fits become rare, and what was extended again and again is, to the last bit, what a restart computes."""
@@ -303,6 +307,7 @@ def test_initial_design_takes_at_most_half(link, capital):
     assert designed(asks).spent <= capital / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_finds_the_optimum(link):
     """A quadratic with a biased cheap fidelity, for the cost of 60 cheap queries beyond the design."""
@@ -353,6 +358,7 @@ def test_bad_settings(setting, settings):
     assert caught.value.setting == setting
 
 
+@pytest.mark.slow
 def test_single_precision():
     asks = strategy("recursive", dtype="float32")
     history = loop(asks, toy(SPACE), 4, designed(asks))

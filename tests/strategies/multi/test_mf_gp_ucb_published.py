@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from strategy_table import SPACE, loop, toy
 
 from mfbo_torch.confidence import mf_gp_ucb_beta
@@ -14,7 +15,6 @@ from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
-from mfbo_torch.utils.errors import SettingError
 
 PRIOR = Prior("matern52", [0.3, 0.5], outputscale=2.0, noise=0.01, mean=0.5)
 
@@ -90,11 +90,9 @@ def test_the_protocol_to_the_letter():
     ids=str,
 )
 def test_what_does_not_fit_the_fidelities_is_refused_before_anything_is_asked(settings):
-    with pytest.raises(SettingError, match=next(iter(settings))):
-        strategy(**settings).ask(History())
+    refused(next(iter(settings)), lambda: strategy(**settings).ask(History()))
 
 
 @pytest.mark.parametrize("settings", [{"zeta": [1.0]}, {"gamma": [1.0]}, {"prior": PRIOR}, {"strict": True}], ids=str)
 def test_settings_of_the_other_link(settings):
-    with pytest.raises(SettingError, match="independent"):
-        MFGPUCB(**settings)
+    refused("independent", MFGPUCB, **settings)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
+from refusals import refused
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, step, toy
 
@@ -25,7 +26,6 @@ from mfbo_torch.strategies import (
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
 from mfbo_torch.strategies.single.analytic import WORTH
-from mfbo_torch.utils.errors import SettingError
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
 
@@ -121,8 +121,7 @@ def test_precision(dtype):
     ],
 )
 def test_wrong_settings(kind, settings, named):
-    with pytest.raises(SettingError, match=named):
-        kind(**settings)
+    refused(named, kind, **settings)
 
 
 BRANIN = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
@@ -181,6 +180,5 @@ def test_mf_naive_default_limit():
 
 
 def test_mf_naive_needs_a_capital():
-    with pytest.raises(SettingError, match="capital"):
-        MFNaive(space=SPACE).ask(History())
+    refused("capital", MFNaive(space=SPACE).ask, History())
     assert MFNaive(space=box(2, 1)).ask(History())[0].fidelity == 0

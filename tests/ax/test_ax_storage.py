@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from refusals import refused
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
@@ -17,8 +18,9 @@ from ax.storage.json_store.encoder import object_to_json
 from strategy_table import ROWS
 
 from mfbo_torch import MFGPUCB, Parameter, SettingError
-from mfbo_torch.ax import StrategyNode, settings, trust
-from mfbo_torch.ax.settings import decode, encode
+from mfbo_torch.app import builder
+from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings
+from mfbo_torch.ax import StrategyNode, trust
 from mfbo_torch.strategies import RandomSearch
 
 
@@ -72,8 +74,7 @@ def test_the_rest_of_a_node_is_kept():
 
 @pytest.mark.parametrize("value", [lambda x: x, object(), {1: 2}, {3}])
 def test_what_cannot_be_stored_is_refused_at_once(value):
-    with pytest.raises(SettingError, match=r"Knowing\.known"):
-        StrategyNode(Knowing(value), [1.0, 2.0])
+    refused(r"Knowing\.known", StrategyNode, Knowing(value), [1.0, 2.0])
 
 
 def test_a_class_that_cannot_be_found_again_is_refused():
@@ -81,7 +82,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
         pass
 
     with pytest.raises(SettingError, match="at the top of a module"):
-        encode(Local())
+        strategy_to_settings(Local())
 
 
 @pytest.mark.parametrize(
@@ -95,32 +96,35 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     ],
 )
 def test_stored_classes_are_not_made_blindly(path):
-    with pytest.raises(SettingError, match="class = "):
-        decode({"class": path, "settings": {}})
+    with pytest.raises(SettingError, match="class_path = "):
+        strategy_from_settings({"class_path": path, "init_args": {}})
 
 
 @pytest.mark.parametrize(
     "stored",
     [
         {
-            "class": "mfbo_torch.problems.user.function.UserProblem",
-            "settings": {"objective": "evilmod:f", "parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1.0]},
+            "class_path": "mfbo_torch.problems.user.function.UserProblem",
+            "init_args": {"objective": "evilmod:f", "parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1.0]},
         },
-        {"class": "mfbo_torch.history.storage.journal.Journal", "settings": {"path": "made.sqlite"}},
+        {"class_path": "mfbo_torch.history.storage.journal.Journal", "init_args": {"path": "made.sqlite"}},
         {"function": "evilmod:f"},
         {"function": "pickle:_loads"},
         {"function": "mfbo_torch.problems.user.function:import_function"},
         {"function": ["a list"]},
-        {"class": 3, "settings": {}},
+        {"class_path": 3, "init_args": {}},
     ],
 )
 def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path, monkeypatch):
     (tmp_path / "evilmod.py").write_text("raise SystemExit('imported')\ndef f(*_): ...")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for given in (stored, {"class": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
-        with pytest.raises(SettingError, match=r"(class|function) = "):
-            decode(given)
+    for given in (
+        stored,
+        {"class_path": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "init_args": {"prior": stored}},
+    ):
+        with pytest.raises(SettingError, match=r"(class_path|function) = "):
+            strategy_from_settings(given)
     assert not (tmp_path / "made.sqlite").exists()
 
 
@@ -129,16 +133,18 @@ def known(x):
 
 
 def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
-    monkeypatch.setattr(settings, "_TRUSTED", {})
-    stored = {"class": f"{__name__}.Knowing", "settings": {"known": {"function": f"{__name__}:known"}}}
-    with pytest.raises(SettingError, match=r"named before loading, as in mfbo_torch\.ax\.trust\(policy\)"):
-        decode(stored)
+    monkeypatch.setattr(builder, "_TRUSTED", {})
+    stored = {"class_path": f"{__name__}.Knowing", "init_args": {"known": {"function": f"{__name__}:known"}}}
+    with pytest.raises(SettingError, match=r"named before loading, as in trust\(policy\)"):
+        strategy_from_settings(stored)
     trust(known)
-    assert decode(stored).known is known
+    assert strategy_from_settings(stored).known is known
     with pytest.raises(SettingError, match="functions = "):
         trust("known")
 
 
 def test_a_class_that_is_no_strategy():
     with pytest.raises(SettingError, match="must be a strategy"):
-        decode({"class": "mfbo_torch.space.Parameter", "settings": {"name": "x", "lower": 0.0, "upper": 1.0}})
+        strategy_from_settings(
+            {"class_path": "mfbo_torch.space.Parameter", "init_args": {"name": "x", "lower": 0.0, "upper": 1.0}}
+        )
