@@ -130,8 +130,9 @@ def parser(command: Command, settings: Mapping[str, Setting], owner: str = "") -
     usage = f"mfbo {command.name} CONFIG [--out DIR] [--SETTING VALUE ...]"
     found = argparse.ArgumentParser(f"mfbo {command.name}", usage, command.description, add_help=False)
     for name, setting in settings.items():
-        known = "required" if setting.default is REQUIRED else f"{setting.default} if not given"
-        words = f"{setting.help} ({in_words(setting.kind)}; {known})".replace("%", "%%")
+        default = "" if setting.default is None else f", default {setting.default}"
+        need = ", required" if setting.default is REQUIRED else default
+        words = f"{setting.help} ({in_words(setting.kind)}{need})".replace("%", "%%")
         found.add_argument(f"--{owner}{name}", metavar="VALUE", help=words)
     return found
 

@@ -241,7 +241,7 @@ def test_help_of_one_strategy(capsys):
     shown = capsys.readouterr().out
     assert "Width of the steps" in shown
     assert "seed" not in shown
-    assert "a number; 0.3 if not given" in shown
+    assert "a number, default 0.3" in shown
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
