@@ -44,23 +44,35 @@ _FUNCTION = {"function"}
 
 
 def resolve_run(given: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
-    """The settings of one run, all spelt out as JSON values.
+    """The settings of one run, given as a mapping, all spelt out as JSON values.
 
     Args:
         given: Settings of ``mfbo run``.
-        importing: Whether the modules of classes may be imported. If not, a problem or a strategy of a module that is
-            not imported stays as it is, see :func:`~mfbo_torch.app.setting_types.is_foreign`.
+        importing: As in :func:`resolve_classes`.
 
     Raises:
         SettingError: Something is unknown, missing or of a wrong type.
     """
-    settings = read_all(given, RUN.settings)
+    return resolve_classes(read_all(given, RUN.settings), importing)
+
+
+def resolve_classes(settings: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
+    """The settings of one run with those of its problem and its strategy spelt out.
+
+    Args:
+        settings: Settings of ``mfbo run`` that were read, such as those of a command line.
+        importing: Whether the modules of classes may be imported. If not, a problem or a strategy of a module that is
+            not imported stays as it is, see :func:`~mfbo_torch.app.setting_types.is_foreign`.
+
+    Raises:
+        SettingError: There is no such class, or one of its settings is unknown, missing or of a wrong type.
+    """
+    found = dict(settings)
     for setting in BASES:
-        named = entry(setting, settings[setting])
+        found[setting] = named = entry(setting, settings[setting])
         if importing or not is_foreign(named["class_path"]):
-            named = _resolve_class(setting, named, importing)
-        settings[setting] = named
-    return settings
+            found[setting] = _resolve_class(setting, named, importing)
+    return found
 
 
 def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Problem, Strategy]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mfbo_torch.app import tabular_io
-from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_run
+from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.app.run_folder import (
     CONFIG,
@@ -80,12 +80,15 @@ class Plan:
 
 
 def prepare(settings: Mapping[str, Any]) -> Plan:
-    """Read the settings of a run and see whether it can start; nothing is written.
+    """Make everything that the settings of a run say, and see whether it can start; nothing is written.
+
+    Args:
+        settings: Settings of ``mfbo run`` that were read; those of classes are spelt out here.
 
     Raises:
         SettingError: A setting cannot work, or the output folder holds something else.
     """
-    settings = resolve_run(settings)
+    settings = resolve_classes(settings)
     problem, strategy = build(settings)
     strategy = strategy.bind(problem.space, check_capital(problem, settings["capital"]))
     options = RunOptions.of(settings)

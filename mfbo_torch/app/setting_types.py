@@ -245,7 +245,7 @@ def _read_object(setting: str, value: Mapping[str, Any], base: type, importing: 
             raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__} ({error})") from error
     if not (isinstance(kind, type) and issubclass(kind, base)) or inspect.isabstract(kind):
         raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__}")
-    if not isinstance(settings, Mapping) or ("class_path" in value and set(value) > OBJECT):
+    if not isinstance(settings, Mapping) or ("class_path" in value and not set(value) <= OBJECT):
         raise SettingError(setting, value, "a mapping of class_path and init_args, nothing else")
     return {"class_path": path, "init_args": read_class_settings(setting, settings, kind, path, importing=importing)}
 
