@@ -22,7 +22,7 @@ def parallel(view: ReportView) -> tuple[list[dict[str, Any]], str]:
         return [], "There is no observation yet."
     if len(groups) > 1:
         groups.append(("at all fidelities", view.done))
-    chosen = telling(view, groups[0][1])
+    chosen = most_correlated(view, groups[0][1])
     data, buttons = [], []
     for k, (name, records) in enumerate(groups):
         whole = k == len(view.names) or records is view.done
@@ -49,7 +49,7 @@ def parallel(view: ReportView) -> tuple[list[dict[str, Any]], str]:
     return [figure(data, **layout, height=430)], " ".join(notes)
 
 
-def telling(view: ReportView, records: list[Record]) -> list[int]:
+def most_correlated(view: ReportView, records: list[Record]) -> list[int]:
     """The parameters to draw, in their order: all, or those with the largest rank correlation with the value."""
     dim = view.space.dim
     if dim <= MOST_AXES:

@@ -316,7 +316,7 @@ def test_many_parameters_are_told_by_those_that_matter():
     history = made(problem, 60)
     history = History(r.done(10 * r.query.x[7] - r.query.x[30]) if r.value is not None else r for r in history)
     view = ReportView(experiment(problem, RandomSearch(), history))
-    chosen = designs.telling(view, view.done)
+    chosen = designs.most_correlated(view, view.done)
     assert len(chosen) == designs.MOST_AXES
     assert 7 in chosen
     (picture,), note = designs.parallel(view)
