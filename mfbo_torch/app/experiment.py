@@ -60,7 +60,7 @@ class Plan:
     out: Path
 
     def summary(self, history: History, stopped: str = "", finished: bool = False) -> Summary:
-        """What has come of it."""
+        """Its summary."""
         return Summary(self.settings, self.problem, self.strategy, history, stopped, finished)
 
 
@@ -96,7 +96,7 @@ def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summa
         picture: Whether to draw the progress at the end.
 
     Returns:
-        What has come of it, which the folder holds too.
+        Its summary, which the folder holds too.
     """
     out = plan.out
     with writable("out", out, "folder"):

@@ -1,4 +1,4 @@
-"""What has come of a run: made once, and read by ``summary.json``, the terminal, ``mfbo best`` and the page."""
+"""The summary of a run: made once, and read by ``summary.json``, the terminal, ``mfbo best`` and the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")
 
 @dataclass(frozen=True)
 class Summary:
-    """A run and what has come of it; what needs a model is computed when it is first asked for.
+    """A run and its results; what needs a model is computed once, when it is first read.
 
     Args:
         settings: Its resolved settings.

@@ -1,4 +1,4 @@
-"""How a run evaluates: the options that go from the command line to the loop, and the capital."""
+"""The options of a run, which the loop takes as the command line gives them, and the check of its capital."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "patience": {"above": 0, "wanted": "a capital above 0"},
     "stop_gain": {"above": 0, "below": 1},
 }
-"""What ends a run early, and what that may be."""
+"""The settings that end a run early, with the bounds of their values."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run evaluates, which may differ when it is continued: what is decided on a history stays the same.
+    """How a run evaluates. These settings may differ when it is continued: no decision depends on them.
 
-    Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
-    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
-    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.loop.stopping`).
+    Each field is a setting of ``mfbo run``, with its name, type, default and help. :meth:`start` starts the workers
+    that ``executor``, ``workers``, ``scheduler`` and ``timeout`` describe. The loop reads the others; those from
+    ``time_limit`` on end it early (:mod:`mfbo_torch.loop.stopping`).
 
     Raises:
         SettingError: An option cannot work.
