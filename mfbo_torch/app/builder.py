@@ -30,7 +30,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import whole
 
 BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
@@ -153,7 +153,7 @@ def _class(setting: str, path: Any, importing: bool = True) -> tuple[type, str]:
         if kind in own.values():
             return kind, f"{offered.__name__}.{kind.__name__}"
         return kind, path if "." in path else _path_of(kind)
-    hint = meant(path, own) if isinstance(path, str) else ""
+    hint = did_you_mean(path, own) if isinstance(path, str) else ""
     allowed = f"one of {', '.join(sorted(own))}, or the import path of your own{why}{hint}"
     raise SettingError(f"{setting}.class_path", path, allowed)
 

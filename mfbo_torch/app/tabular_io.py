@@ -212,14 +212,13 @@ def _records(
 
 def _record(id: int, row: Mapping[str, str], problem: Problem) -> Record:
     space = problem.space
-    cells = {p: row[column(p.name)] for p in space.parameters}
-    x = space.point(
-        {p.name: p.label(p.read(cell or "", p.name)) for p, cell in cells.items() if cell or not p.when}, "row"
-    )
+    cells = {p: row[column(p.name)] or "" for p in space.parameters}
+    named = {p.name: p.decode(p.encode_text(cell, p.name)) for p, cell in cells.items() if cell or not p.when}
     given = {"value": _pair(row, "value", "standard_error")}
     given |= {limit.name: _pair(row, *_outcome(limit.name)) for limit in space.limits}
     found = parse_finite(given, space.limits).to_maximize(problem.maximize)
-    return Record(id, Query(x, _fidelity(row, space), GIVEN), 0.0).observed(found)
+    query = Query(space.point(named, "row"), _fidelity(row, space), GIVEN)
+    return Record(id, query, 0.0).observed(found)
 
 
 def _pair(row: Mapping[str, str], name: str, noise: str) -> tuple[float, float | None]:

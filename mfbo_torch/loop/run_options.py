@@ -1,4 +1,4 @@
-"""The options of a run, which the loop takes as the command line gives them, and the check of its capital."""
+"""The options of a run, from the command line to the loop, and its capital."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "patience": {"above": 0, "wanted": "a capital above 0"},
     "stop_gain": {"above": 0, "below": 1},
 }
-"""The settings that end a run early, with the bounds of their values."""
+"""The options that end a run early, with the bounds of each."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run evaluates. These settings may differ when it is continued: no decision depends on them.
+    """Options of evaluations. They may differ when a run is continued: its decisions depend on the history alone.
 
-    Each field is a setting of ``mfbo run``, with its name, type, default and help. :meth:`start` starts the workers
-    that ``executor``, ``workers``, ``scheduler`` and ``timeout`` describe. The loop reads the others; those from
-    ``time_limit`` on end it early (:mod:`mfbo_torch.loop.stopping`).
+    Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
+    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.loop.stopping`).
 
     Raises:
         SettingError: An option cannot work.
@@ -51,7 +51,7 @@ class RunOptions:
     time_limit: float | None = _option(None, "seconds after which nothing more is started")
     stop_at: float | None = _option(None, "a value at the target that is good enough")
     patience: float | None = _option(None, "capital after which a run ends that found no better value")
-    stop_gain: float | None = _option(None, "minimum improvement: a part of the range of values")
+    stop_gain: float | None = _option(None, "part of the range of values that is not worth going on for")
 
     def __post_init__(self) -> None:
         if self.max_pending is not None:

@@ -19,16 +19,9 @@ from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import describe, drive, evaluate, run
 from mfbo_torch.utils.errors import SettingError
+from runs import quiet, timeless
 
 HERE = Path(__file__).parents[1] / "helpers"
-
-
-def timeless(history: History) -> History:
-    return History(replace(r, decision_seconds=0.0, evaluation_seconds=0.0) for r in history)
-
-
-def quiet(problem, strategy, capital, **settings):
-    return run(problem, strategy, capital, progress=False, **settings)
 
 
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])

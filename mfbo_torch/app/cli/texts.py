@@ -11,7 +11,7 @@ from mfbo_torch.app.compare import Comparison
 from mfbo_torch.app.regret_curves import final, optimum_of
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Record, Status
-from mfbo_torch.space.parameter import shown
+from mfbo_torch.space.parameter import format_value
 
 
 def described(run: Summary) -> str:
@@ -90,4 +90,8 @@ def compared(comparison: Comparison) -> str:
 
 
 def _point(parameters: dict[str, Any] | None) -> str:
-    return "-" if parameters is None else ", ".join(f"{name} = {shown(value)}" for name, value in parameters.items())
+    return (
+        "-"
+        if parameters is None
+        else ", ".join(f"{name} = {format_value(value)}" for name, value in parameters.items())
+    )

@@ -21,7 +21,7 @@ LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))
 """Probabilities of the intervals whose coverage is drawn."""
 
 
-class Prediction(NamedTuple):
+class PredictedRecord(NamedTuple):
     """An observation, and what the model said of it before it was made.
 
     Attributes:
@@ -35,7 +35,7 @@ class Prediction(NamedTuple):
     deviation: float
 
 
-def predictions(run: Summary) -> list[Prediction] | str:
+def predictions(run: Summary) -> list[PredictedRecord] | str:
     r"""What the strategy's model, made of each quarter of the observations, said of those of the next quarter.
 
     A value counts as inside where :math:`|y - \mu| \leq 2 \sqrt{\sigma^2 + e^2}`, with ``e`` the value's own
@@ -61,17 +61,17 @@ def predictions(run: Summary) -> list[Prediction] | str:
             m = record.query.fidelity
             if torch.isfinite(mean[m]) and torch.isfinite(deviation[m]):
                 spread = math.hypot(float(deviation[m]), record.standard_error or 0.0)
-                found.append(Prediction(record, run.problem.signed(float(mean[m])), spread))
+                found.append(PredictedRecord(record, run.problem.signed(float(mean[m])), spread))
     return found or f"{type(run.strategy).__name__} has no model of what came next."
 
 
-def inside(found: list[Prediction], view: ReportView, width: float) -> float:
+def inside(found: list[PredictedRecord], view: ReportView, width: float) -> float:
     """The share of values within ``width`` standard deviations of the predicted mean."""
     near = [abs(view.value(r) - mean) <= width * deviation for r, mean, deviation in found]
     return sum(near) / len(near)
 
 
-def figures(view: ReportView, found: list[Prediction], most: int = 400) -> list[dict[str, Any]]:
+def figures(view: ReportView, found: list[PredictedRecord], most: int = 400) -> list[dict[str, Any]]:
     """Predicted against observed values, and the share of values inside intervals against what it should be."""
     step = max(1, math.ceil(len(found) / most))
     drawn = found[::step]

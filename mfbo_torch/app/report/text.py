@@ -9,7 +9,7 @@ from collections import Counter
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Query, Recommendation, Record, Status
 from mfbo_torch.loop.eta import duration
-from mfbo_torch.space.parameter import Parameter, shown
+from mfbo_torch.space.parameter import Parameter, format_value
 
 MOST_REASONS, MOST_PARAMETERS = 20, 24
 
@@ -54,7 +54,7 @@ def _parameters(title: str, x: tuple[float, ...], run: Summary) -> str:
     items = []
     for parameter in space.parameters:
         name, there = html.escape(parameter.name), parameter.name in named
-        value = html.escape(shown(named[parameter.name])) if there else "not there"
+        value = html.escape(format_value(named[parameter.name])) if there else "not there"
         extent = html.escape(_extent(parameter))
         items.append(f"<div><dt>{name}</dt><dd>{value}</dd><dd class=extent>{extent}</dd></div>")
     digits = html.escape(json.dumps(named, ensure_ascii=False))
