@@ -172,12 +172,9 @@ def _panel(
             {**seen, **key, **means, "y": level["mean"], "text": text, "name": view.names[m], "showlegend": legend}
         )
         dots = {"color": color, "size": 5, "line": {"color": PAGE, "width": 0.5}}
-        places = {"x": [r.query.x[i] for r in near], "y": [view.value(r) for r in near]}
-        about = [view.about(r) for r in near]
-        data.append({**seen, **key, "mode": "markers", "hoverinfo": "text", "marker": dots, "text": about, **places})
+        data.append(view.dots(near, [r.query.x[i] for r in near], marker=dots, **key))
     ring = {"color": "rgba(0,0,0,0)", "size": 11, "line": {"color": INK, "width": 2}}
-    place = {"x": [through.query.x[i]], "y": [view.value(through)], "text": [view.about(through)], "hoverinfo": "text"}
-    data.append({"type": "scatter", "mode": "markers", "marker": ring, "showlegend": False, **place})
+    data.append(view.dots([through], [through.query.x[i]], marker=ring, showlegend=False))
     several = sum(level is not None for level in panel["levels"]) > 1
     layout: dict[str, Any] = {
         "margin": {"l": 52, "r": 10, "t": 34 if several else 8, "b": 44},

@@ -39,23 +39,13 @@ def progress(view: ReportView) -> tuple[Figures, str]:
     data = [_best_so_far(view)]
     for m, (done, crosses) in enumerate(records):
         top, color = m == view.target, view.color(m)
-        look = {
-            "color": color,
-            "size": 9 if top else 6,
-            "opacity": 1 if top else 0.75,
-            "line": {"color": PAGE, "width": 1 if top else 0.5},
-        }
-        common = {"type": "scatter", "mode": "markers", "hoverinfo": "text", "legendgroup": str(m)}
-        place: dict[str, Any] = {"x": [view.spent[r.id] for r in done], "y": [view.value(r) for r in done]}
-        text = [view.about(r) for r in done]
-        data.append({**common, **place, "text": text, "name": view.names[m], "marker": look})
+        group, line = {"legendgroup": str(m)}, {"color": PAGE, "width": 1 if top else 0.5}
+        look = {"color": color, "size": 9 if top else 6, "opacity": 1 if top else 0.75, "line": line}
+        data.append(view.dots(done, [view.spent[r.id] for r in done], name=view.names[m], marker=look, **group))
         if crosses:
-            place = {"x": [view.spent[r.id] for r in crosses], "y": [0] * len(crosses), "yaxis": "y2"}
             mark = {"color": color, "size": 8, "symbol": "x-thin", "line": {"color": color, "width": 1.5}}
-            text = [view.about(r) for r in crosses]
-            data.append(
-                {**common, **place, "text": text, "marker": mark, "cliponaxis": False, "showlegend": False, "name": ""}
-            )
+            where = {"yaxis": "y2", "cliponaxis": False, "showlegend": False, "name": ""}
+            data.append(view.dots(crosses, [view.spent[r.id] for r in crosses], marker=mark, **group, **where))
     shapes = []
     if best is not None:
         line = {"color": QUIET, "width": 1, "dash": "dot"}

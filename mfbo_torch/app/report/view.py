@@ -56,6 +56,12 @@ class ReportView:
         """The colour of a stretch of fidelities."""
         return f"--f{m}-soft" if soft else f"--f{m}"
 
+    def dots(self, records: Sequence[Record], x: Sequence[float], **look: Any) -> dict[str, Any]:
+        """A dot for each record at its value, 0 where it has none, with its text under the pointer."""
+        y = [self.value(r) if r.value is not None else 0.0 for r in records]
+        text = [self.about(r) for r in records]
+        return {"type": "scatter", "mode": "markers", "hoverinfo": "text", "x": list(x), "y": y, "text": text, **look}
+
     def about(self, record: Record) -> str:
         """What a picture says of a query under the pointer."""
         named = self.space.named(record.query.x)
