@@ -8,9 +8,11 @@ import toy
 import yaml
 from refusals import refused
 
+from mfbo_torch import strategies
 from mfbo_torch.app import cli
-from mfbo_torch.app.builder import build, resolve_run
+from mfbo_torch.app.builder import build, resolve_run, strategy_from_settings, strategy_to_settings
 from mfbo_torch.app.schema import COMPARE, RUN, read_mapping, settings_of_command
+from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
 
@@ -241,7 +243,7 @@ def test_help_of_one_strategy(capsys):
     shown = capsys.readouterr().out
     assert "Width of the steps" in shown
     assert "seed" not in shown
-    assert "a number; 0.3 if not given" in shown
+    assert "a number, default 0.3" in shown
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -266,3 +268,17 @@ def test_the_comparisons_that_come_with_it(path):
     assert len(settings["strategies"]) == 7
     assert settings["seeds"] == 20
     assert settings["capital_multiple"] == 100
+
+
+def test_a_strategy_written_down_and_read_back():
+    strategy = strategies.MFGPUCB(link="independent", prior=Prior(noise=0.5), seed=3).bind(toy.Hill().space, 7.0)
+    stored = json.loads(json.dumps(strategy_to_settings(strategy)))
+    again = strategy_from_settings(stored)
+    assert type(again) is strategies.MFGPUCB
+    assert again.settings == strategy.settings
+    assert (again.own_space, again.capital) == (strategy.own_space, 7.0)
+    for class_path in ("subprocess.Popen", "nowhere.Strategy", "mfbo_torch.app.builder.Any", "toy.Hill", 3):
+        with pytest.raises(SettingError, match=r"^class_path = .*: must be a strategy or a space"):
+            strategy_from_settings({"class_path": class_path, "init_args": {}})
+    with pytest.raises(SettingError, match=r"^function = .*: must be one that this program has named"):
+        strategy_from_settings({**stored, "init_args": {"prior": {"function": "os:system"}}})
