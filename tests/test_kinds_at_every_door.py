@@ -1,7 +1,5 @@
 """Every kind of parameter and fidelity by Python, YAML, the command line and Ax: asked, kept, shown and read again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GP-BUCB's bound against BoTorch's conditioned models and 80-bit floats, and in BoTorch's optimisers."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """φ, the fidelity rule and the cost thresholds, against plain loops and in BoTorch's optimisers."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """Bandits through the doors that everything goes through: runs, journals, executors, the command line."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

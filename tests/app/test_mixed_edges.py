@@ -1,7 +1,5 @@
 """Labels at every edge: config and command line, objective, journal, table, page, warm start."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """What is no whole number, no number or none of a few words is refused wherever it is given, by name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Skips this folder, with the reason, where Ax is not installed."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

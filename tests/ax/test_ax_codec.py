@@ -1,7 +1,5 @@
 """Ax search spaces as spaces of strategies: parameters, constraints, and one clear error for each that cannot be."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """What Ax's own analyses say of a strategy, choices by name, and observations of before."""
 
-from __future__ import annotations
-
 import pytest
 from refusals import refused
 

@@ -1,7 +1,5 @@
 """Ax experiments as histories: every status, what is kept of values, other nodes' trials; and the best of them."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import ClassVar

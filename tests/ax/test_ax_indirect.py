@@ -1,7 +1,5 @@
 """Strategies whose arms are averages, in Ax: they bring a space of their own, which is stored with them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """The models and acquisitions of this package in Ax's modular generator."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Outcome constraints of Ax: metrics beside the objective that have to keep their bounds."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A whole experiment in Ax: every decision is that of ask and tell, through failures and storage."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")

@@ -1,7 +1,5 @@
 """The script that tunes the SVM with four workers runs, its failures included."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from concurrent.futures import ThreadPoolExecutor

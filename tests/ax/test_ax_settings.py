@@ -1,7 +1,5 @@
 """Strategies as what Ax stores of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

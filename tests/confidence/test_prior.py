@@ -1,7 +1,5 @@
 """A known prior: its covariance by formula, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

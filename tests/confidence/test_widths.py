@@ -1,7 +1,5 @@
 """The widths of confidence bands, against the formulas written out; information, against all sets of small problems."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The options of a run: settings by the same names, checked where they are made."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

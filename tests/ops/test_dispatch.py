@@ -1,7 +1,5 @@
 """Which implementation runs, what is said where it cannot, and what happens when memory runs out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError

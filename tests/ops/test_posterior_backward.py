@@ -1,7 +1,5 @@
 """The gradient by hand, bounded memory and hard cases of the posterior operation."""
 
-from __future__ import annotations
-
 import warnings
 
 import gpytorch

@@ -1,7 +1,5 @@
 """The sampler of Optuna: Optuna's own tests of samplers, and what fidelities add."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

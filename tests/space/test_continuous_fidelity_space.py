@@ -1,7 +1,5 @@
 """A continuous fidelity: an interval, from the settings to what a person is shown of a run."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Choices, conditions and constraints: what a space makes of them, and what it refuses."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Parameters, costs and the way to the unit cube and back."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

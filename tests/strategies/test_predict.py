@@ -1,7 +1,5 @@
 """What the strategies' models say, in the user's units."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

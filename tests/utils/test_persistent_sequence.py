@@ -1,7 +1,5 @@
 """Histories share their records and go on from each other's sums: a step costs the same however many came before."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random

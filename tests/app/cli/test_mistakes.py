@@ -1,7 +1,5 @@
 """A table of mistakes: each gets one line that names the setting and says what to do, before anything is spent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Problems on a finite set: draws of a process, and the simulated electrodes."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

@@ -1,7 +1,5 @@
 """MF-UCB, UCB and successive elimination, beside plain transcriptions of their equations."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Linear constraints of a space: every strategy keeps to them, or says that it does not."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """The strategies for indirect queries: trees by hand, decisions by brute force, models by their own means."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """MF-GP-UCB in batches and with asynchronous workers: pending queries count everywhere they should."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """MF-GP-UCB beyond the general contract: its schedules, checks, fidelities and what it never does."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

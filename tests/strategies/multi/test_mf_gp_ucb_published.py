@@ -1,7 +1,5 @@
 """MF-GP-UCB as published: known ζ, γ and processes, the width of the theorem, the protocol of the experiments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MF-SKO against dense formulas; BoTorch's knowledge gradient and GIBBON on a short run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

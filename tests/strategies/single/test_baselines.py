@@ -1,7 +1,5 @@
 """The single-fidelity baselines and MF-NAIVE against independent computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The batch baselines against what defines them, by brute force."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

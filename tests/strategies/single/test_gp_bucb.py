@@ -1,7 +1,5 @@
 """GP-BUCB against dense algebra: batches, delays, failures, initialisation, widths, known priors."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise
