@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from mfbo_torch.app import cli
-from mfbo_torch.app.schema import check_run
+from mfbo_torch.app.schema import RUN, settings_of_command
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,7 +82,7 @@ def shell(text: str, where: str) -> None:
             argv = words[1:]
             if any(slow in command for slow in SLOW):
                 if argv[0] == "run" and (ROOT / argv[1]).exists():
-                    check_run(argv[1:])
+                    settings_of_command(RUN, argv[1:])
                 continue
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("sys.stdin", io.StringIO())

@@ -13,7 +13,6 @@ References:
 
 from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
-from mfbo_torch.acquisition.fidelity_column import FidelityColumn
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
@@ -21,6 +20,8 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import (
     cost_thresholds,
     select_fidelity,
 )
+from mfbo_torch.acquisition.optimize import optimize_acqf
+from mfbo_torch.models.multi_fidelity.fidelity_column import FidelityColumn
 
 __all__ = [
     "ConditionalMaxValueEntropy",
@@ -29,5 +30,6 @@ __all__ = [
     "MultiFidelityUpperConfidenceBound",
     "cost_thresholds",
     "greedy_hallucinated_ucb",
+    "optimize_acqf",
     "select_fidelity",
 ]

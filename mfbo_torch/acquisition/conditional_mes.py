@@ -1,4 +1,4 @@
-r"""Conditional max-value entropy search: queries that tell most about the maximum of ``f``."""
+r"""Conditional max-value entropy search: queries with the most information about the maximum of ``f``."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         cost: From ``b x p`` queries to ``b`` positive costs, by which the information is divided.
         noise: From ``b x p`` queries to ``b`` noise variances, for the noisy form; by default
             the model's.
-        X_pending: ``p' x p`` queries whose averages are still out. They condition the deviations and
-            leave the means and the samples of :math:`f^*`.
+        X_pending: ``p' x p`` pending queries. They condition the deviations and leave the means and the
+            samples of :math:`f^*`.
         log: Return the logarithm, which has the same maximiser. Averages are often far below
             :math:`f^*`; the information is tiny then, and gradients of it lead nowhere.
 
@@ -74,7 +74,7 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the queries whose averages are still out, in place of the former ones."""
+        """Set the pending queries, in place of the former ones."""
         self._hallucinated = self.model.hallucinate(X_pending)
         self.X_pending = None if X_pending is None else X_pending.detach().clone()
 

@@ -1,4 +1,4 @@
-r"""Which value of a continuous fidelity to query.
+r"""Acquisitions of designs and a continuous fidelity: at one fidelity, and which fidelity to query.
 
 References:
 
@@ -10,18 +10,76 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError
+from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.ops.posterior.fused import Moments, Outputs
+from mfbo_torch.ops.prepared import Array
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
 
+WORTHWHILE = 0.9
+"""Largest cost of a fidelity that is queried instead of the target, as a share of the target's cost."""
+
+
+@dataclass(frozen=True)
+class _Slice(Outputs):
+    """Outputs where the last column of the points is one number.
+
+    Args:
+        value: That number.
+    """
+
+    value: float = 1.0
+
+    @cached_property
+    def dim(self) -> int:
+        return len(self.processes[0].center) - 1
+
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
+        return super().moments(np.column_stack([X, np.full(len(X), self.value)]), gradient)
+
+    def gradient(self, found: list[Moments], by_mean: Array | float, by_variance: Array) -> Array:
+        return np.ascontiguousarray(super().gradient(found, by_mean, by_variance)[:, :-1])
+
+
+class AtFidelity(AcquisitionFunction):
+    """Another acquisition with the last column of its points, the fidelity, fixed.
+
+    Args:
+        acquisition: Of ``b x 1 x (d + 1)`` points.
+        value: The fidelity.
+    """
+
+    def __init__(self, acquisition: AcquisitionFunction, value: float) -> None:
+        super().__init__(acquisition.model)
+        self.acquisition, self.value = acquisition, float(value)
+
+    def fused(self) -> Fused | None:
+        """The fused form of the other acquisition on designs; ``None`` where it has none."""
+        inner = fused(self.acquisition)
+        if inner is None:
+            return None
+        of = inner.outputs
+        return Fused(_Slice(of.processes, of.weights, of.offsets, self.value), inner.head)
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        """Values ``b`` at ``b x 1 x d`` designs."""
+        return self.acquisition(torch.cat([X, torch.full_like(X[..., :1], self.value)], dim=-1))
+
 
 def information_gaps(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
-    r"""What fidelities cannot tell of the target, :math:`\xi(z) = (1 - \phi_Z(z, z_\bullet)^2)^{1/2}`, ``L`` numbers.
+    r"""Information gaps of ``L`` fidelities to the target, :math:`\xi(z) = (1 - \phi_Z(z, z_\bullet)^2)^{1/2}`.
 
     The correlation :math:`\phi_Z` is that of the model between :math:`(x, z)` and :math:`(x, z_\bullet)`, which for a
     product kernel depends on the fidelities alone [Kandasamy2017boca]_ (Sec. 3).
@@ -31,7 +89,7 @@ def information_gaps(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
         x: ``1 x d`` design.
         values: ``L`` fidelities, the target :math:`z_\bullet` last.
     """
-    points = _along(model, x, values)
+    points = _at_fidelities(model, x, values)
     with torch.no_grad():
         prior = model.model.covar_module(model.cache_points(points)).to_dense()
     correlation = prior[:, -1] / (prior.diagonal() * prior[-1, -1]).sqrt()
@@ -47,7 +105,7 @@ def select_value(
     factor: float = 1.0,
     X_pending: Tensor | None = None,
 ) -> int:
-    r"""The cheapest fidelity that is still uncertain at ``x`` for what it cannot tell, else the target.
+    r"""The cheapest fidelity whose deviation at ``x`` is large against its information gap, else the target.
 
     The cheapest ``z`` with :math:`\lambda(z) < \lambda(z_\bullet)` and :math:`\tau(z, x) > \gamma(z)`,
 
@@ -56,9 +114,10 @@ def select_value(
 
     where :math:`\tau` is the posterior deviation, :math:`\kappa_0` the prior variance, :math:`\xi` the information gap
     and ``p = 1``; else :math:`z_\bullet` [Kandasamy2017boca]_ (Algorithm 1, with the ``q`` of a squared exponential
-    kernel). The algorithm also passes over fidelities next to the target, whose gap is below
-    :math:`\max_z \xi(z) / \beta_t^{1/2}`; as in the authors' experiments those go instead that would save less than a
-    tenth of the target's cost, and :math:`\gamma` has a factor ``g`` that follows the share of queries at the target.
+    kernel). The algorithm also skips fidelities next to the target, whose gap is below
+    :math:`\max_z \xi(z) / \beta_t^{1/2}`; as in the authors' experiments, fidelities that would save less than a
+    tenth of the target's cost are skipped instead, and :math:`\gamma` has a factor ``g`` that follows the share of
+    queries at the target.
 
     Args:
         model: A GP of ``d`` parameters and the fidelity.
@@ -66,10 +125,10 @@ def select_value(
         values: ``L`` fidelities, the target last.
         costs: ``L`` costs at this design.
         factor: ``g``.
-        X_pending: ``p x (d + 1)`` points whose values are still out.
+        X_pending: ``p x (d + 1)`` pending points.
 
     Returns:
-        The place of the fidelity among ``values``.
+        The index of the fidelity in ``values``.
 
     Raises:
         SettingError: A ``factor`` that is not positive, or another number of costs than of fidelities.
@@ -78,7 +137,7 @@ def select_value(
     g = number("factor", factor, above=0)
     if len(costs) != len(values):
         raise SettingError("costs", list(costs), f"{len(values)} numbers, one a fidelity")
-    points = _along(model, x, values)
+    points = _at_fidelities(model, x, values)
     ratios = points.new_tensor(costs) / costs[-1]
     with torch.no_grad():
         deviations = model.hallucinate(X_pending).posterior(points.unsqueeze(-2)).variance.reshape(-1).sqrt()
@@ -89,11 +148,7 @@ def select_value(
     return int(able[ratios[able].argmin()]) if len(able) else len(values) - 1
 
 
-WORTHWHILE = 0.9
-"""A fidelity that costs more than this part of the target's cost is not worth asking instead."""
-
-
-def _along(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
+def _at_fidelities(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
     """``L x (d + 1)`` points: one design at every fidelity."""
     if x.shape != (1, model.dim - 1):
         raise BotorchTensorDimensionError(f"x of shape {tuple(x.shape)}: must be 1 x {model.dim - 1}")

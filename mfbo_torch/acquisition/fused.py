@@ -1,4 +1,4 @@
-r"""Acquisition functions of one point with their gradients in closed form, as an optimiser wants them.
+r"""Acquisition functions of one point with their gradients in closed form, on arrays.
 
 A function :math:`a(\mu(x), \sigma^2(x))` of means and variances is a :data:`Head`, which gives its value and its
 derivatives in both; the chain rule with those of :class:`~mfbo_torch.ops.posterior.fused.Outputs` is its gradient.
@@ -26,21 +26,21 @@ from gpytorch import settings
 from scipy.special import erfcx, ndtr
 from torch import Tensor
 
-from mfbo_torch.models.outputs import factors, outputs
+from mfbo_torch.models.gp.conditioned import ConditionedModel
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
 from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain
 from mfbo_torch.ops.prepared import Array
 
 Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
-"""From means and variances, ``b`` or ``M x b``, to values ``b`` and what gives the derivatives in both when asked."""
+"""From means and variances, ``b`` or ``M x b``, to values ``b`` and a function that gives the derivatives in both."""
 
 FLOOR = 1e-30
-"""Least variance: a square root of zero has no slope."""
+"""Smallest variance in the bounds here: a square root of zero has no slope."""
 LEAST_VARIANCE = 1e-12
-"""BoTorch's analytic acquisitions raise variances to it."""
-FAR = -30.0
-"""Below, the ratio of a normal's distribution to its density has a series that is exact."""
+"""Smallest variance in BoTorch's analytic acquisitions."""
+SERIES_BELOW = -30.0
+"""The argument below which the ratio of a normal's distribution to its density is taken from its series."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Fused:
 
     Args:
         outputs: Those of its model.
-        head: What it makes of them.
+        head: The function of their means and variances.
     """
 
     outputs: Outputs
@@ -98,19 +98,19 @@ class _Value(torch.autograd.Function):
         return gradient, None
 
 
-class Kept:
-    """The outputs of a model, kept as long as its factors are the same."""
+class LastOutputs:
+    """The outputs of a model in closed form, made anew when its factors have changed."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Cache, ...], Outputs | None] | None = None
 
     def __call__(self, model: Model) -> Outputs | None:
-        """The outputs, ``None`` where the model has none of closed form."""
-        caches = factors(model)
+        """The outputs; ``None`` where the model has none in closed form."""
+        caches = model.factors() if isinstance(model, ConditionedModel) else None
         if caches is None:
             return None
         if self._last is None or len(caches) != len(self._last[0]) or not all(map(is_, caches, self._last[0])):
-            self._last = caches, outputs(model, caches)
+            self._last = caches, model.outputs(caches)
         return self._last[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,8 +120,8 @@ class Kept:
 def fused(acquisition: AcquisitionFunction) -> Fused | None:
     """The fused form of an acquisition function; ``None`` where it has none.
 
-    Those of this package know theirs; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have one with
-    a :class:`~mfbo_torch.models.CachedGP`.
+    Those of this package have a method for it; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have
+    one with a :class:`~mfbo_torch.models.CachedGP`.
     """
     own = getattr(acquisition, "fused", None)
     if own is not None:
@@ -130,8 +130,7 @@ def fused(acquisition: AcquisitionFunction) -> Fused | None:
     if kind not in (UpperConfidenceBound, LogExpectedImprovement) or acquisition.posterior_transform is not None:
         return None
     number = acquisition.beta if kind is UpperConfidenceBound else acquisition.best_f
-    caches = factors(acquisition.model)
-    of = None if caches is None or number.numel() != 1 else outputs(acquisition.model, caches)
+    of = LastOutputs()(acquisition.model) if number.numel() == 1 else None
     if of is None:
         return None
     floor = max(settings.min_variance.value(torch.double), LEAST_VARIANCE)
@@ -201,9 +200,9 @@ def log_h(u: Array) -> tuple[Array, Array, Array]:
     h = density + above * below
     low = np.minimum(u, -1.0)
     ratio = math.sqrt(math.pi / 2) * erfcx(-low / math.sqrt(2))  # of the distribution to the density
-    far = np.square(1 / np.minimum(low, FAR))
-    series = far * (1 - far * (3 - far * (15 - far * (105 - far * (945 - far * 10395)))))
-    share = np.where(low < FAR, series, 1 + low * ratio)  # of h to the density
+    t = np.square(1 / np.minimum(low, SERIES_BELOW))
+    series = t * (1 - t * (3 - t * (15 - t * (105 - t * (945 - t * 10395)))))
+    share = np.where(low < SERIES_BELOW, series, 1 + low * ratio)  # of h to the density
     high = u > -1
     value = np.where(high, np.log(h), -0.5 * np.square(low) - 0.5 * math.log(2 * math.pi) + np.log(share))
     return value, np.where(high, below / h, ratio / share), np.where(high, density / h, 1 / share)

@@ -1,4 +1,4 @@
-r"""Batches from a finite set."""
+r"""Greedy batches from a finite set."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mfbo_torch.ops.greedy import Selection
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
-CHUNK = 1024
-"""Choices at a time where the model has no factor."""
-TOGETHER = 2048
-"""Up to so many choices of such a model have one joint posterior, from which all picks follow."""
+CHOICES_AT_ONCE = 1024
+"""Number of choices that are evaluated at a time where the model has no factor."""
+MOST_JOINT = 2048
+"""Largest number of choices of such a model with one joint posterior, from which all picks follow."""
 
 
 def greedy_hallucinated_ucb(
@@ -45,7 +45,7 @@ def greedy_hallucinated_ucb(
         choices: ``m x d`` points. Memory is bounded for any ``m`` but for a few numbers a choice.
         beta: Squared width of the confidence band.
         q: How many, from 1 to ``m``. A choice is picked again where it is still the maximiser.
-        X_pending: ``p x d`` points whose values are still out.
+        X_pending: ``p x d`` pending points.
         lazy: Compute only what may matter; the picks are the same without.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``, see :func:`mfbo_torch.ops.greedy.greedy`.
 
@@ -66,32 +66,32 @@ def greedy_hallucinated_ucb(
     q = whole("q", q, 1, len(choices), wanted=f"a whole number from 1 to {len(choices)}, the number of choices")
     cache = acquisition.cache
     if cache is None:
-        return (_by_covariance if len(choices) <= TOGETHER else _by_acquisition)(acquisition, choices, q)
+        return (_by_covariance if len(choices) <= MOST_JOINT else _by_acquisition)(acquisition, choices, q)
     points = acquisition.model.cache_points(choices)
     return operation.greedy(cache, points, math.sqrt(acquisition.beta), q, backend, lazy=lazy)
 
 
 @torch.no_grad()
 def _by_covariance(acquisition: HallucinatedUpperConfidenceBound, choices: Tensor, q: int) -> Selection:
-    """Picks of a model without a factor, from the covariance of all choices: each takes its rank-one share of it."""
+    """Picks of a model without a factor, from the covariance of all choices, which each updates by rank one."""
     mean, covariance, noise = acquisition.model.hallucinate(acquisition.X_pending).joint(choices)
     picks: list[int] = []
     for _ in range(q):
         variance = covariance.diagonal().clamp_min(FLOOR)
         pick = operation.first_equal(choices, int((mean + math.sqrt(acquisition.beta) * variance.sqrt()).argmax()))
         picks.append(pick)
-        told = covariance[pick] / (variance[pick] + noise[pick]).sqrt()
-        covariance = torch.addr(covariance, told, told, alpha=-1.0)
+        gained = covariance[pick] / (variance[pick] + noise[pick]).sqrt()
+        covariance = torch.addr(covariance, gained, gained, alpha=-1.0)
     return Selection(torch.tensor(picks, device=choices.device), q * len(choices))
 
 
 @torch.no_grad()
 def _by_acquisition(acquisition: HallucinatedUpperConfidenceBound, choices: Tensor, q: int) -> Selection:
-    """Picks of a model without a factor: every value before every pick."""
+    """Picks of a model without a factor, all values computed before each pick."""
     base = acquisition.X_pending if acquisition.X_pending is not None else choices[:0]
     picks: list[int] = []
     for _ in range(q):
         acquisition.set_X_pending(torch.cat([base, choices[picks]]))
-        values = torch.cat([acquisition(part.unsqueeze(-2)) for part in choices.split(CHUNK)])
+        values = torch.cat([acquisition(part.unsqueeze(-2)) for part in choices.split(CHOICES_AT_ONCE)])
         picks.append(operation.first_equal(choices, int(values.argmax())))
     return Selection(torch.tensor(picks, device=choices.device), q * len(choices))

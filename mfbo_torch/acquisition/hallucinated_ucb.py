@@ -1,4 +1,4 @@
-r"""Upper confidence bounds that know which values are still out."""
+r"""Upper confidence bounds with pending points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
@@ -21,13 +21,13 @@ from mfbo_torch.utils.validation import number
 
 
 class HallucinatedUpperConfidenceBound(AcquisitionFunction):
-    r"""Mean from the data, deviation also from the points whose values are still out.
+    r"""The mean given the data plus a multiple of the deviation given data and pending points.
 
     .. math:: \mu(x) + \beta^{1/2} \sigma(x \mid X_{pending})
 
     [Desautels2012gpbucb]_ (Eq. 4). The deviation is that of the model after observations with its noise
-    (the mean noise, where it is known) at the pending points; which values they have plays no part. Of
-    ``q`` points it is the sum of the bounds they have in turn, each with those before it pending.
+    (the mean noise, where it is known) at the pending points; it does not depend on their values. The value of
+    ``q`` points is the sum of their bounds, each with the points before it pending.
 
     Maximised in batches by ``optimize_acqf(..., q, sequential=True)``, ``optimize_acqf_mixed``,
     ``optimize_acqf_discrete`` and ``optimize_acqf_discrete_local_search``, which append to
@@ -35,10 +35,10 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
     :func:`~mfbo_torch.acquisition.greedy_hallucinated_ucb` finds the same batch sooner.
 
     Args:
-        model: An exact single-output GP of BoTorch. :class:`~mfbo_torch.models.CachedGP` says which
-            are fast; another one is asked for its joint posterior with the pending points.
+        model: An exact single-output GP of BoTorch, quick where :class:`~mfbo_torch.models.CachedGP` has a factor
+            for it; else its joint posterior with the pending points is computed.
         beta: Squared width of the confidence band.
-        X_pending: ``p x d`` points whose values are still out.
+        X_pending: ``p x d`` pending points.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of the one outcome: weight -1 minimises.
 
     Raises:
@@ -59,19 +59,19 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         super().__init__(model=model if isinstance(model, CachedGP) else CachedGP(model))
         self.beta = number("beta", beta, 0)
         self.weight, self.offset = scalar_of(posterior_transform)
-        self._outputs = Kept()
+        self._outputs = LastOutputs()
         self._hallucinated: CachedGP = self.model
         self.set_X_pending(X_pending)
 
     @property
     def X_pending(self) -> Tensor | None:
-        """``p x d`` points whose values are still out."""
+        """``p x d`` pending points."""
         return self._pending
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points whose values are still out, in place of the former ones.
+        """Set the pending points, in place of the former ones.
 
-        Only those behind the points that were pending before, in the same place, cost anything.
+        Points that the former ones begin with cost nothing.
 
         Args:
             X_pending: ``p x d``, or ``None`` for no point.

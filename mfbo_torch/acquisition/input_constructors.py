@@ -1,12 +1,12 @@
-"""How BoTorch, and Ax through it, makes the arguments of the acquisition functions here.
+"""Input constructors: how BoTorch, and Ax through it, makes the arguments of these acquisition functions.
 
 All name ``X_pending`` and ``target_fidelities``, which are passed as soon as a trial is pending or a
-parameter is a fidelity. Points are pending on all fidelities; the target is always the last one.
+parameter is a fidelity. The target is the last fidelity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -15,10 +15,10 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
-from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 
 BETA = 0.2
@@ -37,8 +37,8 @@ def construct_inputs_hallucinated_ucb(
 
     Args:
         model: An exact single-output GP.
-        beta: Squared width of the confidence band.
-        X_pending: ``p x d`` points whose values are still out.
+        beta: As there, like what follows.
+        X_pending: ``p x d`` pending points.
         target_fidelities: Not used: to this bound a fidelity is an input like the others.
         posterior_transform: A weight of the one outcome.
     """
@@ -46,7 +46,7 @@ def construct_inputs_hallucinated_ucb(
 
 
 class Negated:
-    """The model of ``-f``, as far as the multi-fidelity bound asks it.
+    """The model of ``-f``, as far as the multi-fidelity bound needs it.
 
     Args:
         model: The model of ``f``.
@@ -75,16 +75,16 @@ def construct_inputs_multi_fidelity_ucb(
     target_fidelities: Mapping[int, float] | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> dict[str, Any]:
-    """Constructor arguments of :class:`MultiFidelityUpperConfidenceBound`.
+    """Arguments of :class:`MultiFidelityUpperConfidenceBound`.
 
     Args:
-        model: A model of ``M`` fidelities, see there.
-        beta: Squared width of the confidence band.
+        model: A model of ``M`` fidelities.
+        beta: As there, like ``zeta``.
         zeta: ``M`` bounds in the units of the model's targets.
-        X_pending: ``p x (d + 1)`` points whose values are out.
+        X_pending: ``p x (d + 1)`` pending points.
         target_fidelities: The last column and its value at the target, ``{d: M - 1}`` for a model of this package;
             anything else is an error.
-        posterior_transform: One weight, whose sign says whether to maximise or to minimise.
+        posterior_transform: One weight; a negative one minimises.
 
     Raises:
         SettingError: Another column or another value of the target.
@@ -103,27 +103,8 @@ def construct_inputs_multi_fidelity_ucb(
 
 
 @acqf_input_constructor(ConditionalMaxValueEntropy)
-def conditional_max_value_entropy(
-    model: DeconditionalGP,
-    candidate_set: Tensor,
-    num_max_value_samples: int = 10,
-    sampler: str = "thompson",
-    form: str = "truncated",
-    cost: Callable[[Tensor], Tensor] | None = None,
-    noise: Callable[[Tensor], Tensor] | None = None,
-    X_pending: Tensor | None = None,
-    log: bool = False,
-    target_fidelities: dict[int, float] | None = None,
+def construct_inputs_conditional_mes(
+    model: DeconditionalGP, X_pending: Tensor | None = None, target_fidelities: Any = None, **settings: Any
 ) -> dict[str, Any]:
     """Arguments of :class:`ConditionalMaxValueEntropy`; queries have no fidelity, so there is no target one."""
-    return {
-        "model": model,
-        "candidate_set": candidate_set,
-        "num_max_value_samples": num_max_value_samples,
-        "sampler": sampler,
-        "form": form,
-        "cost": cost,
-        "noise": noise,
-        "X_pending": X_pending,
-        "log": log,
-    }
+    return {"model": model, "X_pending": X_pending, **settings}

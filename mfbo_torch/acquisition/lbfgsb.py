@@ -1,4 +1,4 @@
-"""L-BFGS-B from many starts at once: SciPy's routine for each of them, the function for all together.
+"""L-BFGS-B from many starts at once: SciPy's routine for each start, one call of the function for all.
 
 References:
 
@@ -26,11 +26,11 @@ Array = NDArray[np.float64]
 Function = Callable[[Array, list[int]], tuple[Array, Array]]
 """From ``b x d`` points, and which of the starts they come from, to values ``b`` and gradients ``b x d``."""
 MEMORY, FACTOR, GRADIENT, SEARCHES = 10, 1e7, 1e-5, 20
-"""SciPy's defaults: corrections kept, the tolerances of ``fmin_l_bfgs_b``, evaluations of a line search."""
+"""SciPy's defaults: number of corrections, the tolerances of ``fmin_l_bfgs_b``, evaluations of a line search."""
 BOUNDED = 2
-"""From both sides."""
+"""The routine's code for a variable with both bounds."""
 EVALUATE, STEPPED, STOP, TOO_MANY = 3, 1, 5, 504
-"""What the routine says and is told: give the function, a step is done; stop, as there were enough of them."""
+"""The routine's codes: evaluate the function, a step is done; stop, for the number of steps."""
 
 
 def known() -> bool:
@@ -41,11 +41,11 @@ def known() -> bool:
 def minimized(function: Function, starts: Array, lower: Array, upper: Array, maxiter: int) -> Array:
     """Local minimisers ``b x d`` in a box [Zhu1997lbfgsb]_, each that of ``scipy.optimize.fmin_l_bfgs_b``.
 
-    A start whose line search finds nothing better ends where it is. Between two evaluations of the function there is
-    the routine alone: where the function takes a tenth of a millisecond, whatever else a loop does costs as much.
+    A start whose line search finds nothing better ends where it is. Between two evaluations of the function only the
+    routine runs: where the function takes a tenth of a millisecond, anything else would cost as much.
 
     Args:
-        function: What is minimised, asked at once for all that go on.
+        function: What is minimised, called once for all starts that go on.
         starts: ``b x d`` points of the box.
         lower: ``d`` lower bounds.
         upper: ``d`` upper bounds.
@@ -64,7 +64,7 @@ def minimized(function: Function, starts: Array, lower: Array, upper: Array, max
     ]
     live = list(range(b))
     while live:
-        asked = []
+        due = []
         for i in live:
             task = tasks[i]
             while True:
@@ -75,10 +75,10 @@ def minimized(function: Function, starts: Array, lower: Array, upper: Array, max
                 if steps[i] >= maxiter:
                     task[:] = STOP, TOO_MANY
             if task[0] == EVALUATE:
-                asked.append(i)
-        if asked:
-            found, gradients[asked] = function(X[asked], asked)
-            for i, value in zip(asked, found.tolist(), strict=True):
+                due.append(i)
+        if due:
+            found, gradients[due] = function(X[due], due)
+            for i, value in zip(due, found.tolist(), strict=True):
                 values[i] = value
-        live = asked
+        live = due
     return X

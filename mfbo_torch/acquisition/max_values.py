@@ -16,10 +16,10 @@ from torch import Tensor
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
 from mfbo_torch.ops.low_rank import pivoted_cholesky
 
-TOLERANCE = 1e-10
-"""Variance of ``f`` that draws may leave to independent numbers, relative to its prior variance."""
+LEFT_OUT = 1e-10
+"""Largest variance of ``f`` that draws leave to independent numbers, as a share of its prior variance."""
 MAX_RANK = 1000
-"""Most columns of a draw's covariance."""
+"""Largest number of columns of a draw's covariance."""
 
 
 def thompson(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
@@ -46,7 +46,7 @@ def joint_draws(model: DeconditionalGP, X: Tensor, num_samples: int) -> tuple[Te
     """
     with torch.no_grad():
         mean, variance, column = model.latent_covariances(X)
-        tolerance = TOLERANCE * model.covar_module(X, diag=True).max().item()
+        tolerance = LEFT_OUT * model.covar_module(X, diag=True).max().item()
         F, left, _ = pivoted_cholesky(column, variance, tolerance, MAX_RANK)
         deviation = left.sqrt()
         shared = torch.randn(num_samples, F.shape[-1], dtype=X.dtype, device=X.device)

@@ -20,8 +20,8 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.fidelity_column import target_of, with_fidelities
-from mfbo_torch.acquisition.fused import FLOOR, Fused, Kept, bound, least_bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound, least_bound
+from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
 
@@ -32,8 +32,8 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
     .. math:: \varphi(x) = \min_m \mu^{(m)}(x) + \beta^{1/2} \sigma^{(m)}(x) + \zeta^{(m)}
 
     [Kandasamy2016mfgpucb]_ (Eq. 3), or the target's own bound alone where ``zeta`` is ``None``.
-    Maximised over designs: ``X`` is ``b x 1 x d`` and has no fidelity. The fidelity to query at
-    the maximiser is :func:`select_fidelity`'s to say.
+    Maximised over designs: ``X`` is ``b x 1 x d`` and has no fidelity. :func:`select_fidelity` chooses
+    the fidelity to query at the maximiser.
 
     Args:
         model: A model of ``M`` fidelities: one of this package, or
@@ -42,8 +42,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         beta: Squared width of the confidence band.
         zeta: ``M`` bounds on ``|f^(M) - f^(m)|`` in the targets' units, the last one 0; ``None``
             for the target's bound alone, which is what the recursive link needs.
-        X_pending: ``p x (d + 1)`` points whose values are still out. They condition the
-            deviations and leave the means.
+        X_pending: ``p x (d + 1)`` pending points. They condition the deviations and leave the means.
 
     Raises:
         SettingError: A negative ``beta`` or ``zeta``, another number of ``zeta`` than fidelities,
@@ -66,12 +65,12 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             if len(zeta) != model.num_fidelities or zeta[-1] != 0 or not all(z >= 0 for z in zeta):
                 raise SettingError("zeta", zeta, f"{model.num_fidelities} numbers from 0 on, the last one 0")
         self.zeta = zeta
-        self._outputs = Kept()
+        self._outputs = LastOutputs()
         self._pending: Tensor | None = None
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points whose values are still out, in place of the former ones.
+        """Set the pending points, in place of the former ones.
 
         Args:
             X_pending: ``p x (d + 1)``, the last column the fidelity; or ``p x d`` designs: those
@@ -87,7 +86,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 
     @property
     def X_pending(self) -> Tensor | None:
-        """The designs whose values are still out, ``p x d`` like the candidates BoTorch's optimisers append."""
+        """The pending designs, ``p x d`` like the candidates BoTorch's optimisers append."""
         return None if self._pending is None else self._pending[..., :-1]
 
     def _with_fidelities(self, X: Tensor) -> Tensor:
@@ -138,7 +137,7 @@ def select_fidelity(
         x: ``1 x d`` design.
         beta: Squared width of the confidence band.
         gamma: ``M - 1`` thresholds in the targets' units.
-        X_pending: ``p x (d + 1)`` points whose values are still out.
+        X_pending: ``p x (d + 1)`` pending points.
 
     Raises:
         SettingError: A negative ``beta`` or another number of thresholds.
@@ -167,7 +166,7 @@ def cost_thresholds(
 
     With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x``
     (:meth:`PerFidelityGP.slopes_at`), fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's
-    variance. It is worth its cost where
+    variance. Its cost pays where
     :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`, so
     :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
 
@@ -177,7 +176,7 @@ def cost_thresholds(
         beta: Squared width of the confidence band.
         costs: ``M`` increasing costs.
         growth: ``M - 1`` factors ``g_m``, by default 1; larger ones leave a fidelity sooner.
-        X_pending: ``p x (d + 1)`` points whose values are still out.
+        X_pending: ``p x (d + 1)`` pending points.
 
     Returns:
         ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`; infinite where a

@@ -1,4 +1,4 @@
-r"""Maximising acquisition functions where some parameters have choices: climbs in turn with changes of one choice.
+r"""Maximising acquisition functions where some parameters have choices: climbs alternate with changes of one choice.
 
 As BoTorch's ``optimize_acqf_mixed_alternating`` does, but all restarts at once, each with its own choices fixed, and in
 a bounded number of evaluations.
@@ -19,17 +19,16 @@ from mfbo_torch.ops.posterior.fused import plain
 from mfbo_torch.ops.prepared import Array
 from mfbo_torch.space import Space
 
-ROUNDS = 8
-"""Most changes of a choice on the way from a start."""
-STEPS = 50
-"""Most steps of a climb."""
-BETTER = 1e-9
-"""A change is made where the acquisition gains more than this."""
-CONSTRAINED = 4
-"""So many starts are climbed from where there are constraints, which is slow."""
-
+MOST_CHANGES = 8
+"""Largest number of changes of a choice from a start."""
+MOST_STEPS = 50
+"""Largest number of steps of a climb."""
+MIN_GAIN = 1e-9
+"""Smallest gain of the acquisition for which a choice is changed."""
+CONSTRAINED_STARTS = 4
+"""Number of starts where there are constraints, with which a climb is slow."""
 BACK = (1 - 1e-6, 1 - 1e-3, 0.9, 0.5)
-"""So much of the way of a climb is kept where all of it leaves what is allowed."""
+"""Shares of a climb that are tried in turn where its end violates the constraints."""
 
 Inequalities = list[tuple[Tensor, Tensor, float]] | None
 
@@ -48,16 +47,16 @@ def alternated(
     """
     search = _Search(acquisition, space, raw, inequalities)
     scores = search.values(raw)
-    starts = raw[scores.topk(min(num_restarts if inequalities is None else CONSTRAINED, len(raw))).indices]
+    starts = raw[scores.topk(min(num_restarts if inequalities is None else CONSTRAINED_STARTS, len(raw))).indices]
     points = search.climb(starts)
     values = search.values(points)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_CHANGES):
         changed = search.changed(points)
         if not changed.shape[1]:
             break
         gains = search.values(changed.flatten(0, 1)).view(changed.shape[:2])
         best, which = gains.max(-1)
-        better = best > values + BETTER
+        better = best > values + MIN_GAIN
         if not better.any():
             break
         moved = search.climb(changed[better, which[better]])
@@ -99,8 +98,8 @@ class _Search:
         snapped = self._snapped(found)
         if self.inequalities is not None:
             for share in BACK:  # a climb ends on the boundary, or a rounding error beyond it
-                out = ~self.space.allows(snapped)
-                snapped[out] = self._snapped(X[out] + share * (found[out] - X[out]))
+                bad = ~self.space.allows(snapped)
+                snapped[bad] = self._snapped(X[bad] + share * (found[bad] - X[bad]))
         worse = (self.values(snapped) < self.values(X)).unsqueeze(-1)
         return torch.where(worse, X, snapped)
 
@@ -109,7 +108,7 @@ class _Search:
 
     def _in_box(self, X: Tensor, held: Tensor) -> Tensor:
         descent = self._descent()
-        points = climbed(descent, X.to("cpu", torch.double).numpy(), held.numpy(), STEPS)
+        points = climbed(descent, X.to("cpu", torch.double).numpy(), held.numpy(), MOST_STEPS)
         return torch.from_numpy(points).to(self.like)
 
     def _descent(self) -> Callable[[Array], tuple[Array, Array]]:
@@ -142,7 +141,7 @@ class _Search:
                 q=1,
                 num_restarts=1,
                 batch_initial_conditions=start.view(1, 1, -1),
-                options={"maxiter": STEPS},
+                options={"maxiter": MOST_STEPS},
                 fixed_features=values,
                 inequality_constraints=self.inequalities,
             )

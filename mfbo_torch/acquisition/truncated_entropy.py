@@ -1,8 +1,8 @@
-r"""How much an average tells about the maximum: information in nats, stable in value and gradient.
+r"""Logarithm of the information, in nats, of a noisy average about the maximum; stable in value and gradient.
 
 With ``g`` normal, ``z = g + ε`` and :math:`\gamma = (f^* - \nu) / \sigma_g`, both forms are
-:math:`H[z] - H[z \mid g \le f^*]`. Their logarithms are computed first: the information itself is below
-1e-16 from ``γ = 8`` on and nothing at all from 38 on, where an optimiser must still find its way.
+:math:`H[z] - H[z \mid g \le f^*]`. The information itself is below 1e-16 from ``γ = 8`` on and rounds to 0 from
+``γ = 38`` on, where an optimiser still needs its gradient.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-FAR = -40.0
-"""Below this ``γ`` asymptotic series replace differences that have lost their digits."""
-LEAST = -1e4
-"""Below this ``γ`` the noise-aware information has long been constant."""
-SWITCH = 4.0
-"""From here on ``log Ψ`` is taken from its upper tail."""
+SERIES_BELOW = -40.0
+"""The ``γ`` below which asymptotic series replace differences that have lost their digits."""
+CONSTANT_BELOW = -1e4
+"""The ``γ`` below which the information of a noisy average is constant."""
+UPPER_TAIL = 4.0
+"""The argument from which on ``log Ψ`` is taken from its upper tail."""
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 
 
@@ -28,24 +28,24 @@ def _log_density(x: Tensor) -> Tensor:
 
 
 def _excess(gamma: Tensor) -> Tensor:
-    r""":math:`\psi(\gamma)/\Psi(\gamma) + \gamma`, for ``γ`` far below zero from its asymptotic series."""
-    near = gamma.clamp_min(FAR)
+    r""":math:`\psi(\gamma)/\Psi(\gamma) + \gamma`, below :data:`SERIES_BELOW` from its asymptotic series."""
+    near = gamma.clamp_min(SERIES_BELOW)
     exact = torch.exp(_log_density(near) - torch.special.log_ndtr(near)) + near
-    u = -1 / gamma.clamp_max(FAR)
+    u = -1 / gamma.clamp_max(SERIES_BELOW)
     s = u.square()
     series = u * (1 - s * (2 - s * (10 - s * (74 - s * 706))))
-    return torch.where(gamma < FAR, series, exact)
+    return torch.where(gamma < SERIES_BELOW, series, exact)
 
 
 def _log_cdf_per_density(x: Tensor) -> Tensor:
     r""":math:`\log \Psi(x) / \psi(x)` at ``x`` above -4, where it neither over- nor underflows."""
-    below = x.clamp(-SWITCH, SWITCH)
+    below = x.clamp(-UPPER_TAIL, UPPER_TAIL)
     left = torch.special.log_ndtr(below) * torch.exp(-_log_density(below))
-    above = x.clamp_min(SWITCH)
+    above = x.clamp_min(UPPER_TAIL)
     mills = math.sqrt(math.pi / 2) * torch.special.erfcx(above * math.sqrt(0.5))
     tail = 0.5 * torch.special.erfc(above * math.sqrt(0.5))
     right = -mills * (1 + tail * (0.5 + tail * (1 / 3 + tail * 0.25)))  # -log(1 - tail) / tail, to the fourth order
-    return torch.where(x < SWITCH, left, right)
+    return torch.where(x < UPPER_TAIL, left, right)
 
 
 def _log_cdf_per_ratio(eta: Tensor) -> Tensor:
@@ -89,13 +89,13 @@ def log_noisy_information(gamma: Tensor, share: Tensor) -> Tensor:
         \left[ \frac{\Psi(\eta)}{\psi(\eta)} \log \Psi(\eta) \right],
         \quad r = \frac{\psi(\gamma)}{\Psi(\gamma)},
 
-    for which fixed Gauss-Hermite nodes do. It is that of :func:`log_truncated_information` where there is no noise.
+    which 16 Gauss-Hermite nodes integrate. It is that of :func:`log_truncated_information` where there is no noise.
 
     Args:
         gamma: Any shape; computed in double precision.
         share: :math:`\rho^2 = \sigma_g^2 / (\sigma_g^2 + \sigma^2)` in [0, 1], broadcast against ``gamma``.
     """
-    dtype, gamma, share = gamma.dtype, gamma.double().clamp_min(LEAST), share.double()
+    dtype, gamma, share = gamma.dtype, gamma.double().clamp_min(CONSTANT_BELOW), share.double()
     other = (1 - share).clamp_min(1e-30).sqrt()
     spread = share.clamp_min(1e-30).sqrt()
     nodes, weights = (torch.from_numpy(part).to(gamma) for part in (NODES, WEIGHTS / WEIGHTS.sum()))
@@ -109,13 +109,3 @@ def log_noisy_information(gamma: Tensor, share: Tensor) -> Tensor:
     bracket = 0.5 * share * above / cdf - _log_cdf_per_density(above) + other * expected / cdf
     upper = _log_density(above) + bracket.clamp_min(1e-300).log()
     return torch.where(gamma < 0, lower, upper).to(dtype)
-
-
-def truncated_information(gamma: Tensor) -> Tensor:
-    """:func:`log_truncated_information`'s information."""
-    return log_truncated_information(gamma).exp()
-
-
-def noisy_information(gamma: Tensor, share: Tensor) -> Tensor:
-    """:func:`log_noisy_information`'s information."""
-    return log_noisy_information(gamma, share).exp()

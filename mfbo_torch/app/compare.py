@@ -2,70 +2,60 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import as_completed
 from contextlib import AbstractContextManager
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
-from mfbo_torch.app.experiment import check_folder, execute, prepare, read_settings, shown, write, write_settings
-from mfbo_torch.app.import_guard import nothing_imported
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, finished, recorded
-from mfbo_torch.app.schema import read_mapping
+from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
+from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write, write_settings
+from mfbo_torch.app.schema import COMPARE, read_mapping
+from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
-from mfbo_torch.loop import executors, plots
+from mfbo_torch.loop import executors
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import check_capital
-from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
 
-TABLE, PICTURE, ADVISED = "regret.csv", "regret.png", "advised.json"
-POINTS = 201  # amounts of capital, from none to all, at which regret is told
+TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
+"""Files of a comparison; the last one is in the folder of each of its runs where queries are averages."""
 
 
 class Job(NamedTuple):
-    """One run of a comparison."""
+    """One run of a comparison.
+
+    Attributes:
+        problem: The problem's name.
+        strategy: The strategy's label.
+        settings: The resolved settings of the run, in its own folder.
+    """
 
     problem: str
     strategy: str
     settings: Mapping[str, Any]
 
-
-class Curve(NamedTuple):
-    """How one run went: values at ``POINTS`` amounts of capital, NaN where they are not known.
-
-    Attributes:
-        capital: Those amounts.
-        simple: Simple regret.
-        cumulative: Cumulative regret ``R``.
-        best: Best value at the target, in the problem's own sign.
-    """
-
-    capital: np.ndarray
-    simple: np.ndarray
-    cumulative: np.ndarray
-    best: np.ndarray
+    @property
+    def out(self) -> Path:
+        """Its folder."""
+        return Path(self.settings["out"])
 
 
 class Comparison(NamedTuple):
@@ -81,23 +71,23 @@ class Comparison(NamedTuple):
 
     settings: Mapping[str, Any]
     problems: Mapping[str, Problem]
-    curves: Mapping[tuple[str, str], Mapping[int, Curve]]
+    curves: Curves
     total: int
     errors: tuple[str, ...] = ()
 
 
-def plan(settings: Mapping[str, Any], to_run: bool = True) -> list[Job]:
-    """The runs of a comparison, each with its resolved settings and its own folder.
+def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Problem], list[Job]]:
+    """The problems by name, and the runs of a comparison, all of which can start where they are to be run.
 
     Args:
-        settings: Resolved settings.
-        to_run: Whether they are going to be run; if not, no class is imported.
+        settings: Settings of ``mfbo compare``.
+        to_run: Whether they are going to be run; if not, no module is imported because a setting names it.
 
     Raises:
-        SettingError: A setting cannot work.
+        SettingError: A setting cannot work, or a run's folder holds something else.
     """
-    given = [entry for entry in [settings["problem"], *(settings["problems"] or [])] if entry is not None]
-    if not given:
+    entries = [entry for entry in [settings["problem"], *(settings["problems"] or [])] if entry is not None]
+    if not entries:
         raise SettingError("problems", settings["problems"], "given, or problem")
     if (settings["capital"] is None) == (settings["capital_multiple"] is None):
         both = {name: settings[name] for name in ("capital", "capital_multiple")}
@@ -105,31 +95,38 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> list[Job]:
     if not settings["strategies"]:
         raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
     seeds = list(dict.fromkeys(validation.seeds("seeds", settings["seeds"])))
+    problems: dict[str, Problem] = {}
     jobs: list[Job] = []
-    for entry in given:
-        used = {job.problem for job in jobs}
+    for entry in entries:
+        name = ""
         for label, strategy in settings["strategies"].items():
-            run = _resolve(entry, strategy, label, settings, resolve_run if to_run else read_settings)
-            path = run["problem"] if isinstance(run["problem"], str) else run["problem"]["class_path"]
-            kind = path.rpartition(".")[2]
-            name = next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in used)
-            folder = Path(settings["out"]) / slug(name) / slug(label)
-            jobs += [Job(name, label, {**run, "seed": seed, "out": str(folder / f"seed-{seed}")}) for seed in seeds]
-    folders = [job.settings["out"] for job in jobs]
-    if len(set(folders)) < len(folders):
+            try:
+                run = _resolved(entry, strategy, settings, to_run)
+                kind = run["problem"]["class_path"].rpartition(".")[2]
+                name = name or next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in problems)
+                folder = Path(settings["out"]) / _slug(name) / _slug(label)
+                runs = [{**run, "seed": seed, "out": str(folder / f"seed-{seed}")} for seed in seeds]
+                problem, _ = build(runs[0]) if to_run else shown(runs[0], Path(runs[0]["out"]))
+                problem = problems.setdefault(name, problem)
+                capital = settings["capital"] or settings["capital_multiple"] * problem.space.costs[-1]
+                check_capital(problem, capital)
+                found = [Job(name, label, {**each, "capital": capital}) for each in runs]
+                for job in found if to_run else []:
+                    check_folder(job.settings, begun(job.out))
+            except SettingError as error:
+                raise _labelled(error, label) from error
+            jobs += found
+    folders = {job.out for job in jobs}
+    if len(folders) < len(jobs):
         raise SettingError("strategies", list(settings["strategies"]), "labels that differ in letters or digits")
-    return jobs
+    return problems, jobs
 
 
-def _resolve(
-    entry: Any, strategy: Any, label: str, settings: Mapping[str, Any], read: Callable[..., dict[str, Any]]
-) -> dict[str, Any]:
-    shared = {name: settings[name] for name in ("device", "dtype")}
-    try:
-        run = {"problem": entry, "strategy": strategy, "capital": settings["capital"] or 1.0}
-        return read({**run, "out": settings["out"], **shared})
-    except SettingError as error:
-        raise _labelled(error, label) from error
+def _resolved(entry: Any, strategy: Any, settings: Mapping[str, Any], importing: bool) -> dict[str, Any]:
+    """The settings of one run, but for its seed, its folder and its capital."""
+    shared = {name: settings[name] for name in ("device", "dtype", "out")}
+    capital = settings["capital"] or 1.0
+    return resolve_run({"problem": entry, "strategy": strategy, "capital": capital, **shared}, importing)
 
 
 def _labelled(error: SettingError, label: str) -> SettingError:
@@ -138,7 +135,7 @@ def _labelled(error: SettingError, label: str) -> SettingError:
     return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
 
 
-def slug(label: str) -> str:
+def _slug(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[^\w.+]+", "-", label).strip("-.") or "run"
 
@@ -150,7 +147,7 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     continued.
 
     Args:
-        settings: Resolved settings of ``mfbo compare``.
+        settings: Settings of ``mfbo compare``.
         progress: Whether to show a progress bar.
 
     Raises:
@@ -159,9 +156,9 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
     pool = executors.start(kind, workers, scheduler)
     out = Path(settings["out"]).absolute()  # an objective may go elsewhere
-    if (out / CONFIG).exists() and "strategies" not in read_mapping(out / CONFIG, "out"):
+    if (out / CONFIG).exists() and not compares(out):
         raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
-    problems, jobs = _prepare({**settings, "out": str(out)})
+    problems, jobs = plan({**settings, "out": str(out)})
     write_settings(settings, out)
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
@@ -169,44 +166,13 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
         alone = kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
         for job, reason in _run(left, None if alone else pool):
             if reason:
-                errors.append(f"{job.settings['out']}: {reason}")
+                errors.append(f"{job.out}: {reason}")
             bar.update()
     curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
-    comparison = Comparison(settings, problems, curves, len(jobs), tuple(errors))
-    _write_table(out / TABLE, curves)
+    write_table(out / TABLE, curves)
     if curves:
-        draw(comparison).savefig(out / PICTURE)
-    return comparison
-
-
-def _prepare(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Problem], list[Job]]:
-    """The problems by name, and the runs with their capital, all of which can start where they are to be run."""
-    make = build if to_run else _shown
-    problems: dict[str, Problem] = {}
-    seen: set[tuple[str, str]] = set()
-    jobs = []
-    for job in plan(settings, to_run):
-        multiple = settings["capital_multiple"]
-        try:
-            if job.problem not in problems:
-                problems[job.problem] = make(job.settings)[0]
-            problem = problems[job.problem]
-            if multiple is not None:
-                job = job._replace(settings={**job.settings, "capital": multiple * problem.space.costs[-1]})
-            if (job.problem, job.strategy) not in seen:
-                seen.add((job.problem, job.strategy))
-                make(job.settings)
-                check_capital(problem, job.settings["capital"])
-            if to_run:
-                check_folder(job.settings)
-        except SettingError as error:
-            raise _labelled(error, job.strategy) from error
-        jobs.append(job)
-    return problems, jobs
-
-
-def _shown(settings: Mapping[str, Any]) -> tuple[Problem, Strategy]:
-    return shown(settings, Path(settings["out"]))
+        draw(problems, curves, settings["metric"]).savefig(out / PICTURE)
+    return Comparison(settings, problems, curves, len(jobs), tuple(errors))
 
 
 def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> Iterator[tuple[Job, str]]:
@@ -229,125 +195,40 @@ def run_job(settings: Mapping[str, Any]) -> str:
         KeyboardInterrupt: It was interrupted.
     """
     try:
-        problem, strategy = prepare(settings)
-        history, ended, _ = execute(settings, problem, strategy, progress=False, picture=False)
-        if ended and isinstance(problem, IndirectProblem):
-            advice = recommendations(strategy.bind(problem.space, settings["capital"]), history)
-            write(Path(settings["out"]) / ADVISED, json.dumps(problem.advised(advice).tolist()))
+        run = prepare(settings)
+        summary = execute(run, progress=False, picture=False)
+        if summary.finished and isinstance(run.problem, IndirectProblem):
+            inputs = recommendations(run.strategy, summary.history)
+            write(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
     except Exception as error:
         return describe(error)
-    if not ended:
+    if not summary.finished:
         raise KeyboardInterrupt
     return ""
 
 
 def _finished(job: Job, problem: Problem) -> bool:
-    out = Path(job.settings["out"])
-    advised = not isinstance(problem, IndirectProblem) or (out / ADVISED).exists()
-    return advised and finished(out, job.settings["capital"])
+    recommended = not isinstance(problem, IndirectProblem) or (job.out / RECOMMENDED).exists()
+    return recommended and finished(job.out, job.settings["capital"])
 
 
 def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
     """The curves of the runs that have a journal, by problem and strategy and then by seed."""
     curves: dict[tuple[str, str], dict[int, Curve]] = {}
     for job in jobs:
-        out = Path(job.settings["out"])
-        if (out / JOURNAL).exists():
-            history = recorded(out)
+        if (job.out / JOURNAL).exists():
+            history = recorded(job.out)
             check_history(history, problems[job.problem].space)
-            found = curve(history, problems[job.problem], job.settings["capital"], _advised(out, history))
+            found = curve(history, problems[job.problem], job.settings["capital"], _recommended(job.out, history))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
 
 
-def _advised(folder: Path, history: History) -> Tensor | None:
-    """What the recommendations after each record are worth, where a run has noted it."""
-    path = folder / ADVISED
+def _recommended(folder: Path, history: History) -> Tensor | None:
+    """The values of what was recommended after each record, where a run has noted them."""
+    path = folder / RECOMMENDED
     found = torch.tensor(json.loads(path.read_text()) if path.exists() else [], dtype=torch.double)
     return found if len(found) == len(history) > 0 else None
-
-
-def optimum_of(problem: Problem) -> float | None:
-    """The best value there is: of the function itself, where queries are averages of it."""
-    return problem.latent_optimum if isinstance(problem, IndirectProblem) else problem.optimum
-
-
-def curve(history: History, problem: Problem, capital: float, advised: Tensor | None = None) -> Curve:
-    """Regret of a history at evenly spaced amounts of capital.
-
-    Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
-    the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
-    the amount. Where a query earns something else than its value (the arm of a bandit its mean), both
-    count what was earned, unused capital earns nothing, and the best value is the best one at the target. Where
-    queries are averages, simple regret and best value are those of the inputs that were recommended.
-
-    Args:
-        history: Everything that was asked.
-        problem: The problem.
-        capital: The largest amount.
-        advised: ``n`` values of what was recommended so far after each record, where queries are averages.
-    """
-    target = problem.space.target
-    known = optimum_of(problem), problem.worst
-    optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
-    earned = problem.pseudo_rewards(history)
-    amounts = np.linspace(0.0, capital, POINTS)
-    if earned is None:
-        values, instant, idle = best_values(history, target), instant_regret(history, target, optimum, worst), worst
-    else:
-        at_target = torch.tensor([r.query.fidelity == target for r in history], dtype=torch.bool)
-        values = torch.where(at_target, earned, -torch.inf).cummax(0).values
-        instant, idle = optimum - earned, 0.0
-    if isinstance(problem, IndirectProblem):
-        values = torch.full((len(history),), torch.nan, dtype=torch.double) if advised is None else advised
-    within = paid_for(capital_spent(history), torch.from_numpy(amounts))
-    best = np.concatenate([[-np.inf], values.numpy()])[within]
-    simple = optimum - np.fmax(best, worst)
-    simple[np.isinf(simple)] = np.nan
-    cumulative = regret_at(torch.from_numpy(amounts), query_costs(history), instant, optimum - idle).total
-    own_sign = np.where(np.isinf(best), np.nan, best if problem.maximize else -best)
-    return Curve(amounts, simple, cumulative.numpy(), own_sign)
-
-
-def _write_table(path: Path, curves: Mapping[tuple[str, str], Mapping[int, Curve]]) -> None:
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    columns = ("capital", "simple_regret", "cumulative_regret", "best_value")
-    writer.writerow(["problem", "strategy", "seed", *columns])
-    for (problem, strategy), runs in curves.items():
-        for seed, run in runs.items():
-            for row in zip(*run, strict=True):
-                writer.writerow([problem, strategy, seed, *("" if np.isnan(x) else repr(float(x)) for x in row)])
-    write(path, table.getvalue())
-
-
-def draw(comparison: Comparison) -> Figure:
-    """The picture of a comparison: a panel for each problem.
-
-    It has the simple regret or, where the metric is ``"cumulative"``, the cumulative regret
-    per capital ``R(Λ) / Λ``; for a problem without a known optimum, its best value.
-    """
-    problems, metric = comparison.problems, comparison.settings["metric"]
-    panels: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
-    labels = {}
-    for (name, strategy), runs in comparison.curves.items():
-        capital = next(iter(runs.values())).capital
-        if optimum_of(problems[name]) is None:
-            labels[name], rows = "best value", [run.best for run in runs.values()]
-        elif metric == "simple":
-            labels[name], rows = "simple regret", [run.simple for run in runs.values()]
-        else:
-            labels[name] = "cumulative regret / capital"
-            capital, rows = capital[1:], [run.cumulative[1:] / run.capital[1:] for run in runs.values()]
-        panels.setdefault(name, {})[strategy] = (capital, np.array(rows))
-    return plots.regret(panels, labels, [name for name in panels if optimum_of(problems[name]) is None])
-
-
-def final(run: Curve, problem: Problem, metric: str) -> float:
-    """What a run ends with: regret as in :func:`draw`, or the best value."""
-    if optimum_of(problem) is None:
-        return float(run.best[-1])
-    return float(run.simple[-1] if metric == "simple" else run.cumulative[-1] / run.capital[-1])
 
 
 def load(out: str | Path) -> Comparison:
@@ -356,9 +237,7 @@ def load(out: str | Path) -> Comparison:
     Raises:
         SettingError: There is none.
     """
-    settings = {**read_mapping(Path(out) / CONFIG, "folder"), "out": str(out)}
-    with nothing_imported(settings):
-        problems, jobs = _prepare(settings, to_run=False)
+    settings, problems, jobs = _stored(Path(out))
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))
 
 
@@ -368,14 +247,17 @@ def export(out: Path, path: Path) -> int:
     Raises:
         SettingError: There is no comparison, or the table cannot be written.
     """
-    settings = {**read_mapping(out / CONFIG, "folder"), "out": str(out)}
-    with nothing_imported(settings):
-        problems, jobs = _prepare(settings, to_run=False)
+    _, problems, jobs = _stored(out)
     rows = []
-    for problem, strategy, run in jobs:
-        folder = Path(run["out"])
-        if (folder / JOURNAL).exists():
-            of = {"problem": problem, "strategy": strategy, "seed": run["seed"]}
-            rows += [of | row for row in tabular_io.rows(recorded(folder), problems[problem])]
+    for job in jobs:
+        if (job.out / JOURNAL).exists():
+            of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
+            rows += [of | row for row in tabular_io.rows(recorded(job.out), problems[job.problem])]
     tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
     return len(rows)
+
+
+def _stored(out: Path) -> tuple[dict[str, Any], dict[str, Problem], list[Job]]:
+    """The settings, the problems and the runs of a folder; no module is imported because a file names it."""
+    settings = read_all({**read_mapping(out / CONFIG, "folder"), "out": str(out)}, COMPARE.settings)
+    return settings, *plan(settings, to_run=False)

@@ -1,10 +1,14 @@
-"""What a folder of results holds, told without loading a model."""
+"""What a folder of results holds, read and written without loading a model."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.history import History
@@ -78,3 +82,34 @@ def chosen(folder: str | None, usage: str) -> Path:
     if not Path(folder).is_dir():
         raise SettingError("folder", folder, "an existing folder")
     return Path(folder)
+
+
+@contextmanager
+def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
+    """Where a file or folder is written that a setting names.
+
+    Raises:
+        SettingError: It cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
+
+
+def write_settings(settings: Mapping[str, Any], out: Path) -> None:
+    """Put the settings of a run or a comparison into its folder.
+
+    Raises:
+        SettingError: It cannot be written.
+    """
+    with writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file at once, so that it is never half there."""
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)

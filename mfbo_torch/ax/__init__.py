@@ -10,12 +10,12 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("mfbo_torch.ax needs Ax: pip install mfbo-torch[ax]", name="ax") from error
 
+from mfbo_torch.app.builder import trust
 from mfbo_torch.ax.acquisition import MultiFidelityAcquisition, modular_node
 from mfbo_torch.ax.analysis import ValueAgainstCost
 from mfbo_torch.ax.best import BestInput, BestPoint, best_point
 from mfbo_torch.ax.client import multi_fidelity_client
 from mfbo_torch.ax.node import StrategyNode
-from mfbo_torch.ax.settings import trust
 from mfbo_torch.ax.storage import register
 from mfbo_torch.ax.warm import attach_observations
 

@@ -14,7 +14,7 @@ from plotly import graph_objects as go
 
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.goal import goal
-from mfbo_torch.ax.history import read
+from mfbo_torch.ax.history import AxHistory, read
 from mfbo_torch.metrics import best_values, capital_spent
 from mfbo_torch.utils.errors import SettingError
 
@@ -53,9 +53,10 @@ class ValueAgainstCost(Analysis):
         """The card."""
         if experiment is None or generation_strategy is None:
             raise SettingError("experiment", experiment, "given, with a generation strategy")
-        frame = table(experiment, generation_strategy)
-        metric = goal(experiment.optimization_config).metric
-        space = node_of(generation_strategy).bound(experiment)[1].space
+        wanted = goal(experiment.optimization_config)
+        codec = node_of(generation_strategy).bound(experiment)[1]
+        space, metric = codec.space, wanted.metric
+        frame = _table(read(experiment, codec), wanted.sign, space.target)
         figure = go.Figure()
         for fidelity, rows in frame.groupby("fidelity"):
             done = rows[rows["status"] == "done"]
@@ -74,13 +75,11 @@ class ValueAgainstCost(Analysis):
         )
 
 
-def table(experiment: Experiment, generation_strategy: GenerationStrategy) -> pd.DataFrame:
+def _table(read: AxHistory, sign: float, target: int) -> pd.DataFrame:
     """One row a trial, see :class:`ValueAgainstCost`."""
-    codec = node_of(generation_strategy).bound(experiment)[1]
-    history, sources = read(experiment, codec)
-    sign, rows = goal(experiment.optimization_config).sign, []
-    spent, best = capital_spent(history).tolist(), best_values(history, codec.space.target).tolist()
-    for record, (index, _), paid, most in zip(history, sources, spent, best, strict=True):
+    rows = []
+    spent, best = capital_spent(read.history).tolist(), best_values(read.history, target).tolist()
+    for record, (index, _), paid, most in zip(read.history, read.sources, spent, best, strict=True):
         shown = [None if v is None or math.isinf(v) else sign * v for v in (record.value, most)]
         rows.append((index, record.query.fidelity, record.cost, paid, str(record.status), *shown))
     names = ["trial_index", "fidelity", "cost", "spent", "status", "value", "best"]

@@ -16,6 +16,11 @@ from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.outcome_constraints import Limit
 from mfbo_torch.utils.errors import SettingError
 
+SHARED = ("fidelities", "continues", "limits", "costs", "measured", "constraints")
+"""The settings of a space that Ax has too."""
+PARTS = ("lower", "upper", "log", "integer", "choices", "when")
+"""Those of a parameter."""
+
 
 class AxCodec(Codec):
     """Arms of an Ax search space with a fidelity parameter as designs of a space.
@@ -84,13 +89,16 @@ class AxCodec(Codec):
             SettingError: Other parameters (names, bounds, log, integer), costs, constraints or limits, or measured
                 costs.
         """
-        for ours, wanted in zip(own.parameters, self.space.parameters, strict=False):
-            if ours != wanted:
-                raise SettingError(f"strategy.space.{ours.name}", ours, f"{wanted!r}, as in the Ax experiment")
-        for name in ("dim", "fidelities", "continues", "limits", "costs", "measured", "constraints"):
-            given, wanted = getattr(own, name), getattr(self.space, name)
-            if given != wanted:
-                raise SettingError(f"strategy.space.{name}", given, f"{wanted!r}, as in the Ax experiment")
+        theirs = _known(own)
+        for name, wanted in _known(self.space).items():
+            if theirs.get(name) != wanted:
+                raise SettingError(f"strategy.space.{name}", theirs.get(name), f"{wanted!r}, as in the Ax experiment")
+
+
+def _known(space: Space) -> dict[str, Any]:
+    """The settings of a space that Ax has too, by name: first which parameters there are."""
+    each = {f"{p.name}.{part}": getattr(p, part) for p in space.parameters for part in PARTS}
+    return {"parameters": [p.name for p in space.parameters], **each, **{name: getattr(space, name) for name in SHARED}}
 
 
 def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:

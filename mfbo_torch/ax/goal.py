@@ -41,9 +41,8 @@ def goal(config: OptimizationConfig | None) -> Goal:
     if len(config.objective.metric_names) != 1:
         raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
     sign = -1.0 if config.objective.minimize else 1.0
-    return Goal(
-        config.objective.metric_names[0], sign, limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
-    )
+    limits = limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
+    return Goal(config.objective.metric_names[0], sign, limits)
 
 
 def limit(constraint: OutcomeConstraint) -> Limit:
@@ -61,7 +60,7 @@ def limit(constraint: OutcomeConstraint) -> Limit:
 
 
 def configured(objective: str | None, constraints: Sequence[str]) -> OptimizationConfig:
-    """The configuration of texts, of which it is known that :func:`goal` can read it.
+    """The configuration that texts describe, checked by :func:`goal`.
 
     Raises:
         SettingError: There is no objective, a constraint is no inequality or on the objective's metric, or see
@@ -71,15 +70,11 @@ def configured(objective: str | None, constraints: Sequence[str]) -> Optimizatio
         raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
     if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):
         raise SettingError(CONSTRAINTS, constraints, 'a list of inequalities, such as ["latency <= 20"]')
-    config = optimization_config_from_string(objective_str=objective)
-    metric = goal(config).metric
-    for text in constraints:
-        try:
-            config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=[text])
-        except UserInputError as error:
-            wanted = f'inequalities of other metrics than {metric!r}, such as "latency <= 20" or "recall >= 0.9"'
-            raise SettingError(CONSTRAINTS, text, wanted) from error
-        goal(config)
-    config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=list(constraints))
+    metric = goal(optimization_config_from_string(objective_str=objective)).metric
+    try:
+        config = optimization_config_from_string(objective_str=objective, outcome_constraint_strs=list(constraints))
+    except UserInputError as error:
+        wanted = f'inequalities of other metrics than {metric!r}, such as "latency <= 20" or "recall >= 0.9"'
+        raise SettingError(CONSTRAINTS, list(constraints), wanted) from error
     goal(config)
     return config

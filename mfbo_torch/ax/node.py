@@ -20,10 +20,10 @@ from ax.generators.random.sobol import SobolGenerator
 from ax.storage.json_store.decoder import object_from_json
 from torch import Tensor
 
+from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings
 from mfbo_torch.ax.codec import AxCodec
 from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META, read
-from mfbo_torch.ax.settings import decode, encode
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.strategies import Strategy
@@ -68,7 +68,7 @@ class StrategyNode(ExternalGenerationNode):
         started = time.monotonic()
         if not isinstance(strategy, Strategy):
             raise SettingError("strategy", strategy, "a strategy, such as mfbo_torch.MFGPUCB()")
-        encode(strategy)
+        strategy_to_settings(strategy)
         costs = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) == 0:
             raise SettingError("costs", costs, "one positive number a fidelity, the target last")
@@ -104,7 +104,7 @@ class StrategyNode(ExternalGenerationNode):
         """What a stored node is made with again."""
         registries = {"decoder_registry": decoder_registry, "class_decoder_registry": class_decoder_registry}
         given = {name: object_from_json(value, **registries) for name, value in args.items()}
-        return {**given, "strategy": decode(given.get("strategy"))}
+        return {**given, "strategy": strategy_from_settings(given.get("strategy"))}
 
     def bound(self, experiment: Experiment) -> tuple[Strategy, AxCodec]:
         """The strategy, bound to the space of an experiment, and the codec of its arms.

@@ -15,16 +15,16 @@ from botorch.models.model import Model
 
 import mfbo_torch.acquisition
 import mfbo_torch.models
+from mfbo_torch.app.builder import strategy_to_settings
 from mfbo_torch.ax.acquisition import MultiFidelityAcquisition
 from mfbo_torch.ax.node import StrategyNode
-from mfbo_torch.ax.settings import encode
 
 
 def encode_node(node: StrategyNode) -> dict[str, Any]:
     """A node as values that Ax knows how to store; :meth:`StrategyNode.deserialize_init_args` reads them."""
     return {
         "__type": StrategyNode.__name__,
-        "strategy": encode(node.strategy),
+        "strategy": strategy_to_settings(node.strategy),
         "costs": list(node.costs),
         "continues": node.continues,
         "name": node.name,

@@ -50,9 +50,9 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
 
 def _row(given: Mapping[str, Any], place: str, codec: AxCodec, metrics: Sequence[str]) -> Row:
     """The parameters of a trial and the observation of each metric."""
-    told = " and ".join(map(repr, metrics))
+    observed = " and ".join(map(repr, metrics))
     if not isinstance(given, Mapping):
-        raise SettingError(place, given, f"a mapping of parameters and {told} to their values")
+        raise SettingError(place, given, f"a mapping of parameters and {observed} to their values")
     parameters = {**codec.fixed, codec.fidelity: codec.levels[-1], **given}
     names = codec.search_space.parameters
     seen: dict[str, Seen] = {}
@@ -62,7 +62,7 @@ def _row(given: Mapping[str, Any], place: str, codec: AxCodec, metrics: Sequence
         found = parse_finite(parameters.pop(metric), setting=f"{place}.{metric}")
         seen[metric] = found.value if found.standard_error is None else (found.value, found.standard_error)
     if unknown := [name for name in parameters if name not in names]:
-        raise SettingError(place, unknown[0], f"a parameter or {told}{meant(unknown[0], [*names, *metrics])}")
+        raise SettingError(place, unknown[0], f"a parameter or {observed}{meant(unknown[0], [*names, *metrics])}")
     if missing := [p.name for p in codec.space.parameters if p.name not in parameters and not p.when]:
         raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
     if codec.encode(parameters) is None:

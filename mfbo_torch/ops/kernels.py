@@ -15,6 +15,8 @@ ROOTS = {"rbf": 1.0, "matern12": 1.0, "matern32": math.sqrt(3), "matern52": math
 FALLS = {"rbf": 1.0, "matern12": 1.0, "matern32": 1.0, "matern52": 3.0}
 """What the fall of :func:`with_fall` has to be divided by."""
 CORRELATIONS = tuple(ROOTS)
+MATERNS = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
+"""Names of the Matérn correlations by their smoothness ``ν``."""
 EXACT = "donot_use_mm_for_euclid_dist"
 """Distances from differences, so that near-duplicates keep their digits."""
 CHUNK_BYTES, GRAPH_BYTES = 2**24, 2**26
@@ -79,8 +81,8 @@ def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
     base = kernel.base_kernel if plain(kernel, ScaleKernel) else kernel
     if plain(base, RBFKernel):
         kind = "rbf"
-    elif plain(base, MaternKernel) and base.nu in (0.5, 1.5, 2.5):
-        kind = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}[base.nu]
+    elif plain(base, MaternKernel) and base.nu in MATERNS:
+        kind = MATERNS[base.nu]
     else:
         raise UnsupportedError(f"kernel = {type(base).__name__}: must be RBF or Matérn 1/2, 3/2, 5/2, scaled or not")
     for part in (kernel, base):

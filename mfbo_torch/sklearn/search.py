@@ -26,15 +26,15 @@ from mfbo_torch.strategies.common.deduplicate import used_up
 from mfbo_torch.utils.errors import SettingError
 
 MOST_LEVELS = 3
-"""So many fidelities by default: less than a ninth of the resources says little."""
+"""The default number of fidelities: less than a ninth of the resources says little."""
 ALL_FAILED = "\nAll the "
-"""How scikit-learn begins to say that every fit failed, which it takes for an error of the whole search."""
+"""The beginning of scikit-learn's message that every fit failed, which it takes for an error of the whole search."""
 HOPELESS = 5
-"""After so many candidates of which each fit failed, and none before that did not, the search fails."""
+"""The number of candidates after which a search without a single successful fit fails."""
 
 Evaluate = Callable[..., dict[str, Any]]
 Design = tuple[tuple[float, ...], int]
-"""What is evaluated at most once: a design and its fidelity."""
+"""A design and its fidelity, which are evaluated at most once."""
 
 
 class MultiFidelitySearchCV(BaseSearchCV):
@@ -55,7 +55,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         max_resources: All of it: ``"auto"`` are the samples there are; a parameter needs a number.
         min_resources: The least of it; ``"auto"``: about a ninth, ``"smallest"``: two samples of each class a fold,
             or 1 of another resource.
-        factor: The resource of each fidelity is so many times that of the one below.
+        factor: The ratio of the resource of a fidelity to that of the fidelity below.
         strategy: Decides; :class:`~mfbo_torch.MFGPUCB` with a seed from ``random_state`` if not given.
         cv: The folds, as in scikit-learn; the same ones at each call.
         scoring: One metric, or several, of which ``refit`` names the one to search by.
@@ -109,24 +109,11 @@ class MultiFidelitySearchCV(BaseSearchCV):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.param_distributions = param_distributions
-        self.budget = budget
-        self.resource = resource
-        self.max_resources = max_resources
-        self.min_resources = min_resources
-        self.factor = factor
-        self.strategy = strategy
-        self.random_state = random_state
+        super().__init__(estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose)
+        self.error_score, self.return_train_score = error_score, return_train_score
+        self.param_distributions, self.budget, self.strategy = param_distributions, budget, strategy
+        self.resource, self.factor, self.random_state = resource, factor, random_state
+        self.max_resources, self.min_resources = max_resources, min_resources
 
     def _check_input_parameters(self, X: Any, y: Any, split_params: Mapping[str, Any]) -> None:
         """Refuse what cannot work before anything is fitted, and choose the fidelities."""
@@ -162,7 +149,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self._seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         self.n_resources_ = _levels(least, most, self.factor, usual)
         self._stratified = samples and is_classifier(self.estimator) and type_of_target(y) in ("binary", "multiclass")
-        self._lost: list[tuple[dict[str, Any], int, int]] = []
+        self._lost: list[tuple[dict[str, Any], dict[str, int]]] = []
         self._evaluated = 0
         self._formatted: tuple[dict[str, Any], tuple[Any, ...]] = {}, ()
 
@@ -204,11 +191,12 @@ class MultiFidelitySearchCV(BaseSearchCV):
             folds = Subsamples(folds, level * self._fraction, self._seed, self._stratified)
         if self.verbose:
             print(f"iter: {decision}\nn_candidates: {len(candidates)}\nn_resources: {level}")
-        more = {"iter": [decision] * len(candidates), "n_resources": [level] * len(candidates)}
+        more = {"iter": decision, "n_resources": level}
         try:
-            results = evaluate(candidates, folds, more_results=more)
+            columns = {name: [number] * len(candidates) for name, number in more.items()}
+            results = evaluate(candidates, folds, more_results=columns)
         except ValueError as error:
-            self._lost += [(candidate, decision, level) for candidate in candidates]
+            self._lost += [(candidate, more) for candidate in candidates]
             if not str(error).startswith(ALL_FAILED) or (not self._evaluated and len(self._lost) >= HOPELESS):
                 raise
             if self._evaluated:
@@ -221,7 +209,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         return [float(score) for score in found[: len(candidates)]]
 
     def _score_key(self, results: Mapping[str, Any]) -> str:
-        """Where the scores are that the search goes by."""
+        """The column of the scores that the search goes by."""
         key = "mean_test_score" if "mean_test_score" in results else f"mean_test_{self.refit}"
         if key not in results:
             raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
@@ -234,12 +222,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
         arguments = (candidate_params, n_splits, out, more_results)
         if self._lost:
             failed = _failed(out[0], self.error_score)
-            candidate_params = [*candidate_params, *(candidate for candidate, _, _ in self._lost)]
+            candidate_params = [*candidate_params, *(candidate for candidate, _ in self._lost)]
             out = [*out, *[failed] * (n_splits * len(self._lost))]
-            columns = {"iter": 1, "n_resources": 2}
-            more_results = {
-                name: [*values, *(lost[columns[name]] for lost in self._lost)] for name, values in more_results.items()
-            }
+            more_results = {k: [*values, *(more[k] for _, more in self._lost)] for k, values in more_results.items()}
         results = super()._format_results(candidate_params, n_splits, out, more_results)
         self._formatted = results, arguments
         return results
@@ -271,7 +256,7 @@ def _levels(least: float, most: int, factor: float, usual: float) -> list[int]:
 
 
 def _failed(like: Mapping[str, Any], error_score: Any) -> dict[str, Any]:
-    """What scikit-learn has of a fit, for one that failed."""
+    """The result of a failed fit, with the keys of another result."""
     found = {**like, "fit_time": 0.0, "score_time": 0.0}
     for name in ("test_scores", "train_scores"):
         if name in like:

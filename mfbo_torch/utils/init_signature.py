@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, get_type_hints
+
+
+def parameters_of(kind: type) -> dict[str, Parameter]:
+    """The parameters of its constructor, those that it passes on to its bases included.
+
+    Annotations are resolved; one that cannot be, such as a name that is imported for type checkers alone, is ``Any``.
+    """
+    found: dict[str, Parameter] = {}
+    for base in kind.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        constructor = vars(base)["__init__"]
+        parameters = list(signature(constructor).parameters.values())[1:]
+        try:
+            hints = get_type_hints(constructor)
+        except (NameError, AttributeError, TypeError):
+            hints = {}
+        own = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        found = {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in own} | found
+        if not any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
+            break
+    return found
 
 
 def settings_of(kind: type) -> dict[str, Any]:
     """The settings of its constructor, with their defaults, those that it passes on to its bases included."""
-    found: dict[str, Any] = {}
-    for base in kind.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = list(signature(vars(base)["__init__"]).parameters.values())[1:]
-        own = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        found = own | found
-        if not any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
-            break
-    return found
+    return {name: parameter.default for name, parameter in parameters_of(kind).items()}

@@ -1,7 +1,11 @@
-"""YAML from anyone: plain values in bounded memory, each key once, texts that can be shown and stored."""
+"""YAML from anyone: plain values in bounded memory, each key once, texts that can be shown and stored.
+
+Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +14,7 @@ import yaml
 
 MOST_VALUES, DEEPEST = 500_000, 50
 """What a document may hold: so many values, aliases counted as what they stand for, nested so deep."""
+_FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 
 
 def load(text: str) -> Any:
@@ -40,6 +45,11 @@ def unfit(value: Any) -> str | None:
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, with bounds."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag not in (_FLOAT, _DATE)]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -77,3 +87,7 @@ class _Loader(yaml.SafeLoader):
         if unfit(value) is not None:
             raise yaml.YAMLError(f"a text without zero characters and lone surrogates, line {node.start_mark.line + 1}")
         return value
+
+
+_NUMBER = r"[-+]?(\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+([eE][-+]?\d+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
+_Loader.add_implicit_resolver(_FLOAT, re.compile(f"(?:{_NUMBER})$"), list("-+0123456789."))

@@ -10,8 +10,7 @@ from refusals import refused
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from mfbo_torch.acquisition.at_fidelity import AtFidelity
-from mfbo_torch.acquisition.continuous_fidelity import WORTHWHILE, information_gaps, select_value
+from mfbo_torch.acquisition.continuous_fidelity import WORTHWHILE, AtFidelity, information_gaps, select_value
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.models import CachedGP

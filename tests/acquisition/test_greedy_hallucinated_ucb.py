@@ -49,8 +49,8 @@ def by_conditioning(model: SingleTaskGP, choices: torch.Tensor, q: int, pending:
 @pytest.mark.parametrize("inputs", [None, "normalized", "warped"])
 @pytest.mark.parametrize(("kernel", "together"), [("matern52", 0), ("linear", 0), ("linear", 100)])
 def test_agrees_with_botorch(kernel, together, inputs, out, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 17)
-    monkeypatch.setattr(module, "TOGETHER", together)
+    monkeypatch.setattr(module, "CHOICES_AT_ONCE", 17)
+    monkeypatch.setattr(module, "MOST_JOINT", together)
     transforms = {None: None, "normalized": Normalize(DIM), "warped": Warp(DIM, indices=[0, 1])}
     model = gp(kernel, input_transform=transforms[inputs])
     choices, pending = draw(50, DIM, seed=1), draw(3, DIM, seed=2) if out else None

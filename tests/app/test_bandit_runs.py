@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from benchmarks.bandit.metrics import pseudo_regret
-from mfbo_torch.app import builder, compare
+from mfbo_torch.app import builder, compare, regret_curves
 from mfbo_torch.app.cli import main
-from mfbo_torch.app.schema import compare_parser
+from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.runner import run
@@ -99,13 +99,12 @@ def test_mfbo_compare(tmp_path, capsys):
 
 def test_nothing_asked_yet():
     assert bandit().pseudo_rewards(History()).shape == (0,)
-    assert compare.curve(History(), bandit(), 10.0).cumulative[-1] == pytest.approx(10.0 * 0.7)
+    assert regret_curves.curve(History(), bandit(), 10.0).cumulative[-1] == pytest.approx(10.0 * 0.7)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("figure2-*.yaml")), ids=lambda path: path.stem)
 def test_configs_of_the_figure(path, tmp_path):
-    resolved = builder.resolve(compare_parser(), [str(path), "--out", str(tmp_path)])
-    jobs = compare.plan(resolved)
+    _, jobs = compare.plan(settings_of_command(COMPARE, [str(path), "--out", str(tmp_path)]))
     assert len(jobs) == 15
     number = int(path.stem[-1])
     for job in jobs[::5]:
@@ -117,7 +116,6 @@ def test_configs_of_the_figure(path, tmp_path):
 
 @pytest.mark.parametrize("name", ["advertisements", "classifiers"])
 def test_configs_to_run(name, tmp_path):
-    problem, strategy = builder.build(
-        builder.resolve(builder.run_parser(), [str(CONFIGS / f"{name}.yaml"), "--out", str(tmp_path)])
-    )
+    given = settings_of_command(RUN, [str(CONFIGS / f"{name}.yaml"), "--out", str(tmp_path)])
+    problem, strategy = builder.build(builder.resolve_run(given))
     assert strategy.bind(problem.space).ask(History())[0].fidelity == 0

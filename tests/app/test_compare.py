@@ -3,6 +3,7 @@ import json
 import math
 import re
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from test_runner import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics
-from mfbo_torch.app import cli, compare, experiment
+from mfbo_torch.app import cli, compare, regret_curves, run_folder
+from mfbo_torch.app.cli import texts
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.runner import run
@@ -82,11 +84,9 @@ def test_finished_runs_are_skipped_and_interrupted_ones_continued(config, tmp_pa
     ran = []
     drive = compare.execute
 
-    def watched(settings, *args, **kwargs):
-        ran.append(Path(settings["out"]).relative_to(out).as_posix())
-        if len(ran) == 3:
-            return drive(settings, Interrupted(), *args[1:], **kwargs)
-        return drive(settings, *args, **kwargs)
+    def watched(plan, **kwargs):
+        ran.append(plan.out.relative_to(out).as_posix())
+        return drive(replace(plan, problem=Interrupted()) if len(ran) == 3 else plan, **kwargs)
 
     monkeypatch.setattr(compare, "execute", watched)
     assert cli.main(["compare", config()]) == 130
@@ -147,7 +147,7 @@ def test_several_problems_with_their_own_capital(config, tmp_path, capsys):
 def test_a_curve_is_what_the_metrics_say(maximize):
     problem = Hill(maximize=maximize, trouble="raise")
     h = run(problem, Walk(), 83.0, progress=False)
-    curve = compare.curve(h, problem, 83.0)
+    curve = regret_curves.curve(h, problem, 83.0)
     simple = metrics.simple_regret(h, 1, 1.0, -60.0)
     spent = metrics.capital_spent(h)
     for i, amount in enumerate(curve.capital):
@@ -161,17 +161,17 @@ def test_a_curve_is_what_the_metrics_say(maximize):
 
 
 def test_a_curve_without_values_or_without_bounds():
-    nothing = compare.curve(History(), Hill(), 10.0)
+    nothing = regret_curves.curve(History(), Hill(), 10.0)
     assert set(nothing.simple) == {61.0}
     assert nothing.cumulative == pytest.approx(nothing.capital * 61.0)
     problem = Hill()
     problem.worst = None
     h = History().asked(Query((3.0,), 1), 10.0)
     h = h.updated(h.records[0].done(0.25))
-    curve = compare.curve(h, problem, 20.0)
+    curve = regret_curves.curve(h, problem, 20.0)
     assert np.isnan(curve.simple[curve.capital < 10]).all()
     assert set(curve.simple[curve.capital >= 10]) == {0.75}
-    assert np.isnan(compare.curve(h, NoOptimum(), 20.0).simple).all()
+    assert np.isnan(regret_curves.curve(h, NoOptimum(), 20.0).simple).all()
 
 
 @pytest.mark.parametrize(
@@ -216,14 +216,14 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(experiment, "write", full)
+    monkeypatch.setattr(run_folder, "write", full)
     refused(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
 
 
 def test_folders_have_plain_names():
-    assert compare.slug("MF-GP-UCB (paper)") == "MF-GP-UCB-paper"
-    assert compare.slug("../..") == "run"
-    assert json.loads(json.dumps(compare.slug("été 2"))) == "été-2"
+    assert compare._slug("MF-GP-UCB (paper)") == "MF-GP-UCB-paper"
+    assert compare._slug("../..") == "run"
+    assert json.loads(json.dumps(compare._slug("été 2"))) == "été-2"
 
 
 @pytest.mark.slow
@@ -246,18 +246,18 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     assert found.best[-1] == pytest.approx(problem.latent_optimum - simple[-1].item())
     earned = [problem.averages(torch.tensor([r.query.x], dtype=torch.double), 0).item() for r in past]
     assert found.cumulative[-1] == pytest.approx(sum(problem.latent_optimum - value for value in earned))
-    advised = tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "advised.json"
+    advised = tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "recommended.json"
     noted = advised.read_text()
     advised.unlink()  # as if killed before it was written
     assert cli.main(["compare", str(path)]) == 0
     assert advised.read_text() == noted
-    blind = compare.curve(past, problem, 4.0)
+    blind = regret_curves.curve(past, problem, 4.0)
     assert np.isnan(blind.simple).all()
 
 
 def test_runs_without_a_value_are_left_out_of_the_median(config, tmp_path, monkeypatch, capsys):
     ends = iter([0.7, 0.9, float("nan"), float("nan"), float("nan"), float("nan")])
-    monkeypatch.setattr(compare, "final", lambda *_: next(ends))
+    monkeypatch.setattr(texts, "final", lambda *_: next(ends))
     path = config(strategies={"mixed": "toy.Walk", "none": "toy.Walk"}, seeds=3)
     assert cli.main(["compare", path, "--workers", "1"]) == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]

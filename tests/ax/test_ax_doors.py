@@ -75,6 +75,18 @@ def test_observations_of_before_are_free_and_known():
     assert [r.cost for r in history_of(again)] == [0.0] * 5 + [10.0]
 
 
+def test_observations_need_only_the_parameters_that_are_there():
+    parameters = [
+        ChoiceParameterConfig("kind", ["sgd", "adam"], "str", dependent_parameters={"sgd": ["momentum"]}),
+        RangeParameterConfig("momentum", (0.0, 0.9), "float"),
+    ]
+    client = multi_fidelity_client(parameters, [1], "loss", RandomSearch())
+    attach_observations(client, [{"kind": "adam", "loss": 1.0}, {"kind": "sgd", "momentum": 0.5, "loss": 2.0}])
+    assert [record.value for record in history_of(client)] == [1.0, 2.0]
+    with pytest.raises(SettingError, match="must be in the search space"):
+        attach_observations(client, [{"kind": "sgd", "loss": 1.0}])
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

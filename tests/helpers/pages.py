@@ -9,7 +9,7 @@ import re
 
 import torch
 
-from mfbo_torch.app.experiment import Experiment
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.strategies import RandomSearch
@@ -26,7 +26,7 @@ PARAMETERS = {
 
 def experiment(problem, strategy, history, capital=600.0):
     settings = {"problem": {"class_path": EVIL}, "capital": capital, "seed": 0, "out": "somewhere"}
-    return Experiment(settings, problem, strategy.bind(problem.space, capital), history)
+    return Summary(settings, problem, strategy.bind(problem.space, capital), history)
 
 
 def made(problem, count: int, seed: int = 0) -> History:
@@ -51,7 +51,7 @@ def bowl(parameters, m: int) -> float:
     return (math.log10(parameters["rate"]) + 3) ** 2 + parameters["layers"] + m * parameters[LINK]
 
 
-def hostile(count: int = 120) -> Experiment:
+def hostile(count: int = 120) -> Summary:
     """A minimised problem with measured costs, and with markup in every text of the user's."""
     problem = UserProblem(bowl, PARAMETERS, "measured", maximize=False, num_fidelities=2)
     return experiment(problem, RandomSearch(), made(problem, count))

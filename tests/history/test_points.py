@@ -12,7 +12,7 @@ from toy import Hill, Walk
 
 from mfbo_torch.app import tabular_io
 from mfbo_torch.app.cli import main
-from mfbo_torch.app.experiment import given, load
+from mfbo_torch.app.experiment import load, observations_of
 from mfbo_torch.history import GIVEN, History, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.optimizer import Optimizer
@@ -164,8 +164,7 @@ def test_a_history_for_pandas():
 
 
 def warm(path, problem=None, **more):
-    settings = {"warm_start": str(path), "out": str(path.parent / "new"), **more}
-    return given(settings, problem or Hill())
+    return observations_of(str(path), problem or Hill())
 
 
 def seen(records):

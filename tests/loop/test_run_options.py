@@ -7,18 +7,17 @@ import pytest
 from refusals import refused
 from toy import Hill
 
-from mfbo_torch.app.builder import run_parser
 from mfbo_torch.app.experiment import MAY_DIFFER
-from mfbo_torch.app.schema import names
+from mfbo_torch.app.schema import RUN
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 
 
 def test_every_option_is_a_setting_that_may_differ():
     options = [option.name for option in fields(RunOptions)]
-    assert set(options) <= set(names(run_parser()))
+    assert set(options) <= set(RUN.settings)
     assert set(MAY_DIFFER) == {"capital", "out", *options}
-    defaults = {name: run_parser().get_default(name) for name in options}
+    defaults = {name: RUN.settings[name].default for name in options}
     assert RunOptions.of({"capital": 1.0, **defaults}) == RunOptions()
 
 

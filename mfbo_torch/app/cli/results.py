@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def show(folder: str | None, follow: bool, html: bool) -> int:
     print(texts.told(run), flush=True)
     while follow and not run_folder.finished(out):
         time.sleep(FOLLOW_SECONDS)
-        seen, run = run.history, run._replace(history=run_folder.recorded(out))
+        seen, run = run.history, replace(run, history=run_folder.recorded(out))
         if run.history != seen:
             print(f"\n{texts.told(run)}", flush=True)
     return 0
@@ -79,7 +80,7 @@ def _summary(out: Path) -> dict[str, Any]:
         return read_mapping(out / run_folder.SUMMARY, "summary")
     from mfbo_torch.app import experiment
 
-    return experiment.summarise(experiment.load(out))
+    return experiment.load(out).values
 
 
 def export(folder: str, file: str | None) -> int:

@@ -8,46 +8,58 @@ from pathlib import Path
 
 from mfbo_torch.app import run_folder, schema
 from mfbo_torch.app.cli import BROKEN, CONTINUES, INTERRUPTED, complain
+from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 
 
 def run(arguments: list[str]) -> int:
     """Spend a capital, or continue."""
-    schema.check_run(arguments)
+    if schema.asks_for_help(arguments):
+        return _show(schema.help_of(RUN))
+    if explained := schema.class_to_explain(arguments):
+        from mfbo_torch.app import builder
+
+        _current_folder_first()
+        return _show(builder.explain_class(*explained))
+    settings = settings_of_command(RUN, arguments)
     from mfbo_torch.app import experiment
-    from mfbo_torch.app.builder import resolve, run_parser
     from mfbo_torch.app.cli.texts import told
 
     _current_folder_first()
-    resolved = resolve(run_parser(), arguments)
-    problem, strategy = experiment.prepare(resolved)
+    plan = experiment.prepare(settings)
 
     def spend() -> int:
-        history, finished, stopped = experiment.execute(resolved, problem, strategy)
-        bound = strategy.bind(problem.space, resolved["capital"])
-        print(told(experiment.Experiment(resolved, problem, bound, history, stopped)))
-        print(f"Picture       {Path(resolved['out']) / run_folder.PICTURE}")
-        return 0 if finished or stopped else complain(CONTINUES, INTERRUPTED)
+        summary = experiment.execute(plan)
+        print(told(summary))
+        print(f"Picture       {Path(plan.settings['out']) / run_folder.PICTURE}")
+        return 0 if summary.finished or summary.stopped else complain(CONTINUES, INTERRUPTED)
 
     return _hoping(spend)
 
 
 def compare(arguments: list[str]) -> int:
     """Run strategies side by side, or continue."""
-    resolved = schema.resolve(schema.compare_parser(), arguments)
+    if schema.asks_for_help(arguments):
+        return _show(schema.help_of(COMPARE))
+    settings = settings_of_command(COMPARE, arguments)
     from mfbo_torch.app import compare
     from mfbo_torch.app.cli.texts import compared
 
     _current_folder_first()
 
     def spend() -> int:
-        comparison = compare.compare(resolved)
+        comparison = compare.compare(settings)
         print(compared(comparison))
-        print(f"\nPicture: {Path(resolved['out']) / compare.PICTURE}")
+        print(f"\nPicture: {Path(settings['out']) / compare.PICTURE}")
         for error in comparison.errors:
             complain(error, BROKEN)
         return BROKEN if comparison.errors else 0
 
     return _hoping(spend)
+
+
+def _show(text: str) -> int:
+    print(text, end="")
+    return 0
 
 
 def _hoping(spend: Callable[[], int]) -> int:

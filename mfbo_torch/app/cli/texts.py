@@ -6,16 +6,17 @@ import math
 import statistics
 from typing import Any
 
-from mfbo_torch.app import compare, experiment
 from mfbo_torch.app.cli.terminal import pairs, styled, table
+from mfbo_torch.app.compare import Comparison
+from mfbo_torch.app.regret_curves import final, optimum_of
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Recommendation, Status
-from mfbo_torch.loop.eta import Forecast
 from mfbo_torch.space.parameter import shown
 
 
-def told(run: experiment.Experiment) -> str:
+def told(run: Summary) -> str:
     """A run in a few lines."""
-    summary, space = experiment.summarise(run), run.problem.space
+    summary, space = run.values, run.problem.space
     rows = [("Problem", summary["problem"])]
     rows.append(("Strategy", f"{summary['strategy']}, seed {summary['seed']}"))
     paid = space.measured or run.history.spent + space.costs[-1] <= summary["capital"]
@@ -29,12 +30,12 @@ def told(run: experiment.Experiment) -> str:
     for name, kept in summary.get("constraints", {}).items():
         there = "" if kept["at_best"] is None else f"{name} = {kept['at_best']:.5g} there; "
         rows.append(("with", f"{there}{kept['limit']} in {kept['kept']} of {kept['of']}"))
-    advised = experiment.advice(run)
+    advised = run.recommended
     if isinstance(advised, Recommendation):
         expected = f"{run.problem.signed(advised.mean):.5g} ± {advised.deviation:.2g} is expected"
         if advised.feasible is not None:
             expected += f", feasible with probability {advised.feasible:.3g}"
-        rows.append(("Recommended", f"{_point(experiment.parameters_of(advised, run.problem))}, where {expected}"))
+        rows.append(("Recommended", f"{_point(run.recommended_parameters)}, where {expected}"))
         known = [
             f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None
         ]
@@ -45,8 +46,8 @@ def told(run: experiment.Experiment) -> str:
     rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
     if summary["stopped"]:
         rows.append(("Stopped", summary["stopped"]))
-    if summary["forecast"] is not None:
-        rows.append(("To come", str(Forecast(**summary["forecast"]))))
+    if run.forecast is not None:
+        rows.append(("To come", str(run.forecast)))
     spending, explained = run.history.spent_per_fidelity(space.num_fidelities), summary["explained"]
     for stretch in space.stretches:
         m, part = stretch[-1], slice(stretch.start, stretch.stop)
@@ -67,7 +68,7 @@ def told(run: experiment.Experiment) -> str:
     return pairs(rows)
 
 
-def compared(comparison: compare.Comparison) -> str:
+def compared(comparison: Comparison) -> str:
     """A comparison as a table: for each problem the strategies, the best first."""
     settings, problems, curves, total, _ = comparison
     metric = settings["metric"]
@@ -75,19 +76,19 @@ def compared(comparison: compare.Comparison) -> str:
     lines = [f"{done} of {total} runs begun or finished"]
     for name, problem in problems.items():
         regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
-        lines += ["", f"{name}: median {'best value' if compare.optimum_of(problem) is None else regret} at the end"]
+        lines += ["", f"{name}: median {'best value' if optimum_of(problem) is None else regret} at the end"]
         ends: list[tuple[float, str, int, int]] = []
         for (of, label), runs in curves.items():
             if of == name:
-                values = [compare.final(run, problem, metric) for run in runs.values()]
+                values = [final(run, problem, metric) for run in runs.values()]
                 known = [value for value in values if not math.isnan(value)]
                 ends.append((statistics.median(known or [math.nan]), label, len(known), len(values)))
-        sign = 1 if compare.optimum_of(problem) is not None or not problem.maximize else -1
+        sign = 1 if optimum_of(problem) is not None or not problem.maximize else -1
         rows = []
         for median, label, found, count in sorted(ends, key=lambda end: (end[2] == 0, sign * end[0], end[1])):
             part = "" if found == count else f"{found} of "
             rows.append((label, f"{median:.5g}", f"{part}{count} {'seed' if count == 1 else 'seeds'}"))
-        kind = "best value" if compare.optimum_of(problem) is None else "regret"
+        kind = "best value" if optimum_of(problem) is None else "regret"
         lines.append(table(("strategy", kind, "of"), rows, indent="  "))
     return "\n".join(lines)
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import yaml
 
-from mfbo_torch.app import experiment
-from mfbo_torch.app.experiment import Experiment
+from mfbo_torch.app import run_folder
 from mfbo_torch.app.report import calibration, designs, figures, text
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.view import View
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.utils.errors import SettingError
 
 NOTED = ("progress", "parallel", "slices", "calibration")
@@ -33,7 +33,7 @@ TARGET = {"light": (194, 65, 12), "dark": (255, 138, 76)}
 SOFT = {"light": 0.2, "dark": 0.3}
 
 
-def write(run: Experiment, path: Path) -> Path:
+def write(run: Summary, path: Path) -> Path:
     """Write the page of a run, finished or not.
 
     Args:
@@ -47,19 +47,19 @@ def write(run: Experiment, path: Path) -> Path:
         SettingError: plotly or itables is not installed, or ``path`` cannot be written.
     """
     page = render(run)
-    with experiment.writable("html", path, "file"):
-        experiment.write(path, page)
+    with run_folder.writable("html", path, "file"):
+        run_folder.write(path, page)
     return path
 
 
-def render(run: Experiment) -> str:
+def render(run: Summary) -> str:
     """The text of the page.
 
     Raises:
         SettingError: plotly or itables is not installed.
     """
     plotly, library, sheet = _libraries()
-    summary = experiment.summarise(run)
+    summary = run.values
     drawn, notes = sections(run, summary["explained"])
     data = _packed(_json(content(run)))
     headline = text.headline(summary)
@@ -89,7 +89,7 @@ def render(run: Experiment) -> str:
     )
 
 
-def sections(run: Experiment, explained: list[float] | None) -> tuple[dict[str, figures.Figures], dict[str, str]]:
+def sections(run: Summary, explained: list[float] | None) -> tuple[dict[str, figures.Figures], dict[str, str]]:
     """The pictures of each section, as plotly reads them, and the sentence over them.
 
     Args:

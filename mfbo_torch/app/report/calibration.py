@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mfbo_torch.app.experiment import Experiment
 from mfbo_torch.app.report.view import INK, QUIET, View, axis, figure
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
 from mfbo_torch.loop.evaluation import describe
 
@@ -30,7 +30,7 @@ class Foretold(NamedTuple):
     """Of the value as it is observed, its standard error included where one is known."""
 
 
-def foretold(run: Experiment) -> list[Foretold] | str:
+def foretold(run: Summary) -> list[Foretold] | str:
     r"""What the strategy's model, made of each quarter of the observations, said of those of the next quarter.
 
     A value counts as inside where :math:`|y - \mu| \leq 2 \sqrt{\sigma^2 + e^2}`, with ``e`` the value's own

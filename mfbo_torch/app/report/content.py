@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mfbo_torch.app.experiment import Experiment
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space.parameter import Parameter, text
 
@@ -21,7 +21,7 @@ NEAR, MOST_NEAR = 0.05, 200
 """How far from a slice, in the unit cube, observations are drawn beside it, and at most how many."""
 
 
-def content(run: Experiment) -> dict[str, Any]:
+def content(run: Summary) -> dict[str, Any]:
     """Every record, as the columns of the table in JSON values.
 
     Values are in the problem's own sign and exact but for times, which are in whole microseconds.
@@ -68,7 +68,7 @@ def _cell(parameter: Parameter, named: Mapping[str, Any], x: float) -> Any:
     return text(named[parameter.name]) if parameter.choices else round(x) if parameter.integer else x
 
 
-def slices(run: Experiment) -> dict[str, Any]:
+def slices(run: Summary) -> dict[str, Any]:
     """What the strategy's model says along each parameter through the best design.
 
     Returns:
@@ -101,7 +101,7 @@ def slices(run: Experiment) -> dict[str, Any]:
     return {"through": through.id, "panels": panels}
 
 
-def _lines(run: Experiment, x: Tensor) -> list[Tensor]:
+def _lines(run: Summary, x: Tensor) -> list[Tensor]:
     """For each parameter the designs on the line through ``x``, which is one of them."""
     space = run.problem.space
     shares = torch.linspace(0.0, 1.0, GRID, dtype=torch.double).unsqueeze(-1).expand(-1, space.dim)
@@ -115,7 +115,7 @@ def _lines(run: Experiment, x: Tensor) -> list[Tensor]:
     return lines
 
 
-def _near(run: Experiment, x: Tensor) -> list[list[int]]:
+def _near(run: Summary, x: Tensor) -> list[list[int]]:
     """For each parameter the ids of the observations nearest to the line through ``x``."""
     groups = torch.tensor(run.problem.space.groups or range(run.problem.space.dim))
     space, done = run.problem.space, run.history.done

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from mfbo_torch.app.experiment import Experiment, advice
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Query, Recommendation, Record, Status
 from mfbo_torch.loop.eta import Forecast, duration
 from mfbo_torch.space.parameter import Parameter, shown
@@ -22,7 +22,7 @@ def headline(summary: dict[str, Any]) -> str:
     return f"Best value {best:.6g}"
 
 
-def aside(run: Experiment) -> str:
+def aside(run: Summary) -> str:
     """Where the best value comes from and what is known to be possible."""
     problem, best = run.problem, run.history.best(run.problem.space.target)
     goal = "largest" if problem.maximize else "smallest"
@@ -33,9 +33,9 @@ def aside(run: Experiment) -> str:
     return "; ".join(parts)
 
 
-def design(run: Experiment) -> str:
+def design(run: Summary) -> str:
     """The best design, and the recommended one where it is another, or where values are noisy."""
-    best, advised = run.history.best(run.problem.space.target), advice(run)
+    best, advised = run.history.best(run.problem.space.target), run.recommended
     parts = []
     if best is not None:
         parts.append(_parameters("Best parameters", best.query.x, run))
@@ -47,7 +47,7 @@ def design(run: Experiment) -> str:
     return "".join(parts)
 
 
-def _expected(advised: Recommendation, run: Experiment) -> str:
+def _expected(advised: Recommendation, run: Summary) -> str:
     """What the model makes of noisy values."""
     space = run.problem.space
     value = f"{run.problem.signed(advised.mean):.6g} ± {advised.deviation:.2g}"
@@ -58,7 +58,7 @@ def _expected(advised: Recommendation, run: Experiment) -> str:
     return html.escape(f"{told} Noise (standard deviation): {', '.join(noise)}." if noise else told)
 
 
-def _parameters(title: str, x: tuple[float, ...], run: Experiment) -> str:
+def _parameters(title: str, x: tuple[float, ...], run: Summary) -> str:
     space = run.problem.space
     named = space.named(x)
     items = []
@@ -84,7 +84,7 @@ def _extent(parameter: Parameter) -> str:
     return ", ".join([f"{parameter.lower:g} to {parameter.upper:g}", *kinds])
 
 
-def facts(run: Experiment, summary: dict[str, Any]) -> str:
+def facts(run: Summary, summary: dict[str, Any]) -> str:
     """Figures of the run, a short name over each."""
     history, unit = run.history, " s" if run.problem.space.measured else ""
     figures = [
@@ -110,7 +110,7 @@ def facts(run: Experiment, summary: dict[str, Any]) -> str:
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in figures)
 
 
-def _costs(run: Experiment) -> list[tuple[str, str]]:
+def _costs(run: Summary) -> list[tuple[str, str]]:
     """What an evaluation takes at each fidelity, where that is measured: on the average, and at the best design."""
     space, strategy, history = run.problem.space, run.strategy, run.history
     best = history.best(space.target)
@@ -129,7 +129,7 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
 
 
-def failures(run: Experiment) -> str:
+def failures(run: Summary) -> str:
     """The reasons of failures, the most frequent first."""
     failed = run.history.select(Status.FAILED)
     if not failed:

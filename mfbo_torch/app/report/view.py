@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from mfbo_torch.app.experiment import Experiment
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Record, Status
 from mfbo_torch.space.parameter import Parameter, shown
 from mfbo_torch.utils.standardize import extent, off_scale
@@ -24,7 +24,7 @@ MOST_NAMED = 6
 class View:
     """A run as the pictures need it: fidelities, in stretches where there are more than twenty, and their records."""
 
-    def __init__(self, run: Experiment) -> None:
+    def __init__(self, run: Summary) -> None:
         problem, history = run.problem, run.history
         space = problem.space
         self.run, self.problem, self.history, self.space = run, problem, history, space

@@ -16,12 +16,10 @@ from botorch.settings import propagate_grads
 from gpytorch import settings
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.models import ExactGP
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.models.gp.base import Extension, Factored
+from mfbo_torch.models.gp.conditioned import ConditionedModel, Extension, conditioned
 from mfbo_torch.models.gp.exact import STATES, current_state
-from mfbo_torch.models.gp.normal import joint_posterior
 from mfbo_torch.models.input_checks import check_points
 from mfbo_torch.ops._dispatch import route
 from mfbo_torch.ops.cache import Cache, extend, truncate
@@ -70,7 +68,7 @@ class CachedPosterior(GPyTorchPosterior):
         return self._whole.distribution
 
 
-class CachedGP(Factored):
+class CachedGP(ConditionedModel):
     """An exact single-output GP whose posteriors at single points (``q = 1``) cost a fraction.
 
     They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in
@@ -200,13 +198,9 @@ class CachedGP(Factored):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """Posterior at ``b x q x d`` points; ``q = 1`` without further wishes comes from the cache.
+        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given.
 
-        Args:
-            X: Points in the user's units.
-            output_indices: Passed on; there is one output.
-            observation_noise: Passed on; with points pending, whether to add the model's (the mean one, where known).
-            posterior_transform: Passed on.
+        Arguments are passed on to the wrapped model; with pending points ``observation_noise`` is true or false.
         """
         plain = posterior_transform is None and observation_noise is False
         if plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1:
@@ -220,23 +214,15 @@ class CachedGP(Factored):
             self.subset_output(output_indices or [0])
             if isinstance(observation_noise, Tensor):  # BoTorch takes them in the units behind the outcome transform
                 raise UnsupportedError("observation_noise = given variances: must be True or False with points pending")
-            return self._whole(X, observation_noise, posterior_transform)
+            return super().posterior(X, None, observation_noise, posterior_transform)
         wishes = {} if output_indices is None else {"output_indices": output_indices}
         return self._wrapped.posterior(
             X, observation_noise=observation_noise, posterior_transform=posterior_transform, **wishes
         )
 
-    def _whole(
-        self,
-        X: Tensor,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Not from the cache alone."""
-        if self._pending is None:
-            return self._wrapped.posterior(X)
-        mean, covariance, noise = self.joint(X)
-        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: noise)
+    def _whole(self, X: Tensor) -> Posterior:
+        """The whole posterior at points, with its covariances."""
+        return self._wrapped.posterior(X) if self._pending is None else super().posterior(X)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean ``... x q``, covariance ``... x q x q`` and noise variances ``... x q`` at ``... x q x d`` points.
@@ -259,10 +245,13 @@ class CachedGP(Factored):
         )
         noise, covariance = (noisy - clean).diagonal(dim1=-2, dim2=-1)[..., p:], clean[..., p:, p:]
         if p:
-            factor = psd_safe_cholesky(noisy[..., :p, :p])
-            explained = torch.linalg.solve_triangular(factor, clean[..., :p, p:], upper=False)
-            covariance = covariance - explained.mT @ explained
+            covariance = conditioned(covariance, clean[..., :p, p:], noisy[..., :p, :p])
         return mean, covariance, noise
+
+    def factors(self) -> tuple[Cache, ...] | None:
+        state = current_state(self._wrapped)
+        closed = state.cache is not None and not state.transforms and not propagate_grads.on()
+        return (self._with_pending(state.cache),) if closed else None
 
     @property
     def _anchor(self) -> Tensor | None:

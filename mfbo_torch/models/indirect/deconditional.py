@@ -23,9 +23,9 @@ from linear_operator import to_linear_operator
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from mfbo_torch.models.gp.base import Factored
+from mfbo_torch.models.gp.base import joint_posterior
+from mfbo_torch.models.gp.conditioned import ConditionedModel
 from mfbo_torch.models.gp.means import ScaledConstantMean
-from mfbo_torch.models.gp.normal import joint_posterior
 from mfbo_torch.models.indirect.conditionals import Conditional
 from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, check_queries
 from mfbo_torch.models.indirect.defaults import default_kernel, default_likelihood
@@ -55,7 +55,7 @@ class Solved:
     factor: Factor
 
 
-class DeconditionalGP(Factored, GP):
+class DeconditionalGP(ConditionedModel, GP):
     r"""A Gaussian process ``f`` on inputs, and its averages :math:`g(a) = E[f(X) \mid a]` on queries.
 
     From noisy averages :math:`z_i = g(a_i) + \epsilon_i` and :math:`f \sim GP(m, k)`,
@@ -117,10 +117,6 @@ class DeconditionalGP(Factored, GP):
         self.likelihood = default_likelihood(scale) if known is None else known
         for module in (self.covar_module, self.mean_module, self.likelihood):
             module.to(train_A)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        return torch.Size()
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
@@ -294,25 +290,10 @@ class DeconditionalGP(Factored, GP):
 
         return solved.factor.mean(cross, self.mean_module(X)), variance, column
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Joint posterior of ``g`` at ``b x q x p`` queries.
-
-        Args:
-            X: Queries.
-            output_indices: Not used: there is one output.
-            observation_noise: Add the noise variance (:attr:`noise`), or the given ones.
-            posterior_transform: Applied to the posterior.
-        """
-        self.eval()
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of ``g`` at ``b x q x p`` queries, see :meth:`posterior`."""
         cross, mean, own = self._prior(X, joint=True)
-        mean, covariance = self._solved.factor.mean_covariance(cross, mean, own)
-        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise)
+        return *self._solved.factor.mean_covariance(cross, mean, own), self.noise
 
     def latent_posterior(self, X: Tensor, posterior_transform: PosteriorTransform | None = None) -> Posterior:
         """Joint posterior of ``f`` at ``b x q x d`` inputs.

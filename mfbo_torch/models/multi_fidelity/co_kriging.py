@@ -2,18 +2,12 @@ r"""Recursive co-kriging that knows what it does not know of its links."""
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import torch
-from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
-from botorch.models.model import Model
-from botorch.posteriors import Posterior
 from torch import Tensor
 
-from mfbo_torch.models.gp.normal import joint_posterior
-from mfbo_torch.models.gp.pending import at_every_fidelity, given
-from mfbo_torch.models.input_checks import check_fidelities, check_points
+from mfbo_torch.models.gp.conditioned import given
+from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.residual import averaged
 from mfbo_torch.models.multi_fidelity.rungs import Root, RootView, Rung, RungView, between
@@ -24,7 +18,7 @@ NEGLIGIBLE = 1e-10
 """Less variance of the fidelity below than this, in the unit of the one above, is none."""
 
 
-class CoKrigingGP(Model):
+class CoKrigingGP(FidelityModel):
     r"""A chain of fidelities whose links are integrated out and whose residuals are averaged.
 
     .. math:: f^{(m)} = c_m + \rho_m f^{(m-1)} + \delta_m
@@ -60,8 +54,7 @@ class CoKrigingGP(Model):
         if chain._pending is not None:
             raise UnsupportedError("pending points of the chain: hallucinate the CoKrigingGP instead")
         self.chain = chain.eval()
-        self.num_fidelities, self.dim = chain.num_fidelities, chain.dim
-        self._pending: Tensor | None = None
+        self.num_fidelities = chain.num_fidelities
         scales = chain.scale.clone()
         for m in range(1, self.num_fidelities):
             if chain.linked[m]:
@@ -103,12 +96,8 @@ class CoKrigingGP(Model):
         return Rung(below, residual, slope, squared, below.designs[len(U) :])
 
     @property
-    def num_outputs(self) -> int:
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        return torch.Size([])
+    def dim(self) -> int:
+        return self.chain.dim
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
@@ -120,7 +109,6 @@ class CoKrigingGP(Model):
 
     @property
     def noise(self) -> Tensor:
-        """``M`` noise variances in the targets' units squared (the mean ones, where known)."""
         found = [
             rung.residual.noise * self.scale[m].square() if isinstance(rung, Rung) else self.chain.noise[m]
             for m, rung in enumerate(self._rungs)
@@ -142,9 +130,8 @@ class CoKrigingGP(Model):
         of a fidelity; :attr:`slopes` where the designs are nested, less where the target was asked nearby and the
         fidelity was not. 0 where nothing is left to learn.
         """
-        levels = torch.arange(self.num_fidelities).to(x).unsqueeze(-1)
         with torch.no_grad():
-            joint = self.posterior(torch.cat([x.expand(len(levels), -1), levels], -1)).distribution.covariance_matrix
+            _, joint = self._joint(at_every_fidelity(x, self.num_fidelities).squeeze(0))
         own = joint.diagonal()
         return torch.where(own > 0, joint[-1] / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0)
 
@@ -205,7 +192,8 @@ class CoKrigingGP(Model):
         if self._pending is None:
             mean, variance = self._chained(points)
         else:
-            mean, variance = self._with_pending(points, self._pending)
+            mean, covariance = self._joint(at_every_fidelity(points, self.num_fidelities))
+            variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
         return mean.view(*X.shape[:-1], -1), variance.view(*X.shape[:-1], -1)
 
     def _chained(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,19 +212,15 @@ class CoKrigingGP(Model):
     def _standardized(self, mean: Tensor, m: int) -> Tensor:
         return (mean - self.shift[m]) / self.scale[m]
 
-    def _with_pending(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
-        """Every fidelity at ``m x d`` designs, deviations conditioned on ``p`` points whose values are out."""
-        mean, covariance = self._given(at_every_fidelity(X, self.num_fidelities), pending)
-        return mean, covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
-
-    def _given(self, X: Tensor, pending: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`_joint`, the covariance conditioned on ``p`` points whose values are out."""
-        noise = self.noise[pending[:, -1].round().long()] + 1e-10 * self.scale[-1].square()
-        return given(self._joint, X, pending, noise)
-
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean ``b x q`` and covariance ``b x q x q`` at ``b x q x (d + 1)`` points of any mix of fidelities."""
-        fidelity = X[..., -1].round().long()
+        if self._pending is None:
+            return self._of_data(X)
+        noise = self.noise[levels(self._pending)] + 1e-10 * self.scale[-1].square()
+        return given(self._of_data, X, self._pending, noise)
+
+    def _of_data(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The moments of the mixture given the data alone, ``b x q`` and ``b x q x q``."""
+        fidelity = levels(X)
         views = self._views(self._inputs(X[..., :-1]))
         mean = torch.stack([view.mean for view in views], -1).gather(-1, fidelity.unsqueeze(-1)).squeeze(-1)
         rows, columns = fidelity.unsqueeze(-1), fidelity.unsqueeze(-2)
@@ -248,36 +232,12 @@ class CoKrigingGP(Model):
         scale = self.scale[fidelity]
         return self.shift[fidelity] + scale * mean, scale.unsqueeze(-1) * scale.unsqueeze(-2) * total
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Joint posterior at ``b x q x (d + 1)`` points of any mix of fidelities: the moments of the mixture.
+    @property
+    def _anchor(self) -> Tensor:
+        return self.chain.train_X
 
-        Args:
-            X: Designs, the last column the fidelity.
-            output_indices: Not used: there is one output.
-            observation_noise: Add the noise of each point's fidelity, or the given variances.
-            posterior_transform: Applied to the posterior.
-        """
-        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
-        fidelity = X[..., -1].round().long()
-        mean, covariance = self._joint(X) if self._pending is None else self._given(X, self._pending)
-        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
+    def _forget(self, moved: bool = False) -> None:
+        """Nothing: all is made of the chain, once."""
 
-    def hallucinate(self, X_pending: Tensor | None, former: Any = None) -> Self:
-        """This model with deviations also conditioned on ``p x (d + 1)`` points whose values are still out."""
-        if X_pending is None or not len(X_pending):
-            return self
-        X = check_fidelities(
-            "X_pending", check_points("X_pending", X_pending, self.dim + 1), self.dim + 1, self.num_fidelities
-        )
-        clone = self.__class__.__new__(self.__class__)
-        clone.__dict__.update(self.__dict__, _modules=dict(self._modules))
-        clone._pending = (
-            X.detach() if self._pending is None else torch.cat([self._pending, X.detach().to(self._pending)])
-        )
-        return clone
+    def _free(self) -> None:
+        """Nothing: the joint posterior is conditioned instead."""

@@ -15,24 +15,22 @@ from dataclasses import replace
 from typing import Any, Self
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
-from botorch.posteriors import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from mfbo_torch.models.gp.base import Factored
-from mfbo_torch.models.gp.normal import joint_posterior
-from mfbo_torch.models.gp.pending import at_every_fidelity, at_linked, given
-from mfbo_torch.models.input_checks import check_data, check_fidelities, check_points, of_dataset
+from mfbo_torch.models.gp.conditioned import given
+from mfbo_torch.models.input_checks import check_data, check_fidelities, of_dataset
+from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
 from mfbo_torch.models.multi_fidelity.units import units
 from mfbo_torch.ops.cache import Cache, extend, grouped
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
+from mfbo_torch.ops.posterior.fused import Outputs
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import one_of, whole
 
@@ -41,7 +39,7 @@ FIT_POINTS = 256
 """More observations than this change the hyper-parameters little and make fitting them slow."""
 
 
-class PerFidelityGP(Factored, FantasizeMixin):
+class PerFidelityGP(FidelityModel, FantasizeMixin):
     r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
 
     ``link="independent"`` conditions fidelity ``m`` on its own observations alone
@@ -237,9 +235,6 @@ class PerFidelityGP(Factored, FantasizeMixin):
         fantasy = self.train_X.requires_grad or self.train_Y.requires_grad
         return torch.set_grad_enabled(fantasy and torch.is_grad_enabled())
 
-    def _checked_pending(self, X: Tensor) -> Tensor:
-        return check_fidelities("X_pending", check_points("X_pending", X, self.dim + 1), self.dim + 1, len(self.levels))
-
     def _extended(self, factor: tuple[Cache, ...], X: Tensor) -> tuple[Cache, ...]:
         X = X.to(self.train_X)
         mask = torch.stack([((X[..., -1] == m) & (not linked)).to(X) for m, linked in enumerate(self.linked)], -2)
@@ -251,7 +246,10 @@ class PerFidelityGP(Factored, FantasizeMixin):
     @property
     def coupled(self) -> Tensor | None:
         """Pending points at fidelities that follow others: they tell of sums of processes, which they couple."""
-        return None if self._pending is None else at_linked(self._pending, self.linked)
+        if self._pending is None:
+            return None
+        some = self._pending[torch.tensor(self.linked, device=self._pending.device)[levels(self._pending)]]
+        return some if len(some) else None
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity at once.
@@ -299,38 +297,25 @@ class PerFidelityGP(Factored, FantasizeMixin):
         """:attr:`slopes`, as they are the same at every design."""
         return self.slopes
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Joint posterior at ``b x q x (d + 1)`` points of any mix of fidelities.
+    def factors(self) -> tuple[Cache, ...] | None:
+        closed = not self.batch_shape and "input_transform" not in self._modules and self.coupled is None
+        return self.caches if closed else None
 
-        Args:
-            X: Designs, the last column the fidelity.
-            output_indices: Not used: there is one output.
-            observation_noise: Add the noise of each point's fidelity, or the given variances.
-            posterior_transform: Applied to the posterior.
-        """
-        self.eval()
-        check_fidelities("X", X, self.dim + 1, self.num_fidelities)
-        mean, covariance = self._joint(X)
-        fidelity = X[..., -1].round().long()
-        return joint_posterior(mean, covariance, posterior_transform, observation_noise, lambda: self.noise[fidelity])
+    def outputs(self, caches: tuple[Cache, ...]) -> Outputs | None:
+        residuals = super().outputs(caches)
+        weights, offsets = self._weights()
+        return None if residuals is None else Outputs(residuals.processes, weights.numpy(), offsets.numpy()[:, None])
 
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean ``b x q`` and covariance ``b x q x q``, as :meth:`posterior`."""
         coupled = self.coupled
         if coupled is None:
             return self._uncoupled(X)
-        return given(self._uncoupled, X, coupled, self.noise[coupled[:, -1].round().long()])
+        return given(self._uncoupled, X, coupled, self.noise[levels(coupled)])
 
     def _uncoupled(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """That without what :attr:`coupled` points tell."""
-        U, fidelity = self.transform_inputs(X)[..., :-1], X[..., -1].round().long()
-        return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), fidelity)
+        U = self.transform_inputs(X)[..., :-1]
+        return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
 
     def forward(self, X: Tensor) -> Any:
         """The joint normal of :meth:`posterior`."""
@@ -360,7 +345,7 @@ class PerFidelityGP(Factored, FantasizeMixin):
 
         clone.train_X, clone.train_Y = appended(self.train_X, X), appended(self.train_Y, Y)
         if self.train_Yvar is not None:
-            known = self.noise[X[..., -1].round().long()].unsqueeze(-1) if noise is None else noise
+            known = self.noise[levels(X)].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
         tracked = X.requires_grad or Y.requires_grad or self.train_X.requires_grad
         plain = not (batch or self.training or tracked) and X.dtype == torch.double

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
-from botorch.posteriors import Posterior
 from torch import Tensor
 
-from mfbo_torch.models.gp.normal import joint_posterior
+from mfbo_torch.models.gp.base import SingleOutputModel
 
 
-class TargetModel(Model):
-    """What BoTorch's acquisition functions of one point need to know of a target.
+class TargetModel(SingleOutputModel):
+    """The target without its fidelity column, for BoTorch's acquisition functions of one design.
 
     Args:
-        model: One with ``mean_variance``, such as :class:`~mfbo_torch.models.PerFidelityGP`.
+        model: A model with ``mean_variance``, such as :class:`~mfbo_torch.models.PerFidelityGP`.
         unit: What values are divided by, as the tolerances of optimisers are absolute.
     """
 
@@ -25,22 +22,8 @@ class TargetModel(Model):
         super().__init__()
         self.model, self.unit = model, unit
 
-    @property
-    def num_outputs(self) -> int:
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        return torch.Size([])
-
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Posterior of the target at ``b x 1 x d`` designs, in its unit."""
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of the target at ``b x 1 x d`` designs in its unit, without noise."""
         mean, variance = self.model.mean_variance(X)
-        variance = (variance[..., -1] / self.unit.square()).unsqueeze(-1)
-        return joint_posterior(mean[..., -1] / self.unit, variance, posterior_transform)
+        mean, variance = mean[..., -1] / self.unit, variance[..., -1] / self.unit.square()
+        return mean, variance.unsqueeze(-1), torch.zeros_like(mean)

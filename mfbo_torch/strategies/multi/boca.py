@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mfbo_torch.acquisition.at_fidelity import AtFidelity
-from mfbo_torch.acquisition.continuous_fidelity import select_value
+from mfbo_torch.acquisition.continuous_fidelity import AtFidelity, select_value
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query, noise_variances

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from mfbo_torch.app import cli, run_folder
-from mfbo_torch.app.builder import build, resolve, run_parser
+from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.cli.terminal import styled, table
-from mfbo_torch.app.schema import offered
+from mfbo_torch.app.schema import RUN, offered, settings_of_command
 from mfbo_torch.strategies import __all__ as strategies
 from mfbo_torch.utils.errors import meant
 
@@ -105,7 +105,7 @@ def test_init_writes_a_config_that_runs(tmp_path, monkeypatch, capsys):
     flags += ["--costs", "1,5", "--capital", "12", "--minimize"]
     assert cli.main(["init", "mine.yaml", *flags]) == 0
     assert "next: mfbo run mine.yaml" in capsys.readouterr().out
-    problem, strategy = build(resolve(run_parser(), ["mine.yaml"]))
+    problem, strategy = build(resolve_run(settings_of_command(RUN, ["mine.yaml"])))
     assert type(strategy).__name__ == "MFGPUCB"
     assert [(p.name, p.lower, p.upper, p.log, p.integer) for p in problem.space.parameters] == [
         ("rate", 1e-5, 0.1, True, False),

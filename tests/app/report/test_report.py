@@ -14,11 +14,11 @@ from refusals import refused
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.app import report
-from mfbo_torch.app.experiment import Experiment
 from mfbo_torch.app.report import calibration, designs
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.text import MOST_REASONS
 from mfbo_torch.app.report.view import View, thinned
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.loop.runner import run as spend
 from mfbo_torch.problems import Hartmann3, UserProblem
@@ -220,11 +220,11 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
 # Pictures
 
 
-def drawn(run: Experiment) -> dict:
+def drawn(run: Summary) -> dict:
     return report.sections(run, [0.5, 1.0])[0]
 
 
-def mixed() -> Experiment:
+def mixed() -> Summary:
     problem = UserProblem(
         lambda p, m: p["rate"] + len(p["kind"]) + m,
         {

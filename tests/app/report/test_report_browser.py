@@ -11,8 +11,8 @@ from pages import EVIL, LINK, PARAMETERS, experiment, hostile, made
 from toy import Hill, Walk
 
 from mfbo_torch.app import report
-from mfbo_torch.app.experiment import Experiment
 from mfbo_torch.app.report import designs
+from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Status
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.space import Space
@@ -36,7 +36,7 @@ def browser():
 class Opened:
     """A page opened from disk; what it asked for and complained about is noted."""
 
-    def __init__(self, browser, run: Experiment, folder: Path, scheme="light", width=1280, height=900) -> None:
+    def __init__(self, browser, run: Summary, folder: Path, scheme="light", width=1280, height=900) -> None:
         self.path = report.write(run, folder / "page.html")
         self.requests, self.errors = [], []
         size = {"width": width, "height": height}

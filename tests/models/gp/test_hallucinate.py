@@ -19,7 +19,7 @@ from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
 from torch import Tensor
 
 from mfbo_torch import CachedGP, DeconditionalGP, GaussianConditional
-from mfbo_torch.models.gp.base import Factored
+from mfbo_torch.models.gp.conditioned import ConditionedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KERNELS = {"matern52": lambda: ScaleKernel(MaternKernel(2.5)), "linear": lambda: ScaleKernel(LinearKernel())}
@@ -43,14 +43,14 @@ def averages() -> DeconditionalGP:
     return DeconditionalGP(A, (5 * A).sin().sum(-1, keepdim=True), GaussianConditional(0.1)).eval()
 
 
-MODELS: dict[str, tuple[Callable[[], Factored], Tensor]] = {
+MODELS: dict[str, tuple[Callable[[], ConditionedModel], Tensor]] = {
     "cached": (lambda: CachedGP(single()), draw(5, 2, seed=2)),
     "per fidelity": (lambda: dense.hand_made((5, 4)), dense.points(2, 5, seed=7)),
     "averages": (averages, draw(5, 2, seed=2)),
 }
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, model: Factored) -> list[int]:
+def counted(monkeypatch: pytest.MonkeyPatch, model: ConditionedModel) -> list[int]:
     """The numbers of points by which its factors are extended from here on."""
     sizes: list[int] = []
     extended = type(model)._extended
@@ -63,7 +63,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, model: Factored) -> list[int]:
     return sizes
 
 
-def variance(model: Factored) -> Tensor:
+def variance(model: ConditionedModel) -> Tensor:
     X = dense.points(2, 4, seed=1) if model.train_inputs[0].shape[-1] == 3 else draw(4, 2, seed=1)
     return model.posterior(X.unsqueeze(-2)).variance.reshape(-1).detach()
 

@@ -7,9 +7,14 @@ import sys
 
 import numpy as np
 import pytest
+<<<<<<< HEAD
+=======
 from jsonargparse import ArgumentParser
 from refusals import refused
+>>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 
+from mfbo_torch.app.builder import build_problem, resolve_run
+from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.utils.errors import SettingError
@@ -92,11 +97,8 @@ def test_unpickles_where_the_folder_is_not_on_the_path(package, monkeypatch, tmp
 @pytest.mark.parametrize("costs", ["[1, 10]", "measured\n    num_fidelities: 2"])
 def test_yaml_makes_one(package, tmp_path, costs):
     (tmp_path / "config.yaml").write_text(YAML.replace("COSTS", costs))
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--config", action="config")
-    parser.add_argument("--problem", type=UserProblem.__base__)
-    config = parser.parse_args(["--config", str(tmp_path / "config.yaml")])
-    problem = parser.instantiate_classes(config).problem
+    given = read_mapping(tmp_path / "config.yaml", "config")
+    problem = build_problem(resolve_run({**given, "strategy": "RandomSearch", "capital": 10}))
     assert isinstance(problem, UserProblem)
     assert problem.evaluate([0.01, 17], 0) == pytest.approx(17.1)
     assert problem.space.costs == (1, 10)

@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from strategy_table import box, loop, step
 from windows import Windows, noisy_information, posterior
 
-from mfbo_torch.app.builder import build, resolve, run_parser
+from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.cli import main
 from mfbo_torch.app.compare import plan
-from mfbo_torch.app.schema import compare_parser
+from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
@@ -460,7 +460,7 @@ CONFIGS = sorted(set(FOLDER.glob("*.yaml")) - {COMPARISON})
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configurations_that_come_with_it(path):
-    settings = resolve(run_parser(), [str(path)])
+    settings = resolve_run(settings_of_command(RUN, [str(path)]))
     problem, strategy = build(settings)
     query = strategy.bind(problem.space, settings["capital"]).ask(History())[0]
     assert settings["out"] == f"runs/{path.stem}"
@@ -468,7 +468,7 @@ def test_the_configurations_that_come_with_it(path):
 
 
 def test_the_comparison_that_comes_with_it():
-    jobs = plan(resolve(compare_parser(), [str(COMPARISON)]))
+    _, jobs = plan(settings_of_command(COMPARE, [str(COMPARISON)]))
     assert {(job.problem, job.strategy) for job in jobs} == {
         (problem, label) for problem in ("IndirectBranin", "IndirectBranin 2") for label in ("CMES", "MES", "UCB", "EI")
     }

@@ -18,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mfbo_torch.ops.kernels import MATERNS
+
 MIXTURE_ERROR = 1e-10
 """Largest difference between a Matérn correlation and its mixture, hence between their averages."""
-SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+SMOOTHNESS = {name: nu for nu, name in MATERNS.items()}
 STEP = 0.3
 NARROW = 0.5
 """Half-widths in lengthscales up to which a uniform window is averaged by quadrature: differences of

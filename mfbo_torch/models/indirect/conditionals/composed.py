@@ -11,7 +11,8 @@ are correlations that mix RBF kernels (:mod:`~mfbo_torch.models.indirect.conditi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -29,16 +30,33 @@ from gpytorch.kernels import (
 from torch import Tensor
 
 from mfbo_torch.models.indirect.conditionals import closed_forms
-from mfbo_torch.ops.kernels import plain
-
-if TYPE_CHECKING:
-    from mfbo_torch.models.indirect.conditionals.windows import Windows
+from mfbo_torch.ops.kernels import MATERNS, plain
 
 CLOSED = "RBF, RQ, Matérn 1/2, 3/2, 5/2, linear or constant, scaled, added, or multiplied over different inputs"
-MATERNS = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
 
 
-def average(kernel: Kernel, left: Windows, points: Tensor, right: Windows | None, chosen: bool = False) -> Tensor:
+class Independent(ABC):
+    """``... x m`` distributions of inputs whose ``d`` dimensions are independent, with ``... x m x d`` centres.
+
+    Attributes:
+        location: The centres.
+    """
+
+    location: Tensor
+
+    @abstractmethod
+    def averaged(self, distance: Tensor, squared: Tensor, j: int, other: Self | None) -> Tensor:
+        """RBF correlation in dimension ``j`` averaged over these distributions (axis -2) and ``other`` ones or points
+        (axis -1), whose centres are ``distance`` away; ``squared`` is the squared lengthscale."""
+
+    @abstractmethod
+    def over(self, dims: Tensor) -> Self:
+        """These distributions in some of the dimensions."""
+
+
+def average(
+    kernel: Kernel, left: Independent, points: Tensor, right: Independent | None, chosen: bool = False
+) -> Tensor:
     """Covariances of windows (axis -2) with other windows or points (axis -1), ``... x m x n``.
 
     Args:
@@ -71,7 +89,7 @@ def average(kernel: Kernel, left: Windows, points: Tensor, right: Windows | None
     return _stationary(kernel, left, points, right)
 
 
-def _stationary(kernel: Kernel, left: Windows, points: Tensor, right: Windows | None) -> Tensor:
+def _stationary(kernel: Kernel, left: Independent, points: Tensor, right: Independent | None) -> Tensor:
     """A correlation that mixes RBF kernels: a sum of products over the dimensions."""
     d = left.location.shape[-1]
     parts = _mixture(kernel)

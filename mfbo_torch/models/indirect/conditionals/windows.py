@@ -34,7 +34,7 @@ Width = float | Sequence[float] | Tensor | Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Windows(Embedding):
+class Windows(Embedding, composed.Independent):
     """Windows of one shape, ``... x m x d`` centres and widths.
 
     Args:
@@ -48,11 +48,6 @@ class Windows(Embedding):
     width: Tensor
     num_samples: int | None
     seed: int
-
-    @abstractmethod
-    def averaged(self, distance: Tensor, squared: Tensor, j: int, other: Self | None) -> Tensor:
-        """RBF correlation in dimension ``j`` averaged over these windows (axis -2) and ``other`` ones or
-        points (axis -1), whose centres are ``distance`` away; ``squared`` is the squared lengthscale."""
 
     @staticmethod
     @abstractmethod
@@ -97,7 +92,6 @@ class Windows(Embedding):
         return type(self)(location, torch.cat([self.width, other.width], -2), self.num_samples, self.seed)
 
     def over(self, dims: Tensor) -> Self:
-        """These windows in some of the dimensions."""
         location, width = (numbers.index_select(-1, dims) for numbers in (self.location, self.width))
         return type(self)(location, width, self.num_samples, self.seed)
 

@@ -1,4 +1,4 @@
-"""Models with a fidelity column that are not of this package, as the multi-fidelity bound asks them."""
+"""Exact GPs of BoTorch with a fidelity column, as models of several fidelities."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from torch import Tensor
 
+from mfbo_torch.models.gp.base import SingleOutputModel
 from mfbo_torch.models.gp.cached import CachedGP
-from mfbo_torch.models.gp.pending import at_every_fidelity
 from mfbo_torch.models.input_checks import check_points
+from mfbo_torch.models.multi_fidelity.base import at_every_fidelity
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, several
 
 EXAMPLE = "FidelityColumn(model, [0.0, 0.5, 1.0]), the values that the last input column has, the target's last"
 
 
-class FidelityColumn(Model):
-    r"""An exact GP whose last input column is the fidelity, asked for its joint posterior over fidelities.
+class FidelityColumn(SingleOutputModel):
+    r"""An exact GP whose last input column is the fidelity, as a model of ``M`` fidelities by its joint posterior.
 
     Fidelity ``m`` is the GP at the column's ``m``-th value; deviations are conditioned on pending points at any of the
     fidelities through the joint covariance. The weight of a fidelity in the target depends on the design,
@@ -49,16 +50,15 @@ class FidelityColumn(Model):
         self.num_fidelities, self.dim = len(self.fidelities), self.model.dim - 1
 
     @property
-    def num_outputs(self) -> int:
-        return 1
-
-    @property
     def batch_shape(self) -> torch.Size:
         return self.model.batch_shape
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
         """The wrapped model's, at ``b x q x (d + 1)`` points."""
         return self.model.posterior(*args, **kwargs)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.model.joint(X)
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of every fidelity, two ``... x M`` tensors, at ``... x d`` designs."""
@@ -75,7 +75,7 @@ class FidelityColumn(Model):
         return weights
 
     def hallucinate(self, X_pending: Tensor | None, former: Any = None) -> Self:
-        """This model with deviations also conditioned on ``p x (d + 1)`` points whose values are still out.
+        """This model with deviations also conditioned on ``p x (d + 1)`` pending points.
 
         Raises:
             BotorchTensorDimensionError: Points of another shape.
@@ -111,10 +111,8 @@ def _seen(model: CachedGP) -> list[float]:
     if not isinstance(inner, SingleTaskMultiFidelityGP):
         raise SettingError("model", type(inner).__name__, f"told its fidelities: {EXAMPLE}")
     known = inner._init_args
-    columns = [
-        *(known["data_fidelities"] or ()),
-        *([known["iteration_fidelity"]] if known["iteration_fidelity"] else ()),
-    ]
+    iteration = known["iteration_fidelity"]
+    columns = [*(known["data_fidelities"] or ()), *([iteration] if iteration else ())]
     if [column % width for column in columns] != [width - 1]:
         raise SettingError("data_fidelities", columns, f"[{width - 1}], the last column alone")
     return sorted(set(model.data_inputs[..., -1].flatten().tolist()))

@@ -8,8 +8,8 @@ import yaml
 from refusals import refused
 
 from mfbo_torch.app import cli, run_folder
-from mfbo_torch.app.import_guard import foreign, nothing_imported
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
+from mfbo_torch.app.setting_types import is_foreign, located
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect.branin import IndirectBranin
 from mfbo_torch.utils.errors import SettingError
@@ -137,10 +137,13 @@ def test_what_is_kept_of_a_problem():
             stand_in(damaged, "evilmod.Problem")
 
 
-def test_modules_that_are_not_named_are_imported_as_ever(mark):
-    with nothing_imported({"problem": "other.Problem", "strategies": 3, "out": None}):
-        import evilmod
-
-        assert evilmod.f({}, 0) == 0.0
-    assert not foreign("evilmod.Problem")
-    assert not foreign(3)
+def test_a_class_is_found_where_its_module_is_imported_already(mark):
+    assert is_foreign("evilmod.Problem")
+    with pytest.raises(LookupError, match="No module named 'evilmod' is imported to read a file"):
+        located("evilmod.Problem", importing=False)
+    assert not mark.exists()
+    kind = located("evilmod.Problem")
+    assert mark.exists()
+    assert located("evilmod.Problem", importing=False) is kind
+    assert not is_foreign("evilmod.Problem")
+    assert not is_foreign(3)

@@ -1,0 +1,127 @@
+"""Regret against capital: the curve of a run, and the table and the picture of several."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from mfbo_torch.app.run_folder import write
+from mfbo_torch.history import History
+from mfbo_torch.loop import plots
+from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
+from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.indirect.base import IndirectProblem
+
+POINTS = 201
+"""Amounts of capital, from none to all, at which regret is computed."""
+
+
+class Curve(NamedTuple):
+    """How one run went: values at :data:`POINTS` amounts of capital, NaN where they are not known.
+
+    Attributes:
+        capital: Those amounts.
+        simple: Simple regret.
+        cumulative: Cumulative regret ``R``.
+        best: Best value at the target, in the problem's own sign.
+    """
+
+    capital: np.ndarray
+    simple: np.ndarray
+    cumulative: np.ndarray
+    best: np.ndarray
+
+
+Curves = Mapping[tuple[str, str], Mapping[int, Curve]]
+"""Curves by problem and strategy and then by seed."""
+
+
+def optimum_of(problem: Problem) -> float | None:
+    """The best value there is: of the function itself, where queries are averages of it."""
+    return problem.latent_optimum if isinstance(problem, IndirectProblem) else problem.optimum
+
+
+def curve(history: History, problem: Problem, capital: float, recommended: Tensor | None = None) -> Curve:
+    """Regret of a history at :data:`POINTS` evenly spaced amounts of capital.
+
+    Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
+    the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
+    the amount. Where a query earns something else than its value (the arm of a bandit its mean), both
+    count what was earned, unused capital earns nothing, and the best value is the best one at the target. Where
+    queries are averages, simple regret and best value are those of the inputs that were recommended.
+
+    Args:
+        history: Every query.
+        problem: The problem.
+        capital: The largest amount.
+        recommended: The ``n`` values of what was recommended after each record, where queries are averages.
+    """
+    target = problem.space.target
+    known = optimum_of(problem), problem.worst
+    optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
+    earned = problem.pseudo_rewards(history)
+    amounts = np.linspace(0.0, capital, POINTS)
+    if earned is None:
+        values, instant, idle = best_values(history, target), instant_regret(history, target, optimum, worst), worst
+    else:
+        at_target = torch.tensor([r.query.fidelity == target for r in history], dtype=torch.bool)
+        values = torch.where(at_target, earned, -torch.inf).cummax(0).values
+        instant, idle = optimum - earned, 0.0
+    if isinstance(problem, IndirectProblem):
+        values = torch.full((len(history),), torch.nan, dtype=torch.double) if recommended is None else recommended
+    within = paid_for(capital_spent(history), torch.from_numpy(amounts))
+    best = np.concatenate([[-np.inf], values.numpy()])[within]
+    simple = optimum - np.fmax(best, worst)
+    simple[np.isinf(simple)] = np.nan
+    cumulative = regret_at(torch.from_numpy(amounts), query_costs(history), instant, optimum - idle).total
+    own_sign = np.where(np.isinf(best), np.nan, best if problem.maximize else -best)
+    return Curve(amounts, simple, cumulative.numpy(), own_sign)
+
+
+def write_table(path: Path, curves: Curves) -> None:
+    """The curves of every run as one CSV table."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    columns = ("capital", "simple_regret", "cumulative_regret", "best_value")
+    writer.writerow(["problem", "strategy", "seed", *columns])
+    for (problem, strategy), runs in curves.items():
+        for seed, run in runs.items():
+            for row in zip(*run, strict=True):
+                writer.writerow([problem, strategy, seed, *("" if np.isnan(x) else repr(float(x)) for x in row)])
+    write(path, table.getvalue())
+
+
+def draw(problems: Mapping[str, Problem], curves: Curves, metric: str) -> Figure:
+    """A panel for each problem: the regret of each strategy, mean and standard error over its runs.
+
+    It is the simple regret or, where the metric is ``"cumulative"``, the cumulative regret per capital ``R(Λ) / Λ``;
+    for a problem without a known optimum it is the best value.
+    """
+    panels: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+    labels = {}
+    for (name, strategy), runs in curves.items():
+        capital = next(iter(runs.values())).capital
+        if optimum_of(problems[name]) is None:
+            labels[name], rows = "best value", [run.best for run in runs.values()]
+        elif metric == "simple":
+            labels[name], rows = "simple regret", [run.simple for run in runs.values()]
+        else:
+            labels[name] = "cumulative regret / capital"
+            capital, rows = capital[1:], [run.cumulative[1:] / run.capital[1:] for run in runs.values()]
+        panels.setdefault(name, {})[strategy] = (capital, np.array(rows))
+    return plots.regret(panels, labels, [name for name in panels if optimum_of(problems[name]) is None])
+
+
+def final(run: Curve, problem: Problem, metric: str) -> float:
+    """What a run ends with: regret as in :func:`draw`, or the best value."""
+    if optimum_of(problem) is None:
+        return float(run.best[-1])
+    return float(run.simple[-1] if metric == "simple" else run.cumulative[-1] / run.capital[-1])

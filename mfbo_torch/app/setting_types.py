@@ -1,0 +1,291 @@
+"""Settings by the types of what takes them: read as JSON values, and made into objects.
+
+A setting whose type is a class is a mapping, ``{"class_path": path, "init_args": settings}``, or the settings alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import yaml
+
+from mfbo_torch.utils import safe_yaml
+from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.init_signature import parameters_of
+
+REQUIRED = inspect.Parameter.empty
+"""The default of a setting that has to be given."""
+PACKAGE = "mfbo_torch"
+PLAIN = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "null"}
+"""Types of single values, in words."""
+OBJECT = {"class_path", "init_args"}
+"""The keys of an object."""
+
+
+class Setting(NamedTuple):
+    """What a setting may be."""
+
+    kind: Any
+    default: Any = REQUIRED
+    help: str = ""
+
+
+class ClassEntry(dict):
+    """A class and its settings, which are read once the class is known."""
+
+
+class FlagText(str):
+    """A value as it was typed on the command line: YAML, or the text itself where that is what is wanted."""
+
+
+def read_all(
+    given: Mapping[Any, Any], known: Mapping[str, Setting], owner: str = "", of: str = "", importing: bool = True
+) -> dict[str, Any]:
+    """Settings as JSON values, with the defaults of those that are not given.
+
+    Args:
+        given: What was given.
+        known: What may be.
+        owner: The setting that these belong to, such as ``"strategy"``; empty for those of a command.
+        of: The class that they belong to.
+        importing: Whether a module may be imported because a setting names it.
+
+    Raises:
+        SettingError: One is unknown, missing or of a wrong type.
+    """
+    prefix = f"{owner}." if owner else ""
+    for name in given:
+        if name not in known:
+            names = f"one of the settings{f' of {of}:' if of else ''} {', '.join(known) or 'it has none'}"
+            raise SettingError(f"{prefix}{name}", given[name], f"{names}{meant(name, known)}")
+    found = {}
+    for name, setting in known.items():
+        value = given.get(name, setting.default)
+        if setting.default is REQUIRED and value in (REQUIRED, None):
+            raise SettingError(f"{prefix}{name}", None, f"given, in CONFIG or as --{prefix}{name}")
+        if name in given:
+            found[name] = read(f"{prefix}{name}", value, setting.kind, importing)
+        else:
+            with suppress(SettingError):  # a default that no file can hold stays the constructor's
+                found[name] = _as_json(name, value)
+    return found
+
+
+def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
+    """A value as a JSON value of a type.
+
+    Raises:
+        SettingError: It is of another type.
+    """
+    if isinstance(value, FlagText):
+        return _read_text(setting, value, kind, importing)
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return _read_union(setting, value, parts, importing)
+    if kind is Any:
+        return _as_json(setting, value)
+    if origin is Literal:
+        if any(value == part and type(value) is type(part) for part in parts):
+            return value
+    elif origin is float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _as_float(setting, value)
+    elif origin in PLAIN:
+        if type(value) is origin:
+            return value
+    elif kind is ClassEntry:
+        if isinstance(value, Mapping):
+            return dict(value)
+    elif _takes(origin, dict):
+        if isinstance(value, Mapping):
+            inner = parts[-1] if parts else Any
+            return {str(key): read(f"{setting}.{key}", item, inner, importing) for key, item in value.items()}
+    elif _takes(origin, list) or origin is tuple:
+        if isinstance(value, list | tuple):
+            return [read(setting, item, parts[0] if parts else Any, importing) for item in value]
+    elif isinstance(origin, type) and isinstance(value, Mapping):
+        return _read_object(setting, value, origin, importing)
+    raise SettingError(setting, value, in_words(kind))
+
+
+def make(value: Any, kind: Any) -> Any:
+    """What is passed to a constructor: a value that :func:`read` gave, objects made."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        made = (make(value, part) for part in parts)
+        return next((found for found in made if found is not value), value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(value)
+    if _is_object(origin) and isinstance(value, Mapping) and set(value) == OBJECT:
+        return make_object(located(value["class_path"]), value["init_args"])
+    return value
+
+
+def make_object(kind: type, settings: Mapping[str, Any]) -> Any:
+    """An object of a class, with settings that :func:`read_all` gave."""
+    kinds = parameters_of(kind)
+    return kind(**{name: make(value, kinds[name].annotation) for name, value in settings.items()})
+
+
+def class_settings(kind: type) -> dict[str, Setting]:
+    """The settings of a class, with their help from the ``Args:`` of its docstring and those of its bases."""
+    helps = {name: text for base in reversed(kind.__mro__) for name, text in _argument_docs(base).items()}
+    parameters = parameters_of(kind).values()
+    return {p.name: Setting(p.annotation, p.default, helps.get(p.name, "")) for p in parameters}
+
+
+def read_class_settings(
+    owner: str, given: Mapping[str, Any], kind: type, path: str, *, skip: Collection[str] = (), importing: bool = True
+) -> dict[str, Any]:
+    """The settings of a class as JSON values; those that are ``None`` because nobody set them are left out.
+
+    Raises:
+        SettingError: One is unknown, missing or of a wrong type.
+    """
+    known = {name: setting for name, setting in class_settings(kind).items() if name not in skip}
+    found = read_all(given, known, owner, path, importing)
+    return {name: value for name, value in found.items() if not (value is None and known[name].default is None)}
+
+
+def located(path: Any, importing: bool = True) -> Any:
+    """What is at an import path.
+
+    Args:
+        path: ``"package.module.Name"``.
+        importing: Whether its module may be imported; if not, it is this package's or imported already.
+
+    Raises:
+        LookupError: There is nothing, or its module may not be or cannot be imported; says why.
+    """
+    module, _, name = path.rpartition(".") if isinstance(path, str) else ("", "", "")
+    if not module:
+        raise LookupError("no import path")
+    if not importing and is_foreign(path):
+        raise LookupError(f"No module named {module!r} is imported to read a file")
+    try:
+        return getattr(import_module(module), name)
+    except SystemExit as error:
+        raise LookupError(f"the module calls sys.exit({error.code!r})") from error
+    except Exception as error:  # a module may raise anything
+        kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+        raise LookupError(f"{kind}{error}") from error
+
+
+def is_foreign(path: Any) -> bool:
+    """Whether an import path is in a module that is neither this package's nor imported already."""
+    module = path.rpartition(".")[0] if isinstance(path, str) else ""
+    return bool(module) and module.partition(".")[0] != PACKAGE and module not in sys.modules
+
+
+def in_words(kind: Any) -> str:
+    """What values of a type are, as messages say it."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return _any_of(parts)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, parts))}"
+    if origin in PLAIN:
+        return PLAIN[origin]
+    if kind is ClassEntry:
+        return "a mapping of class_path and init_args"
+    if _takes(origin, dict):
+        return "a mapping"
+    if _takes(origin, list) or origin is tuple:
+        return "a list"
+    return f"settings of a {origin.__name__}, as a mapping" if isinstance(origin, type) else "a value"
+
+
+def _any_of(kinds: tuple[Any, ...]) -> str:
+    """The words for a value of one of some types, but for null and functions."""
+    told = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
+    return " or ".join(dict.fromkeys(map(in_words, told)))
+
+
+def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
+    """A flag's value, as YAML where that fits the type, else as the text that it is."""
+    try:
+        value = safe_yaml.load(text) if text.strip() else str(text)
+    except yaml.YAMLError:
+        value = str(text)
+    try:
+        return read(setting, value, kind, importing)
+    except SettingError:
+        try:
+            return read(setting, str(text), kind, importing)
+        except SettingError as error:
+            if error.setting != setting or isinstance(value, str):
+                raise
+        raise
+
+
+def _read_union(setting: str, value: Any, kinds: tuple[Any, ...], importing: bool) -> Any:
+    """A value of the first type that it fits; the error is that of the type it is nearest to, or names them all."""
+    near = None
+    for kind in kinds:
+        try:
+            return read(setting, value, kind, importing)
+        except SettingError as error:
+            if error.setting != setting or error.value is not value:
+                near = error
+    raise near or SettingError(setting, value, _any_of(kinds))
+
+
+def _read_object(setting: str, value: Mapping[str, Any], base: type, importing: bool) -> dict[str, Any]:
+    """A mapping as the class and the settings of an object."""
+    kind, path, settings = base, f"{base.__module__}.{base.__qualname__}", value
+    if "class_path" in value:
+        path, settings = value["class_path"], value.get("init_args") or {}
+        try:
+            kind = located(path, importing)
+        except LookupError as error:
+            raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__} ({error})") from error
+    if not (isinstance(kind, type) and issubclass(kind, base)) or inspect.isabstract(kind):
+        raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__}")
+    if not isinstance(settings, Mapping) or ("class_path" in value and set(value) > OBJECT):
+        raise SettingError(setting, value, "a mapping of class_path and init_args, nothing else")
+    return {"class_path": path, "init_args": read_class_settings(setting, settings, kind, path, importing=importing)}
+
+
+def _as_json(setting: str, value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise SettingError(setting, str(value), "made of numbers, texts, lists and mappings") from error
+
+
+def _as_float(setting: str, value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise SettingError(setting, value, "a number of less than 309 digits") from error
+
+
+def _takes(origin: Any, kind: type) -> bool:
+    """Whether a type is that of lists or mappings, or an abstract one of theirs."""
+    return isinstance(origin, type) and origin is not object and issubclass(kind, origin)
+
+
+def _is_object(origin: Any) -> bool:
+    return isinstance(origin, type) and origin not in PLAIN and not _takes(origin, dict) and not _takes(origin, list)
+
+
+def _argument_docs(kind: type) -> dict[str, str]:
+    """What the ``Args:`` of a docstring say of each argument."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].splitlines():
+        if line and not line[0].isspace():
+            break
+        first, colon, text = line.strip().partition(": ")
+        if colon and line[:5] == f"    {first[:1]}" and first.isidentifier():
+            name, found[first] = first, text
+        elif name and line.strip():
+            found[name] += f" {line.strip()}"
+    return found
