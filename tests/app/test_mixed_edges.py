@@ -85,25 +85,6 @@ def test_a_run_from_its_config_to_the_page_and_back(config, tmp_path, capsys):
     assert cli.main(["show", str(out)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"momentum": {"lower": 0, "upper": 1, "when": {"knd": "sgd"}}}, "momentum.when = 'knd'"),
-        ({"momentum": {"lower": 0, "upper": 1, "when": {"kind": "sdg"}}}, "did you mean sgd?"),
-        ({"kind": {"choices": ["sgd"]}}, "kind.choices = ['sgd']"),
-        ({"kind": {"choice": ["sgd", "adam"]}}, "choice"),
-        ({"bias": {"choices": [True, False], "ordered": 3}}, "parameters.bias.ordered = 3"),
-    ],
-)
-def test_what_cannot_be_is_one_line_before_anything_runs(config, tmp_path, capsys, changes, said):
-    path = config(parameters={**PARAMETERS, **changes})
-    assert cli.main(["run", path]) == 2
-    _, err = capsys.readouterr()
-    assert said in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "out" / "history.sqlite").exists()
-
-
 PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in ("kind", "momentum", "width", "bias")}, [1.0])
 
 
