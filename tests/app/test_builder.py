@@ -95,14 +95,9 @@ def test_every_setting_is_a_flag(config, flags, path, value):
 
 def test_no_file_is_needed():
     flags = ["--problem", "toy.Hill", "--strategy", "toy.Walk", "--capital", "5", "--out", "x"]
-<<<<<<< HEAD
     assert resolve(flags)["capital"] == 5.0
     with pytest.raises(SettingError, match=r"^out = None: must be the output folder"):
         resolve(flags[:-2])
-=======
-    assert resolve(run_parser(), flags)["capital"] == 5.0
-    refused(r"^out = None: must be the output folder", resolve, run_parser(), flags[:-2])
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 
 
 OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
@@ -236,14 +231,9 @@ class Fragile(Strategy):
     ],
 )
 def test_what_cannot_be_built_is_a_setting_error(config, flags, message):
-<<<<<<< HEAD
     settings = resolve([config(), *flags])
     with pytest.raises(SettingError, match=f"^{message}$"):
         build(settings)
-=======
-    settings = resolve(run_parser(), [config(), *flags])
-    refused(f"^{message}$", build, settings)
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 
 
 def test_help_of_one_strategy(capsys):

@@ -16,12 +16,8 @@ from ax.storage.json_store.encoder import object_to_json
 from ax_problem import COSTS, Run, client_of
 from test_ax_run import SPACE, sixty_trials
 
-<<<<<<< HEAD
 from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter, SettingError
 from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings
-=======
-from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 from mfbo_torch.ax import BestInput, StrategyNode, ValueAgainstCost, best_point, multi_fidelity_client
 from mfbo_torch.ax.best import node_of
 from mfbo_torch.ax.history import read
@@ -178,15 +174,11 @@ def test_what_cannot_be_stored_is_refused_before_the_first_trial(changes, messag
 def test_a_function_that_is_gone(monkeypatch):
     stored = strategy_to_settings(CMES(space=choosing()))
     monkeypatch.delattr(f"{__name__}.policy")
-<<<<<<< HEAD
     with pytest.raises(
         SettingError,
         match=r"function = 'test_ax_indirect:policy': must be one .* named before loading",
     ):
         strategy_from_settings(stored)
-=======
-    refused(r"function = 'test_ax_indirect:policy': must be one .* named before loading", decode, stored)
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,8 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     class Local(RandomSearch):
         pass
 
-<<<<<<< HEAD:tests/ax/test_ax_storage.py
     with pytest.raises(SettingError, match="at the top of a module"):
         strategy_to_settings(Local())
-=======
-    refused("at the top of a module", encode, Local())
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b:tests/ax/test_ax_settings.py
 
 
 @pytest.mark.parametrize(
@@ -98,12 +94,8 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     ],
 )
 def test_stored_classes_are_not_made_blindly(path):
-<<<<<<< HEAD:tests/ax/test_ax_storage.py
     with pytest.raises(SettingError, match="class_path = "):
         strategy_from_settings({"class_path": path, "init_args": {}})
-=======
-    refused("class = ", decode, {"class": path, "settings": {}})
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b:tests/ax/test_ax_settings.py
 
 
 @pytest.mark.parametrize(
@@ -125,17 +117,12 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path,
     (tmp_path / "evilmod.py").write_text("raise SystemExit('imported')\ndef f(*_): ...")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-<<<<<<< HEAD:tests/ax/test_ax_storage.py
     for given in (
         stored,
         {"class_path": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "init_args": {"prior": stored}},
     ):
         with pytest.raises(SettingError, match=r"(class_path|function) = "):
             strategy_from_settings(given)
-=======
-    for given in (stored, {"class": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "settings": {"prior": stored}}):
-        refused(r"(class|function) = ", decode, given)
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b:tests/ax/test_ax_settings.py
     assert not (tmp_path / "made.sqlite").exists()
 
 
@@ -144,7 +131,6 @@ def known(x):
 
 
 def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
-<<<<<<< HEAD:tests/ax/test_ax_storage.py
     monkeypatch.setattr(builder, "_TRUSTED", {})
     stored = {"class_path": f"{__name__}.Knowing", "init_args": {"known": {"function": f"{__name__}:known"}}}
     with pytest.raises(SettingError, match=r"named before loading, as in trust\(policy\)"):
@@ -153,14 +139,6 @@ def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
     assert strategy_from_settings(stored).known is known
     with pytest.raises(SettingError, match="functions = "):
         trust("known")
-=======
-    monkeypatch.setattr(settings, "_TRUSTED", {})
-    stored = {"class": f"{__name__}.Knowing", "settings": {"known": {"function": f"{__name__}:known"}}}
-    refused(r"named before loading, as in mfbo_torch\.ax\.trust\(policy\)", decode, stored)
-    trust(known)
-    assert decode(stored).known is known
-    refused("functions = ", trust, "known")
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b:tests/ax/test_ax_settings.py
 
 
 def test_a_class_that_is_no_strategy():

@@ -7,11 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-<<<<<<< HEAD
-=======
-from jsonargparse import ArgumentParser
 from refusals import refused
->>>>>>> e1d6a1e1a162d117265c82a47c3cc32526b0598b
 
 from mfbo_torch.app.builder import build_problem, resolve_run
 from mfbo_torch.app.schema import read_mapping
