@@ -96,8 +96,7 @@ def test_every_setting_is_a_flag(config, flags, path, value):
 def test_no_file_is_needed():
     flags = ["--problem", "toy.Hill", "--strategy", "toy.Walk", "--capital", "5", "--out", "x"]
     assert resolve(flags)["capital"] == 5.0
-    with pytest.raises(SettingError, match=r"^out = None: must be the output folder"):
-        resolve(flags[:-2])
+    refused(r"^out = None: must be the output folder", resolve, flags[:-2])
 
 
 OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
@@ -143,9 +142,7 @@ OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_in_one_line(config, changes, message):
-    with pytest.raises(SettingError, match=f"^{message}") as caught:
-        resolve([config(**changes)])
-    assert "\n" not in str(caught.value)
+    refused(f"^{message}", resolve, [config(**changes)])
 
 
 @pytest.mark.parametrize(
@@ -164,9 +161,7 @@ def test_what_is_wrong_in_a_file_is_told_in_one_line(config, changes, message):
     ],
 )
 def test_what_is_wrong_in_a_flag_is_told_in_one_line(config, flags, message):
-    with pytest.raises(SettingError, match=f"^{message}") as caught:
-        resolve([config(), *flags])
-    assert "\n" not in str(caught.value)
+    refused(f"^{message}", resolve, [config(), *flags])
 
 
 @pytest.mark.parametrize(
@@ -232,8 +227,7 @@ class Fragile(Strategy):
 )
 def test_what_cannot_be_built_is_a_setting_error(config, flags, message):
     settings = resolve([config(), *flags])
-    with pytest.raises(SettingError, match=f"^{message}$"):
-        build(settings)
+    refused(f"^{message}$", build, settings)
 
 
 def test_help_of_one_strategy(capsys):

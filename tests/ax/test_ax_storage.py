@@ -79,8 +79,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     class Local(RandomSearch):
         pass
 
-    with pytest.raises(SettingError, match="at the top of a module"):
-        strategy_to_settings(Local())
+    refused("at the top of a module", strategy_to_settings, Local())
 
 
 @pytest.mark.parametrize(
@@ -94,8 +93,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     ],
 )
 def test_stored_classes_are_not_made_blindly(path):
-    with pytest.raises(SettingError, match="class_path = "):
-        strategy_from_settings({"class_path": path, "init_args": {}})
+    refused("class_path = ", strategy_from_settings, {"class_path": path, "init_args": {}})
 
 
 @pytest.mark.parametrize(
@@ -121,8 +119,7 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path,
         stored,
         {"class_path": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "init_args": {"prior": stored}},
     ):
-        with pytest.raises(SettingError, match=r"(class_path|function) = "):
-            strategy_from_settings(given)
+        refused(r"(class_path|function) = ", strategy_from_settings, given)
     assert not (tmp_path / "made.sqlite").exists()
 
 
@@ -133,12 +130,10 @@ def known(x):
 def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
     monkeypatch.setattr(builder, "_TRUSTED", {})
     stored = {"class_path": f"{__name__}.Knowing", "init_args": {"known": {"function": f"{__name__}:known"}}}
-    with pytest.raises(SettingError, match=r"named before loading, as in trust\(policy\)"):
-        strategy_from_settings(stored)
+    refused(r"named before loading, as in trust\(policy\)", strategy_from_settings, stored)
     trust(known)
     assert strategy_from_settings(stored).known is known
-    with pytest.raises(SettingError, match="functions = "):
-        trust("known")
+    refused("functions = ", trust, "known")
 
 
 def test_a_class_that_is_no_strategy():

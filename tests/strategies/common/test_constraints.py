@@ -40,13 +40,6 @@ def test_allows_and_inequalities():
     assert SPACE.allows(U[:, :2]).all()
 
 
-@pytest.mark.parametrize(
-    "constraint", [((1.0,), 2.0), ((0.0, 0.0, 0.0), 1.0), ((1.0, 0.0, 1.0), 1.0), ((1.0, 0.0, 0.0), float("nan"))]
-)
-def test_constraints_that_cannot_be(constraint):
-    refused("constraints", Space, PARAMETERS, (1.0, 4.0), constraints=(constraint,))
-
-
 def test_constraints_travel():
     assert pickle.loads(pickle.dumps(TRIANGLE)) == copy.deepcopy(TRIANGLE) == TRIANGLE
 

@@ -25,7 +25,6 @@ from mfbo_torch.strategies import (
     SimulationMatching,
 )
 from mfbo_torch.strategies.common.fit_schedule import draw_seed
-from mfbo_torch.utils.errors import SettingError
 
 UCB = {"prior": PRIOR, "beta": 2.0, "space": FINITE}
 START = loop(GPUCB(**UCB), wavy, 6)
@@ -160,20 +159,3 @@ def test_monte_carlo_is_botorchs(kind):
     with torch.no_grad():
         values = acquisition(FINITE.unit_candidates.unsqueeze(-2))
     assert values[place(query)] == pytest.approx(values.max().item(), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "named"),
-    [
-        (SimulationMatching, {"policy": "pi"}, "policy"),
-        (SimulationMatching, {"batch_size": 0}, "batch_size"),
-        (SimulationMatching, {"num_simulations": 0}, "num_simulations"),
-        (SimulationMatching, {"num_candidates": 1.5}, "num_candidates"),
-        (QLogExpectedImprovement, {"samples": 0}, "samples"),
-        (NaiveTop, {"beta": -1.0}, "beta"),
-    ],
-)
-def test_bad_settings(kind, settings, named):
-    with pytest.raises(SettingError) as caught:
-        kind(**settings)
-    assert caught.value.setting == named

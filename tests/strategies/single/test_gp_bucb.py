@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from refusals import refused
 from strategy_table import box, loop, step
 
 from mfbo_torch.confidence import (
@@ -23,7 +22,6 @@ from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPBUCB
-from mfbo_torch.utils.errors import SettingError
 
 PRIOR = Prior("matern52", lengthscale=[0.2, 0.3], outputscale=2.0, noise=0.01, mean=0.5)
 GRID = torch.cartesian_prod(torch.linspace(-1, 3, 12), torch.linspace(0, 5, 11)).double()
@@ -74,15 +72,6 @@ def test_batches_are_those_of_dense_algebra(lazy):
         place = FINITE.candidates.index(query.x)
         assert expected[place] == pytest.approx(expected.max(), abs=1e-9)
         assert query.meta == {"stage": "model", "beta": 3.0}
-        history = asked(history, [query])
-
-
-def test_a_batch_is_one_by_one():
-    strategy = GPBUCB(prior=PRIOR, space=FINITE)
-    history = loop(strategy, wavy, 5)
-    batch = strategy.ask(history, 8)
-    for query in batch:
-        assert GPBUCB(prior=PRIOR, space=FINITE).ask(history) == [query]
         history = asked(history, [query])
 
 
@@ -274,31 +263,3 @@ def test_large_set(settings):
     batch = strategy.ask(loop(strategy, wavy, 4), 5)
     assert {query.x for query in batch} <= set(space.candidates)
     assert len({query.x for query in batch}) > 2
-
-
-def test_more_queries_than_candidates():
-    refused(f"^n = 133: must be at most {len(GRID)}", GPBUCB(prior=PRIOR, space=FINITE).ask, History(), len(GRID) + 1)
-
-
-@pytest.mark.parametrize(
-    ("setting", "settings"),
-    [
-        ("beta", {"beta": -1.0}),
-        ("beta", {"beta": "practice"}),
-        ("beta", {"beta": math.nan}),
-        ("delta", {"delta": 1.0}),
-        ("scale", {"scale": 0.0}),
-        ("gain", {"gain": -0.1}),
-        ("initialisation", {"initialisation": -1}),
-        ("initial", {"initial": -1, "prior": PRIOR}),
-        ("initial", {"initial": 0}),
-    ],
-)
-def test_bad_settings(setting, settings):
-    with pytest.raises(SettingError) as caught:
-        GPBUCB(**settings)
-    assert caught.value.setting == setting
-
-
-def test_lengthscales_that_do_not_fit():
-    refused(r"prior.lengthscale", GPBUCB(prior=Prior(lengthscale=[0.1, 0.2, 0.3]), space=FINITE).ask, History(), 2)
