@@ -39,5 +39,5 @@ def test_a_change_is_told(tmp_path, capsys):
 
 
 def test_ways_are_traced():
-    assert "mfbo_torch.optimizer" in modules_of_a_decision("RandomSearch")
+    assert "mfbo_torch.loop.optimizer" in modules_of_a_decision("RandomSearch")
     assert len(modules_of_a_value()) > 3
