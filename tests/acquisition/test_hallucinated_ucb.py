@@ -223,16 +223,6 @@ def test_follows_its_model():
         assert torch.allclose(other(X), after, rtol=1e-14)
 
 
-def test_pending_points_are_copied():
-    pending = draw(3, DIM, seed=2).requires_grad_()
-    acquisition = HallucinatedUpperConfidenceBound(CachedGP(gp()), BETA, pending)
-    expected = pending.detach().clone()
-    with torch.no_grad():
-        pending.zero_()
-    assert torch.equal(acquisition.X_pending, expected)
-    assert not acquisition.X_pending.requires_grad
-
-
 @pytest.mark.parametrize("noise", [1e-8, 1e-4])
 @pytest.mark.parametrize("kernel", ["matern52", "default", "linear"])
 def test_hard_pending_points(kernel, noise):

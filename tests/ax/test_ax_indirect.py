@@ -5,15 +5,12 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax_problem import COSTS, Run, client_of
+from refusals import refused
 from test_ax_run import SPACE, sixty_trials
 
 from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter, SettingError

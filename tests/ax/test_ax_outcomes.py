@@ -3,13 +3,10 @@
 import math
 
 import pytest
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from refusals import refused
 
 from mfbo_torch import MFGPUCB, Observation, Optimizer, Parameter, SettingError, Space
 from mfbo_torch.ax import ValueAgainstCost, attach_observations, best_point, modular_node, multi_fidelity_client

@@ -5,10 +5,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 
 def test_two_failures_do_not_stop_it(monkeypatch, capsys):
     path = Path(__file__).parents[2] / "configs" / "ax_svm.py"

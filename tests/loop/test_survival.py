@@ -83,11 +83,6 @@ def test_measured_retries_cost_what_they_took():
     assert all(r.cost == r.evaluation_seconds for r in free.done)
 
 
-def test_retries_that_cannot_work():
-    for retries in (-1, 1.5, True):
-        refused(r"^retries = .*: must be a whole number from 0 on$", quiet, Hill(), Walk(), 10.0, retries=retries)
-
-
 @pytest.mark.parametrize("threads", [0, 3])
 def test_a_run_that_only_fails_stops_early(threads, tmp_path):
     problem = Flaky(10**9)
