@@ -65,7 +65,7 @@ def test_nothing_reported_nothing_hopeless(tmp_path):
     assert not trial.should_stop()
     for step, value in ((1, float("nan")), ("one", 1.0)):
         refused(r"^trial.report's (step|value) = ", trial.report, step, value)
-    (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # torn by a kill
+    (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # truncated by a kill
     assert [*reports(tmp_path / "0")] == [(1.0, 0.5)]
     refused("begins anew", Trial(1, tmp_path / "1", Below(0, 3, 0.5)).open)
 

@@ -26,7 +26,7 @@ def test_all_are_equal_before_anything_came():
 
 
 def test_the_record():
-    """One value that ``b`` foretold a nat better than ``a`` and ``c`` far better than ``b`` did not foretell at all."""
+    """One value that ``b`` predicted a nat better than ``a`` and ``c`` far better than ``b`` did not predict at all."""
     history = told(History(), 0.0, {"a": (math.sqrt(2), 1.0), "b": (0.0, 1.0), "c": (100.0, 1.0)})
     found = shares(history, NAMES, log_densities)
     odds = {"a": math.exp(-1), "b": 1.0, "c": math.exp(-WORST)}
