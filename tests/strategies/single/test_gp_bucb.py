@@ -56,6 +56,11 @@ def scores(history: History, beta: float, space: Space = FINITE, out: tuple[str,
     return mean + math.sqrt(beta) * np.sqrt(np.maximum(variance, 0.0))
 
 
+def check_largest(query: Query, history: History, beta: float) -> None:
+    expected = scores(history, beta)
+    assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+
+
 def asked(history: History, queries: list[Query]) -> History:
     for query in queries:
         history = history.asked(query, 1.0)
@@ -68,9 +73,7 @@ def test_batches_are_those_of_dense_algebra(lazy):
     history = loop(strategy, wavy, 7)
     history = asked(history, strategy.ask(history, 2))  # out while the batch is decided
     for query in strategy.ask(history, 6):
-        expected = scores(history, 3.0)
-        place = FINITE.candidates.index(query.x)
-        assert expected[place] == pytest.approx(expected.max(), abs=1e-9)
+        check_largest(query, history, 3.0)
         assert query.meta == {"stage": "model", "beta": 3.0}
         history = asked(history, [query])
 
@@ -81,8 +84,7 @@ def test_first_batch_spreads():
     history = History()
     for n, query in enumerate(strategy.ask(history, 6)):
         if n:
-            expected = scores(history, 1.0)
-            assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+            check_largest(query, history, 1.0)
         history = asked(history, [query])
     assert GPBUCB(prior=PRIOR, space=FINITE, seed=1).ask(History()) != strategy.ask(History())
 
@@ -97,8 +99,7 @@ def test_fixed_delay(delay):
             history = history.updated(due.done(wavy(due.query)))
         query = strategy.ask(history)[0]
         if t:
-            expected = scores(history, 2.0)
-            assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+            check_largest(query, history, 2.0)
         history = asked(history, [query])
     assert len(history.pending) == delay + 1
 
@@ -112,8 +113,7 @@ def test_values_in_any_order():
     for record in waiting:
         history = history.updated(record.done(wavy(record.query)))
         query = strategy.ask(history)[0]
-        expected = scores(history, 2.0)
-        assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
+        check_largest(query, history, 2.0)
 
 
 def test_failures_leave_the_pending_set():
