@@ -22,6 +22,13 @@ FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
 
 
+def unusable(value: float) -> str | None:
+    """Why a value is a failure: it is not finite; ``None`` where it is not."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    return None
+
+
 class Outcome(NamedTuple):
     """The measurement of an outcome.
 
@@ -68,7 +75,14 @@ class Observation:
         Raises:
             SettingError: One is missing, or no finite number.
         """
-        return replace(self, outcomes=outcomes_of(self, limits)) if limits or self.outcomes else self
+        if missing := [limit.name for limit in limits if limit.name not in self.outcomes]:
+            names = f"; there are {', '.join(map(str, self.outcomes))}" if self.outcomes else ""
+            raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
+        found = {}
+        for limit in limits:
+            value, error = _pair(limit.name, self.outcomes[limit.name])
+            found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
+        return replace(self, outcomes=found) if found or self.outcomes else self
 
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
@@ -118,31 +132,10 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
         SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
     """
     found = parse(given, setting=setting)
-    if refusal(found.value):
-        raise SettingError(setting, found.value, "a finite number")
+    if reason := unusable(found.value):
+        wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
+        raise SettingError(setting, found.value, wanted)
     return found.judged(limits)
-
-
-def refusal(value: float) -> str:
-    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
-    return "" if math.isfinite(value) else f"the value is not finite: {value}"
-
-
-def outcomes_of(given: Any, limits: Collection[Limit]) -> dict[str, Outcome]:
-    """The outcomes of an observation that are limited, by name; none where nothing is.
-
-    Raises:
-        SettingError: One is missing, or no finite number.
-    """
-    measured = given.outcomes if isinstance(given, Observation) else {}
-    if missing := [limit.name for limit in limits if limit.name not in measured]:
-        names = f"; there are {', '.join(map(str, measured))}" if measured else ""
-        raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
-    found = {}
-    for limit in limits:
-        value, error = _pair(limit.name, measured[limit.name])
-        found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
-    return found
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Recommendation, Record
-from mfbo_torch.history.continuation import below, known, whole_costs
+from mfbo_torch.history.continuation import full_costs, lower_training, matching_design
 from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import Asked, unit_points
@@ -132,7 +132,7 @@ class Strategy(ABC):
         while len(queries) < n:
             for query in self.decide_some(history, n - len(queries)):
                 if self.space.continues:
-                    query = replace(query, x=known(history, query.x))
+                    query = replace(query, x=matching_design(history, query.x))
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__
@@ -193,7 +193,7 @@ class Strategy(ABC):
         if not self.space.measured:
             return tuple(self.space.costs)
         nominal, done = tuple(self.space.costs), history.done
-        took = whole_costs(done) if self.space.continues else [r.cost for r in done]
+        took = full_costs(done) if self.space.continues else [r.cost for r in done]
         means = {}
         for m in range(len(nominal)):
             seen = [cost for r, cost in zip(done, took, strict=True) if r.query.fidelity == m and not r.given]
@@ -229,7 +229,7 @@ class Strategy(ABC):
         if len(records) < FEW:
             return self.costs(history)
         points, last = self.unit_points(records), [r.cost - r.sunk for r in records]  # earlier attempts do not count
-        last = whole_costs(records) if self.space.continues else last
+        last = full_costs(records) if self.space.continues else last
 
         def learned() -> LogCost:
             return LogCost(points, torch.tensor(last, dtype=torch.double), self.space.costs)
@@ -240,7 +240,7 @@ class Strategy(ABC):
     def cost(self, query: Query, history: History) -> float:
         """What a query is expected to cost; what is missing, where it continues."""
         whole = self.costs_at(self._unit(query), history)[query.fidelity]
-        base = below(history, query.x, query.fidelity) if self.space.continues else None
+        base = lower_training(history, query.x, query.fidelity) if self.space.continues else None
         return whole if base is None else max(whole - base.paid, LEAST)
 
     def generator(self, history: History) -> torch.Generator:

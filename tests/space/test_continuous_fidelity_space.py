@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from benchmarks.continuous import run as continuous
 from mfbo_torch import strategies
 from mfbo_torch.history import History
 from mfbo_torch.space import Parameter, Space
@@ -70,18 +69,3 @@ def test_levels_and_stretches():
 def test_strategies_of_few_fidelities_say_so(kind):
     with pytest.raises(SettingError, match=f"fidelities = 101: must be at most 20 for {kind.__name__}; BOCA takes"):
         kind(space=Space(X, fidelities=SHARE)).ask(History())
-
-
-def test_benchmark_tells_medians_and_seeds(tmp_path, monkeypatch):
-    monkeypatch.setattr(continuous, "CAPITALS", (2, 3))
-    wanted = ["--results", str(tmp_path), "--seeds", "2", "--methods", "LogEI, target alone"]
-    assert continuous.main([*wanted, "--problems", "ContinuousCurrin"]) == 0
-    rows = continuous.read(tmp_path / continuous.FILE)
-    assert [(row["seed"], row["capital"], row["queries"]) for row in rows] == [
-        (seed, capital, capital) for seed in "01" for capital in "23"
-    ]
-    median = sum(float(row["regret"]) for row in rows if row["capital"] == "3") / 2
-    report = (tmp_path / "continuous.md").read_text()
-    assert f"| LogEI, target alone | {median:.2g}, " in report.partition("## Capital 3")[2]
-    assert "(2)" in report
-    assert "not measured" in report
