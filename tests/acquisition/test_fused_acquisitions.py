@@ -1,7 +1,5 @@
 """Acquisition functions in closed form, beside the same functions through torch and BoTorch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """The probability that a design can be evaluated: what it learns, what it leaves alone, and its gradient."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Which implementation runs, what is said where it cannot, and what happens when memory runs out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
@@ -75,7 +73,7 @@ def test_unknown_backend():
 
 
 class Small:
-    """A device with room for so many points: kernels that do what the reference does, or run out of memory."""
+    """A device with room for ``room`` points: kernels that do what the reference does, or run out of memory."""
 
     def __init__(self, room: int) -> None:
         self.room, self.sizes = room, []

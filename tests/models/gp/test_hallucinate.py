@@ -1,7 +1,5 @@
 """Pending points, as every model takes them: deviations shrink, means stay, and only new points cost anything."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

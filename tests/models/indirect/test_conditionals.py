@@ -1,7 +1,5 @@
 """What queries average over, beside plain NumPy and quasi-Monte-Carlo."""
 
-from __future__ import annotations
-
 import pickle
 
 import averages

@@ -1,7 +1,5 @@
 """The deconditional GP beside plain NumPy, the ordinary GP and the finite linear-Gaussian update."""
 
-from __future__ import annotations
-
 import pickle
 
 import averages

@@ -1,7 +1,5 @@
 """Costs that depend on the design, and what they predict."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
