@@ -28,15 +28,9 @@ CAPITAL = 15.0
 
 
 def posteriors(strategy: OverAverages, history: History, problem: IndirectProblem) -> Figure:
-    r"""The posterior of ``f`` over inputs beside that of ``g`` over queries, in one dimension.
+    """The posterior of ``f`` over inputs beside that of ``g`` over queries of the finest resolution, in one dimension.
 
-    Each query so far is drawn over ``f`` as what it averages over: the mean and one deviation of :math:`p(x \mid a)`.
-    ``g`` is that of the finest resolution.
-
-    Args:
-        strategy: Bound to its space; its queries average over windows.
-        history: What was queried; at least one query with its value.
-        problem: What it was queried of, to draw ``f`` and ``g`` themselves.
+    Each query so far is drawn over ``f`` as the mean and one deviation of what it averages over, p(x | a).
     """
     figure = canvas(10.0, 4.4)
     left, right = figure.subplots(1, 2)

@@ -40,14 +40,9 @@ PEER_CHUNK = 2**16
 
 @dataclass
 class Bench:
-    """What the sections need.
+    """What the sections need; ``dry``: nothing is measured.
 
-    Args:
-        device: Where.
-        sizes: At which sizes.
-        dry: Whether nothing is measured.
-        done: Results of the sections so far.
-        until: When to stop, by the clock of ``time.monotonic``.
+    ``done`` has the results of the sections so far; ``until`` is when to stop, by the clock of ``time.monotonic``.
     """
 
     device: str

@@ -41,16 +41,13 @@ SHRINK, WAVE = 0.96, 0.1
 
 
 class Cheapened(Problem):
-    r"""A constrained test function ``f, c_1 >= 0, ..., c_K >= 0`` to be minimised, at costs 1 and 10.
+    r"""One of :data:`NAMES`: ``f, c_1 >= 0, ..., c_K >= 0``, to be minimised, at costs 1 and 10.
 
     At the cheap fidelity each of them, :math:`g`, is
     :math:`g(m + 0.96 (x - m)) + 0.1 s_g \sin(2 \pi \bar u + k)`, where :math:`m` is the middle of the box,
     :math:`\bar u` the mean of the point in the unit cube, :math:`k` the number of the function and :math:`s_g` its
     deviation over 512 Sobol points. Slacks are given as :math:`\mathrm{sign}(c) \log(1 + |c|)`, which keeps their sign
     and takes nine orders of magnitude from them, for every method alike.
-
-    Args:
-        name: One of :data:`NAMES`.
     """
 
     maximize = False

@@ -34,16 +34,11 @@ MINUTES = 5
 
 
 class Entry(NamedTuple):
-    """A strategy to compare.
+    """A strategy to compare: where, at which capitals and with how many seeds.
 
-    Attributes:
-        make: From a seed to the strategy.
-        capitals: At which capitals its regret is measured.
-        separate: Problems where each capital is a run of its own, for a strategy that plans with the
-            capital; elsewhere all are read off one run to the largest.
-        problems: Where it runs.
-        seeds: At most so many seeds.
-        slow: Problems where only the first two seeds run: there a run is cut long before its capital is spent.
+    ``separate``: problems where each capital is a run of its own, for a strategy that plans with the capital; elsewhere
+    all are read off one run to the largest. ``slow``: problems where only the first two seeds run, as a run is cut long
+    before its capital is spent.
     """
 
     make: Callable[[int], Strategy]
@@ -103,13 +98,10 @@ COLORS = OURS | dict(zip([label for label in ENTRIES if label not in OURS], OTHE
 
 
 class Results(NamedTuple):
-    """What the rows say.
+    """What the rows say by problem, strategy and capital.
 
-    Attributes:
-        regrets: Simple regret of every seed by problem, strategy and capital.
-        averages: Cumulative regret per unit of capital, likewise, where it was measured.
-        seconds: A decision, of every run and capital by strategy.
-        cut: Which were cut.
+    Simple regrets of the seeds, cumulative regrets per unit of capital where they were measured, and which runs were
+    cut; by strategy the seconds a decision of every run and capital.
     """
 
     regrets: Regrets

@@ -32,14 +32,7 @@ RATIO = 9
 
 
 class Case(NamedTuple):
-    """Something to tune.
-
-    Attributes:
-        estimator: Made anew for each seed.
-        data: Features and targets.
-        distributions: Of its parameters.
-        resource: And ``most`` of it, where that is not the samples.
-    """
+    """Something to tune, made anew for each seed; ``most`` of a resource that is not the samples."""
 
     estimator: Callable[[int], Any]
     data: Callable[..., Any]

@@ -71,11 +71,7 @@ def read(path: Path) -> object:
 
 
 class Quick:
-    """The fate of a changed journal, as far as that hangs on its rows.
-
-    Args:
-        path: The file as it was written.
-    """
+    """The fate of a changed journal, as far as that hangs on its rows."""
 
     def __init__(self, path: Path) -> None:
         self._place = f"{path.as_uri()}?mode=ro&immutable=1"

@@ -84,11 +84,7 @@ def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, in
 
 
 def _interrupted(command: Sequence[str], seconds: float) -> int:
-    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker.
-
-    Raises:
-        RuntimeError: It does not end.
-    """
+    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker."""
     with tempfile.TemporaryFile() as said:
         driver = subprocess.Popen(command, start_new_session=True, stderr=said)
         while driver.poll() is None and not _children(driver.pid):
@@ -126,9 +122,8 @@ def _asked(path: Path) -> int:
 def check(path: Path, evaluations: int, seed: int) -> list[int]:
     """How often each of :data:`~benchmarks.robustness.troubled.OUTCOMES` happened.
 
-    Raises:
-        RuntimeError: A query did not end exactly once and as it must, the capital does not add up, or a decision is
-            another one when it is made again.
+    It is an error if a query did not end exactly once and as it must, if the capital does not add up, or if a decision
+    is another one when it is made again.
     """
     with Journal(path, read_only=True) as journal:
         history, replay = journal.history(), list(journal.replay())

@@ -26,11 +26,7 @@ VALUE = 0.7310585786300049
 
 
 def modules_of_a_decision(strategy: str = "MFGPUCB") -> list[str]:
-    """The modules that hold the history while a query on Hartmann3 is decided.
-
-    Args:
-        strategy: A name in :mod:`mfbo_torch.strategies`.
-    """
+    """The modules that hold the history while a query on Hartmann3 is decided."""
     torch.set_num_threads(1)
     problem, found = Hartmann3(), set[str]()
     space = problem.space if strategy == "MFGPUCB" else Space(problem.space.parameters, (1.0,))

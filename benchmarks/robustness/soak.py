@@ -52,12 +52,7 @@ def long_run(observations: int) -> list[dict[str, float]]:
 
 
 class Watched(RandomSearch):
-    """Looks at what is used whenever a tenth part more has been observed.
-
-    Args:
-        every: How many observations that is.
-        **settings: Those of random search.
-    """
+    """Looks at what is used whenever ``every`` more have been observed."""
 
     def __init__(self, every: int, **settings: Any) -> None:
         super().__init__(**settings)

@@ -26,11 +26,7 @@ ARMS = (10, 30, 100, 300, 1000, 3000)
 
 
 def seconds_a_play(problem: MultiFidelityBandit, capital: float, trials: int) -> dict[str, float]:
-    """Processor seconds per play and trial of the three ways, which have decided alike.
-
-    Raises:
-        RuntimeError: They have not.
-    """
+    """Processor seconds per play and trial of the three ways, which must decide alike."""
     strategy = MFUCB(rewards="bounded")
     started = time.process_time()
     simulation = simulate(problem, strategy, capital, trials)

@@ -52,27 +52,17 @@ CHUNK = 512
 
 
 class PaperLazy:
-    r"""Upper bounds :math:`\hat\sigma`, refreshed one at a time [Desautels2012gpbucb]_ (Eq. 5).
+    """Upper bounds of the deviation, refreshed one at a time [Desautels2012gpbucb]_ (Eq. 5).
 
-    The bounds start at infinity and hold for all rounds, as long as the hyper-parameters stay and every pick is
-    observed. Means and covariances
-    come for all candidates at once; a refresh is one back-substitution, by LAPACK.
-
-    Args:
-        X: ``m x d`` candidates.
+    They start at infinity and hold for all rounds, as long as the hyper-parameters stay and every pick is observed.
+    Means and covariances come for all ``m x d`` candidates at once; a refresh is one back-substitution, by LAPACK.
     """
 
     def __init__(self, X: Tensor) -> None:
         self.X, self.bounds, self.refreshes = X, np.full(len(X), np.inf), 0
 
     def select(self, cache: Cache, width: float, q: int) -> list[int]:
-        """The picks of one batch.
-
-        Args:
-            cache: The factor of all points with values.
-            width: Weight of the deviation.
-            q: How many.
-        """
+        """The ``q`` picks of one batch by the factor of all points with values; ``width`` weighs the deviation."""
         n, m, scale, noise = cache.num_points, len(self.X), cache.outputscale.item(), cache.noise.item()
         scaled, picks = cache.scaled(self.X), []
         cross, mean = np.zeros((m, n + q)), np.empty(m)

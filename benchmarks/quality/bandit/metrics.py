@@ -121,14 +121,9 @@ def lower_bound(problem: MultiFidelityBandit, capital: float, everywhere: bool =
 
     :math:`\log(\Lambda / \lambda^{(M)}) \sum_k \Delta_k^{(M)} \min_{\ell \in L_m(k)} \lambda^{(\ell)} /
     \mathrm{KL}(\theta_k^{(\ell)} \| \mu_* - \zeta^{(\ell)})` over the arms that are not optimal, with the sets of
-    :func:`telling`. The paper has :math:`(\Delta_k^{(\ell)})^2 / c` with an unspecified constant for the divergence
-    from the lowest mean at which the arm could be optimal, which is what its argument [Lai1985efficient]_ gives.
-
-    Args:
-        problem: The bandit.
-        capital: ``Λ``.
-        everywhere: Whether all fidelities with :math:`\Delta_k^{(\ell)} > 0` stand for :math:`L_m(k)`, those above
-            the arm's own too. That sum needs no constant; over :math:`L_m(k)` it is the same or larger.
+    :func:`telling`, or ``everywhere`` with all fidelities where :math:`\Delta_k^{(\ell)} > 0`, which is at most as
+    much. The paper has :math:`(\Delta_k^{(\ell)})^2 / c` with an unspecified constant for the divergence from the
+    lowest mean at which the arm could be optimal, which is what its argument [Lai1985efficient]_ gives.
     """
     gap, mean = gaps(problem), problem.means
     if problem.rewards == "gaussian":

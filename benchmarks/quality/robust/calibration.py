@@ -72,13 +72,7 @@ def unseen(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def calibration(mean: Tensor, deviation: Tensor, truth: Tensor) -> tuple[float, ...]:
-    """Shares within the bands of :data:`LEVELS`, and the mean log density in units of the truth's deviation.
-
-    Args:
-        mean: ``n`` predictions.
-        deviation: Their deviations.
-        truth: The values.
-    """
+    """Shares of ``n`` values within the bands of :data:`LEVELS`, and mean log density in units of their deviation."""
     unit = truth.std()
     deviation = deviation.clamp_min(LEAST * unit)
     z = (truth - mean) / deviation

@@ -37,12 +37,8 @@ DARK = "#222222"
 class Run(NamedTuple):
     """What a run came to at one capital.
 
-    Attributes:
-        loss: Of the design that is recommended (:func:`benchmarks.quality.robust.problems.loss`).
-        lucky: Of the best observation; the same where nothing is noisy.
-        failed: Capital spent on evaluations that failed.
-        seconds: Of all decisions until then.
-        queries: Until then.
+    ``loss`` of the recommended design, ``lucky`` that of the best observation, the same where nothing is noisy;
+    ``failed``: capital spent on evaluations that failed; ``seconds`` of all decisions until then.
     """
 
     loss: float

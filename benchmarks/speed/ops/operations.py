@@ -27,13 +27,9 @@ BETA = 2.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two callables that do the same, and the largest difference of their results.
+    """This package's callable and BoTorch's, where it can.
 
-    Args:
-        ours: With this package.
-        peer: With BoTorch, or ``None`` where it cannot.
-        error: Of ours against BoTorch, or against the plain formula where that cannot.
-        limit: Largest error at which a time means anything.
+    ``error`` is their largest difference, or that from the plain formula; above ``limit`` no time means anything.
     """
 
     ours: Callable[[], Any]
