@@ -1,14 +1,16 @@
 """A study: every method on every problem with every seed, looked at when some capitals are spent; one CSV file.
 
 A module of a benchmark holds one :class:`Study`, named ``STUDY``. :meth:`Study.main` does the runs that are missing,
-adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report.
+adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report::
 
-- A run that is in the file is not done again, so a command can be stopped, killed and started again, with more
-  methods or seeds too. Rows are on disk when their run has ended; what a kill has truncated is cut off at the next
-  start. A run that fails is reported, has no rows, and the others go on.
-- Beside ``NAME.csv``, ``NAME.about.json`` lists the commands that have added rows, each with the number of its
-  ``first_row``, counted from 0, and what :func:`benchmarks.common.about` says: versions, commit, processor, date. Rows
-  before the first of them are older.
+    python -m benchmarks.quality.regret [--problems NAME ...] [--methods LABEL ...] [--seeds N] [--first SEED]
+        [--capital MOST] [--workers N] [--report]
+
+- A run that is in the file is not done again, so a command can be stopped, killed and started again. Rows are on disk
+  when their run has ended; what a kill has truncated is cut off at the next start. A run that fails is reported, has no
+  rows, and the others go on.
+- ``NAME.about.json`` lists the commands that have added rows, each with the number of its ``first_row``, counted from
+  0, and what :func:`benchmarks.common.about` says. Rows before the first of them are older.
 - Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
 """
 

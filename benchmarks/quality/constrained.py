@@ -1,13 +1,9 @@
 """The best feasible value at equal capital, with limits on outcomes: several fidelities against the target alone.
 
-    python -m benchmarks.quality.constrained [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N]
-
-Adds the runs that are missing to ``constrained.csv`` (:mod:`benchmarks.study`). Capital counts everything, the
-initial design included, in units of the target's cost; ``best`` is in the function's own sign, empty where nothing
-feasible was found. ``constrained LogEI`` is this package's ``ExpectedImprovement`` with a GP of BoTorch's own kind for
-the objective (its noise next to none until the data say otherwise) and each slack; its acquisition is BoTorch's
-``LogConstrainedExpectedImprovement`` (the tests compare them), and the probability of feasibility alone while nothing
-feasible is known.
+A study (:mod:`benchmarks.study`): ``constrained.csv``. Capital counts everything, the initial design included; ``best``
+is in the function's own sign, empty where nothing feasible was found. ``constrained LogEI`` is this package's
+``ExpectedImprovement``: a GP of BoTorch's own kind for the objective and each slack, BoTorch's
+``LogConstrainedExpectedImprovement``, and the probability of feasibility alone while nothing feasible is known.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Simple and cumulative regret of every strategy on the synthetic problems at equal capital.
 
-    python -m benchmarks.quality.regret [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N]
-        [--capital MOST] [--report]
-
-Adds the runs that are missing to ``regret.csv`` (:mod:`benchmarks.study`) and writes ``regret.md`` (medians and worst
-seeds, means with standard errors, cumulative regret, the number of seeds, time a decision), ``regret.png`` and
-``regret-average.png``. Capital counts everything, the initial design included. Regret below 1e-12 of the optimum is
-rounding and shown as 0.
+A study (:mod:`benchmarks.study`): ``regret.csv``; ``regret.md`` has medians and worst seeds, means with standard
+errors, cumulative regret and time a decision, ``regret.png`` and ``regret-average.png`` draw them. Capital counts
+everything, the initial design included. Regret below 1e-12 of the optimum is rounding and shown as 0.
 """
 
 from __future__ import annotations

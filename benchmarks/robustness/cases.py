@@ -117,10 +117,7 @@ def tuning(network: str, width: float, depth: int, momentum: float | None = None
     return {"value": value + 0.02 * draw, "latency": 4.0 * depth * width + epochs / 9}
 
 
-NETWORK = {
-    "network": {"choices": ["small", "large", "deep"]},
-    "width": {"lower": 0.05, "upper": 1.0, "log": True},
-}
+NETWORK = {"network": {"choices": ["small", "large", "deep"]}, "width": {"lower": 0.05, "upper": 1.0, "log": True}}
 MOMENTUM = {"lower": 0.0, "upper": 1.0}
 
 

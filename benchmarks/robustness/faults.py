@@ -2,12 +2,11 @@
 
     python -m benchmarks.robustness.faults [--kind processes|dask] [--repeats N] [--evaluations 60]
 
-Of the evaluations one in ten kills its worker, one in ten raises, one in twenty outlives its timeout, one in twenty
-leaves with exit code 0, one in twenty imports a module that ends its program and one in fifty lets nothing else run in
-its process; the driver is killed with SIGKILL three times and interrupted twice while its workers start, and started
-again. Afterwards every query must have ended exactly once, as its point says it must, the capital must add up, and
-every decision must be the same again. Adds the runs that are missing to ``faults.csv`` (:mod:`benchmarks.study`),
-where the method is the kind of executor and the capital the number of evaluations.
+Evaluations kill their worker, raise, outlive their timeout, leave with exit code 0, import a module that ends its
+program, or let nothing else run in their process; the driver is killed with SIGKILL three times and interrupted twice
+while its workers start, and started again. Afterwards every query must have ended exactly once, as its point says it
+must, the capital must add up, and every decision must be the same again. Adds the runs that are missing to
+``faults.csv`` (:mod:`benchmarks.study`), the method the kind of executor, the capital the number of evaluations.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m benchmarks.robustness.soak [--parts run dask] [--observations 10000] [--workers 8]
 
 A whole run of Hartmann-3D with random search, journal included: resident memory, bytes of the journal and seconds an
-evaluation, taken after every tenth part; ``dask`` is the same on workers of a Dask cluster on this machine, one run
-without a break, looked at as it grows. One thread. What deciding takes is in :mod:`benchmarks.speed.decision_time`.
+evaluation after every tenth part; ``dask`` is the same on workers of a Dask cluster on this machine, one run without a
+break, looked at as it grows. One thread. Writes ``soak.json``.
 """
 
 from __future__ import annotations

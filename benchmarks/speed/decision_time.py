@@ -2,16 +2,12 @@
 
     python -m benchmarks.speed.decision_time [--observations 100] [--repeats 10] [--sizes 20 100 400 1000 4000 8000]
 
-Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in
-one process on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them,
-as between two refits; ``amortised`` is the mean over the next ten observations, refits as they fall due.
-
-For each of ``--sizes`` observations it says what the time of a cold decision of MFGPUCB consists of, and what that of
-the three decisions after it, on average: fits, factors, screening of starting points, optimiser, and the rest. Sizes
-are measured one after another, with the most memory that the process has had by then, ``peak_mb``; ``exponents``
-say how the whole grows from 1,000 observations on.
-
-All are seconds of processor time, those of an idle machine on any other.
+Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in one process
+on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them, as between two refits;
+``amortised`` is the mean over the next ten observations, refits as they fall due. For each of ``--sizes`` observations
+there is what a cold decision of MFGPUCB consists of, and the three after it on average, and the most memory of the
+process by then, ``peak_mb``; ``exponents`` say how the whole grows from 1,000 observations on. Seconds of processor
+time, those of an idle machine on any other. Writes ``decision_time.json``.
 """
 
 from __future__ import annotations

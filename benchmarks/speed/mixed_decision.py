@@ -2,10 +2,9 @@
 
     python -m benchmarks.speed.mixed_decision [--observations 100] [--repeats 3] [--strategies MFGPUCB GPBUCB]
 
-Both get as many observations, in two fidelities, and decide in turn, in one process. ``cold`` fits the
-hyper-parameters first, as after a restart; ``warm`` has them; ``amortised`` is the mean over the next ten observations,
-refits as they fall due. ``fit`` is the part of it that goes into fits, ``search`` the one into the search for the
-maximiser. Seconds are those of the processor.
+Both get as many observations, in two fidelities, and decide in turn, in one process, as in
+:mod:`benchmarks.speed.decision_time`. ``fit`` is the part of the amortised decision that goes into fits, ``search`` the
+one into the search for the maximiser. Writes ``mixed_decision.json``.
 """
 
 from __future__ import annotations

@@ -193,10 +193,7 @@ SMOKE = [
         study_files("mixed", "mixed.md"),
         {"problems": {"trees": Quick}, "capitals": (1, 4)},
     ),
-    Smoke(
-        "quality.batch.run {folder}/small.yaml",
-        "small.yaml batch/small.csv batch/small.about.json batch/small.md",
-    ),
+    Smoke("quality.batch.run {folder}/small.yaml", "small.yaml batch/small.csv batch/small.about.json batch/small.md"),
     Smoke(
         "quality.indirect.run --problems 'tree linear' --methods CMETS --seeds 1",
         study_files("indirect", "indirect.md indirect.png"),

@@ -33,12 +33,7 @@ def forrester(x: Array, fidelity: int) -> Array:
     x = x[:, 0]
     wave = np.sin(12 * x - 4)
     target = (6 * x - 2) ** 2 * wave
-    values = (
-        0.5 * target + 10 * (x - 0.5) - 5,
-        0.75 * target + 5 * (x - 0.5) - 2,
-        (5.5 * x - 2.5) ** 2 * wave,
-        target,
-    )
+    values = (0.5 * target + 10 * (x - 0.5) - 5, 0.75 * target + 5 * (x - 0.5) - 2, (5.5 * x - 2.5) ** 2 * wave, target)
     return -values[fidelity]
 
 

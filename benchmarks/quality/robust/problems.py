@@ -104,16 +104,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "network": Network,
 }
 
-HELD_OUT = (
-    "jump-forrester",
-    "rosenbrock-5",
-    "rastrigin-5",
-    "alos-3",
-    "spring-mass-4",
-    "paciorek",
-    "park",
-    "trees",
-)
+HELD_OUT = ("jump-forrester", "rosenbrock-5", "rastrigin-5", "alos-3", "spring-mass-4", "paciorek", "park", "trees")
 """A third of each kind, chosen before anything was tuned: looked at when everything is decided, and not before."""
 DEVELOPMENT = tuple(name for name in PROBLEMS if name not in HELD_OUT)
 

@@ -1,7 +1,4 @@
-"""Tables and the picture of ``robust.csv``.
-
-``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best).
-"""
+"""``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best)."""
 
 from __future__ import annotations
 
