@@ -111,9 +111,6 @@ def _caller(frame: FrameType) -> FrameType | None:
 
 
 if __name__ == "__main__":
-    for title, modules in (
-        ("A decision of MFGPUCB", modules_of_a_decision()),
-        ("A decision of GPBUCB", modules_of_a_decision("GPBUCB")),
-        ("A value", modules_of_a_value()),
-    ):
+    found = {f"A decision of {name}": modules_of_a_decision(name) for name in OBSERVATIONS}
+    for title, modules in (found | {"A value": modules_of_a_value()}).items():
         print(f"{title}: {len(modules)} modules", *modules, sep="\n  ")

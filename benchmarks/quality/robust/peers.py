@@ -80,20 +80,17 @@ def _optuna(ledger: Ledger, seed: int, kind: str, several: bool = False) -> None
                 continue
             suggest = trial.suggest_int if p.integer else trial.suggest_float
             x[p.name] = suggest(p.name, p.lower, p.upper, log=p.log)
-        value, pruned = None, False
+        state = optuna.trial.TrialState.COMPLETE
         for fidelity in range(steps) if several else [ledger.space.target]:
             value = ledger.value(x, fidelity)
             if value is None:
+                state = optuna.trial.TrialState.FAIL
                 break
             trial.report(value, fidelity + 1)
             if fidelity < ledger.space.target and trial.should_prune():
-                pruned = True
+                state = optuna.trial.TrialState.PRUNED
                 break
-        states = optuna.trial.TrialState
-        if pruned or value is None:
-            study.tell(trial, state=states.PRUNED if pruned else states.FAIL)
-        else:
-            study.tell(trial, value)
+        study.tell(trial, value if state == optuna.trial.TrialState.COMPLETE else None, state=state)
 
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:
