@@ -10,7 +10,7 @@ def main() -> int:
     from mfbo_torch.app import cli
     from mfbo_torch.utils import output_streams
 
-    output_streams.endure()
+    output_streams.tolerate_broken_output()
     code = cli.main()
     sys.stdout.flush()
     return code

@@ -87,11 +87,11 @@ class _Search:
 
     def changed(self, X: Tensor) -> Tensor:
         """``n x c x D`` designs, one choice changed."""
-        return self.space.changed(X.to("cpu", torch.double)).to(self.like)
+        return self.space.choice_neighbours(X.to("cpu", torch.double)).to(self.like)
 
     def climb(self, X: Tensor) -> Tensor:
         """Local maximisers from ``n x D`` designs, their choices fixed, whole numbers whole again."""
-        held = self.space.held(X.to("cpu", torch.double))
+        held = self.space.fixed_columns(X.to("cpu", torch.double))
         if held.all():
             return X.clone()
         found = self._in_box(X, held) if self.inequalities is None else self._constrained(X, held)

@@ -30,7 +30,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import whole
 
 BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
@@ -146,7 +146,7 @@ def _class(setting: str, path: Any, importing: bool = True) -> tuple[type, str]:
         own = path if "." in path else _path_of(kind)
         return kind, own if room is None else f"{room.__name__}.{kind.__name__}"
     known = sorted(cls.__name__ for cls in _below(base) if _is_offered(cls) and not inspect.isabstract(cls))
-    hint = meant(path, known) if isinstance(path, str) else ""
+    hint = did_you_mean(path, known) if isinstance(path, str) else ""
     allowed = f"one of {', '.join(known)}, or the import path of your own{why}{hint}"
     raise SettingError(f"{setting}.class_path", path, allowed)
 

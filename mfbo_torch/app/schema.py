@@ -19,7 +19,7 @@ import yaml
 from mfbo_torch.app.setting_types import OBJECT, REQUIRED, ClassEntry, FlagText, Setting, in_words, read, read_all
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.utils import safe_yaml
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 
 CLASSES = {"problem": "problems", "strategy": "strategies"}
 """The settings of ``mfbo run`` that are classes, and the rooms of those that come with the package."""
@@ -191,7 +191,7 @@ def _set(given: dict[str, Any], name: str, text: FlagText, command: Command) -> 
     nested = command is RUN and setting in CLASSES
     if setting not in command.settings or (path and not nested):
         known = [f"--{known}" for known in command.settings]
-        raise SettingError(f"--{name}", str(text), f"one of {', '.join(known)}{meant(f'--{name}', known)}")
+        raise SettingError(f"--{name}", str(text), f"one of {', '.join(known)}{did_you_mean(f'--{name}', known)}")
     if not nested:
         given[setting] = text
         return
@@ -213,7 +213,7 @@ def _set(given: dict[str, Any], name: str, text: FlagText, command: Command) -> 
 def _check_name(setting: str, path: Any) -> None:
     """See whether the name of a class can be right, as far as that is known without its module."""
     known = offered(setting)
-    if isinstance(path, str) and "." not in path and path not in known and (hint := meant(path, known)):
+    if isinstance(path, str) and "." not in path and path not in known and (hint := did_you_mean(path, known)):
         wanted = f"one of {', '.join(known)}, or the import path of your own{hint}"
         raise SettingError(f"{setting}.class_path", path, wanted)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 import yaml
 
 from mfbo_torch.utils import safe_yaml
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.init_signature import parameters_of
 
 REQUIRED = inspect.Parameter.empty
@@ -64,7 +64,7 @@ def read_all(
     for name in given:
         if name not in known:
             names = f"one of the settings{f' of {of}:' if of else ''} {', '.join(known) or 'it has none'}"
-            raise SettingError(f"{prefix}{name}", given[name], f"{names}{meant(name, known)}")
+            raise SettingError(f"{prefix}{name}", given[name], f"{names}{did_you_mean(name, known)}")
     found = {}
     for name, setting in known.items():
         value = given.get(name, setting.default)

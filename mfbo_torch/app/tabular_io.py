@@ -241,7 +241,7 @@ def _design(row: Mapping[str, str], space: Space, place: str) -> tuple[float, ..
     """The design of a row where there are labels, or cells that are empty because a parameter is not there."""
     cells = {p: row[column(p.name)] for p in space.parameters}
     try:
-        named = {p.name: p.label(p.read(cell)) for p, cell in cells.items() if cell}
+        named = {p.name: p.decode(p.encode_text(cell)) for p, cell in cells.items() if cell}
         return space.point(named, "row")
     except SettingError as error:
         name = error.setting.removeprefix("row.")

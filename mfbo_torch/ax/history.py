@@ -14,7 +14,7 @@ from ax.core.experiment import Experiment
 from mfbo_torch.ax.codec import AxCodec
 from mfbo_torch.ax.goal import Goal, goal
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.history.continuation import below
+from mfbo_torch.history.continuation import lower_training
 from mfbo_torch.history.observation import Outcome
 
 Seen = dict[str, tuple[float, float | None]]
@@ -89,7 +89,7 @@ def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal) -> Record:
 
 def _cost(codec: AxCodec, query: Query, history: History) -> float:
     """The cost of a query; of the missing part, where it goes on from an earlier trial."""
-    base = below(history, query.x, query.fidelity) if codec.space.continues else None
+    base = lower_training(history, query.x, query.fidelity) if codec.space.continues else None
     return codec.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
 
 

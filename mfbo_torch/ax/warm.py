@@ -1,4 +1,4 @@
-"""Observations of before, as completed trials that cost nothing."""
+"""Earlier observations as completed trials that cost nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import META
 from mfbo_torch.history import GIVEN
 from mfbo_torch.history.observation import parse_finite
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 
 Seen = float | tuple[float, float]
 Row = tuple[dict[str, Any], dict[str, Seen]]
@@ -62,7 +62,9 @@ def _row(given: Mapping[str, Any], place: str, codec: AxCodec, metrics: Sequence
         found = parse_finite(parameters.pop(metric), setting=f"{place}.{metric}")
         seen[metric] = found.value if found.standard_error is None else (found.value, found.standard_error)
     if unknown := [name for name in parameters if name not in names]:
-        raise SettingError(place, unknown[0], f"a parameter or {observed}{meant(unknown[0], [*names, *metrics])}")
+        raise SettingError(
+            place, unknown[0], f"a parameter or {observed}{did_you_mean(unknown[0], [*names, *metrics])}"
+        )
     if missing := [p.name for p in codec.space.parameters if p.name not in parameters and not p.when]:
         raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
     if codec.encode(parameters) is None:

@@ -1,4 +1,4 @@
-"""What was asked, what came back, and what it cost: the only state there is."""
+"""The history of an optimisation: its queries, what was observed, and the costs."""
 
 from mfbo_torch.history.history import COLUMNS, History, column, payable
 from mfbo_torch.history.observation import Observation, Observed, Outcome

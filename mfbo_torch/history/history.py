@@ -1,17 +1,18 @@
-"""What was asked, what came back, and what it cost: the only state there is."""
+"""The history of an optimisation: its queries, what was observed, and the costs. There is no other state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 from mfbo_torch.history.tally import Tally
 from mfbo_torch.utils import html_table
-from mfbo_torch.utils.persistent_sequence import Shared
+from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,9 +21,9 @@ COLUMNS = (
     *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
     *("decision_seconds", "evaluation_seconds", "standard_error"),
 )
-"""What tables have of every record, beside a column for each parameter."""
+"""The columns of a table of records, beside one for each parameter."""
 SHOWN = 20
-"""Records of a history that a notebook shows."""
+"""Number of records that a notebook shows."""
 
 
 def column(parameter: str) -> str:
@@ -33,21 +34,21 @@ def column(parameter: str) -> str:
 
 
 class Named(Protocol):
-    """A space: what gives the values of a design their names."""
+    """A space, which gives the values of a design their names."""
 
     def named(self, x: Sequence[Any], /) -> Mapping[str, Any]: ...
 
 
 @runtime_checkable
 class Valued(Protocol):
-    """A problem: what gives the value of a record its sign."""
+    """A problem, which gives the value of a record its own sign."""
 
     def value_of(self, record: Record, /) -> float | None: ...
 
 
 @dataclass(frozen=True)
 class History:
-    """Records in the order of asking. Immutable: every change gives a new history.
+    """Records in the order of their queries. Immutable: every change makes a new history.
 
     A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`,
     :attr:`spent`, :attr:`settled`, :attr:`pending`, :meth:`best` and :meth:`queries_per_fidelity` take the same time
@@ -57,29 +58,22 @@ class History:
         records: Numbered from 0.
     """
 
-    records: Shared[Record]
+    records: PersistentSequence[Record]
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._set(Shared(records), None)
+        object.__setattr__(self, "records", PersistentSequence(records))
 
-    def _set(self, records: Shared[Record], tally: Tally | None) -> None:
-        object.__setattr__(self, "records", records)
-        object.__setattr__(self, "_tally", tally)
-
-    @classmethod
-    def _of(cls, records: Shared[Record], tally: Tally | None) -> Self:
-        made = cls.__new__(cls)
-        made._set(records, tally)
-        return made
-
-    @property
+    @cached_property
     def tally(self) -> Tally:
-        """What is counted of it."""
-        known: Tally | None = self.__dict__["_tally"]
-        if known is None:
-            known = Tally.of(self.records)
-            object.__setattr__(self, "_tally", known)
-        return known
+        """Its sums and counts."""
+        return Tally.of(self.records)
+
+    def _next(self, records: PersistentSequence[Record], update: Callable[[Tally], Tally | None]) -> Self:
+        """The history of some changed records, its sums updated where they are known."""
+        made = type(self)(records)
+        if "tally" in self.__dict__ and (tally := update(self.tally)) is not None:
+            made.__dict__["tally"] = tally
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (tuple(self.records),)
@@ -93,8 +87,8 @@ class History:
     def __repr__(self) -> str:
         pending, failed = len(self.tally.pending), self.tally.failed
         counts = {Status.PENDING: pending, Status.DONE: len(self) - pending - failed, Status.FAILED: failed}
-        told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-        return f"History({told or 'empty'}; spent {self.spent:g})"
+        text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        return f"History({text or 'empty'}; spent {self.spent:g})"
 
     def _repr_html_(self) -> str:
         shown = self.records[-SHOWN:]
@@ -132,31 +126,30 @@ class History:
 
     def asked(self, query: Query, cost: float, **details: Any) -> History:
         """This history with one more pending query."""
-        record, tally = Record(len(self.records), query, float(cost), **details), self.__dict__["_tally"]
-        return self._of(self.records.appended(record), tally and tally.asked(record))
+        record = Record(len(self.records), query, float(cost), **details)
+        return self._next(self.records.appended(record), lambda tally: tally.asked(record))
 
     def updated(self, record: Record) -> History:
         """This history with one record replaced by its newer self."""
-        tally = self.__dict__["_tally"]
-        tally = tally and tally.updated(self.records[record.id], record)
-        return self._of(self.records.replaced(record.id, record), tally)
+        former = self.records[record.id]
+        return self._next(self.records.replaced(record.id, record), lambda tally: tally.updated(former, record))
 
     @property
     def spent(self) -> float:
-        """The cost of everything asked so far, pending and failed queries included."""
+        """The cost of all queries so far, pending and failed ones included."""
         return math.fsum(self.tally.spent)
 
     @property
     def settled(self) -> float:
-        """The cost of what has ended, done or failed."""
+        """The cost of the queries that have ended, done or failed."""
         return math.fsum(self.tally.settled)
 
     def queries_per_fidelity(self, num_fidelities: int) -> list[int]:
-        """How many queries each fidelity got, pending and failed ones included."""
+        """Number of queries at each fidelity, pending and failed ones included."""
         return [self.tally.queries.get(m, 0) for m in range(num_fidelities)]
 
     def spent_per_fidelity(self, num_fidelities: int) -> list[float]:
-        """The cost of everything asked so far at each fidelity, pending and failed queries included."""
+        """The cost of the queries at each fidelity, pending and failed ones included."""
         return [math.fsum(r.cost for r in self.records if r.query.fidelity == m) for m in range(num_fidelities)]
 
     def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
@@ -177,5 +170,5 @@ class History:
 
 
 def payable(capital: Any) -> Any:
-    """What costs may come to that a capital (a number, or an array of them) pays for: itself, up to rounding."""
+    """The largest cost that a capital (a number, or an array) pays for: the capital itself, up to rounding."""
     return capital * (1 + 1e-12)

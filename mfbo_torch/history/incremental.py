@@ -1,4 +1,4 @@
-"""Functions of a history that take in one record after another."""
+"""Functions of a history that are updated record by record."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Generic, TypeVar
 
 from mfbo_torch.history.history import History
 from mfbo_torch.history.record import Record, Status
-from mfbo_torch.utils.persistent_sequence import Shared
+from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 S = TypeVar("S")
 
 
 class Fold(Generic[S]):
-    """A state that goes from record to record, kept from call to call as it is before the first pending record.
+    """A state that each record changes, in the order of queries, kept from call to call up to the first pending record.
 
-    Forgetting it costs time and changes no result: it is used only for a history that begins with the same records,
-    and the rest is added in the order of asking, as it would be from the start.
+    The kept state saves time and changes no result: it is used only for a history that begins with the same records.
 
     Args:
         start: Makes the state before the first record; a shallow copy of a state has to be one of its own.
@@ -26,7 +25,7 @@ class Fold(Generic[S]):
 
     def __init__(self, start: Callable[[], S], add: Callable[[S, Record], S]) -> None:
         self._start, self._add = start, add
-        self._records: Shared[Record] = Shared()
+        self._records: PersistentSequence[Record] = PersistentSequence()
         self._count, self._state = 0, start()
 
     def __call__(self, history: History) -> S:

@@ -24,6 +24,16 @@ LARGEST = 1e75
 """Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
 
 
+def unusable(value: float) -> str | None:
+    """Why a value is a failure: it is not finite, or larger in size than :data:`LARGEST`; ``None`` where it is not."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    if abs(value) > LARGEST:
+        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
+        return f"the value {value:g} is out of range {wanted}"
+    return None
+
+
 class Outcome(NamedTuple):
     """The measurement of an outcome.
 
@@ -70,7 +80,14 @@ class Observation:
         Raises:
             SettingError: One is missing, or no finite number.
         """
-        return replace(self, outcomes=outcomes_of(self, limits)) if limits or self.outcomes else self
+        if missing := [limit.name for limit in limits if limit.name not in self.outcomes]:
+            names = f"; there are {', '.join(map(str, self.outcomes))}" if self.outcomes else ""
+            raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
+        found = {}
+        for limit in limits:
+            value, error = _pair(limit.name, self.outcomes[limit.name])
+            found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
+        return replace(self, outcomes=found) if found or self.outcomes else self
 
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
@@ -120,37 +137,10 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
         SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
     """
     found = parse(given, setting=setting)
-    if refusal(found.value):
-        wanted = f"a finite number, at most {LARGEST:g} in size" if math.isfinite(found.value) else "a finite number"
+    if reason := unusable(found.value):
+        wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
         raise SettingError(setting, found.value, wanted)
     return found.judged(limits)
-
-
-def refusal(value: float) -> str:
-    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
-    if not math.isfinite(value):
-        return f"the value is not finite: {value}"
-    if abs(value) > LARGEST:
-        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
-        return f"the value {value:g} is out of range {wanted}"
-    return ""
-
-
-def outcomes_of(given: Any, limits: Collection[Limit]) -> dict[str, Outcome]:
-    """The outcomes of an observation that are limited, by name; none where nothing is.
-
-    Raises:
-        SettingError: One is missing, or no finite number.
-    """
-    measured = given.outcomes if isinstance(given, Observation) else {}
-    if missing := [limit.name for limit in limits if limit.name not in measured]:
-        names = f"; there are {', '.join(map(str, measured))}" if measured else ""
-        raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
-    found = {}
-    for limit in limits:
-        value, error = _pair(limit.name, measured[limit.name])
-        found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
-    return found
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GIVEN, ENQUEUED = {"stage": "given"}, {"stage": "enqueued"}
-"""What a query carries that nobody asked for, as its value was measured elsewhere, and costs nothing; and one that the
-user wants asked."""
+"""The ``meta`` of a query whose value was observed elsewhere, at no cost, and of one that the user has enqueued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class Query:
     Args:
         x: The design, ``d`` numbers in the user's own units.
         fidelity: ``0`` the cheapest, ``M - 1`` the target.
-        meta: What later decisions need to know of this moment (JSON values only).
+        meta: What the strategy notes for later decisions (JSON values only).
     """
 
     x: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""A query and what became of it, and what a strategy recommends."""
+"""A query with its result, and what a strategy recommends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from mfbo_torch.history.observation import Observation, Outcome, refusal
+from mfbo_torch.history.observation import Observation, Outcome, unusable
 from mfbo_torch.history.query import ENQUEUED, GIVEN, Query
 
 
 class Status(StrEnum):
-    """Where a query stands."""
+    """The state of a query."""
 
     PENDING = "pending"
     DONE = "done"
@@ -21,21 +21,21 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A query and its fate.
+    """A query and its result.
 
     Args:
-        id: Its number, counted from 0 in the order of asking.
-        query: What was asked.
-        cost: What it costs, counted from the moment of asking.
-        value: The observation, to be maximised; ``None`` until known.
+        id: Its number, counted from 0 in the order of queries.
+        query: The query.
+        cost: Its cost, which counts as spent from the query on.
+        value: The observed value, to be maximised; ``None`` until known.
         status: ``"pending"``, ``"done"`` or ``"failed"``.
-        reason: Why it failed, or why its last attempt did where it is tried again. The first line says it all.
+        reason: Why it failed, or why its last attempt did; the first line is enough to show.
         decision_seconds: Time spent deciding it.
         evaluation_seconds: Time spent evaluating it.
-        retries: How often it was tried again.
+        retries: Number of attempts after the first one.
         sunk: The part of ``cost`` that failed attempts have taken.
         standard_error: The standard deviation of the noise in ``value``, in its unit; ``None`` where it is not known.
-        outcomes: What was measured beside it, where the space has limits.
+        outcomes: The outcomes that were measured beside it, where the space has limits.
     """
 
     id: int
@@ -58,17 +58,17 @@ class Record:
 
     @property
     def given(self) -> bool:
-        """Whether it was measured elsewhere: nothing was asked, nothing paid."""
+        """Whether the value was observed elsewhere, at no cost."""
         return self.query.meta.get("stage") == GIVEN["stage"]
 
     @property
     def decided(self) -> bool:
-        """Whether a strategy has decided it: what counts decisions passes over the others."""
+        """Whether a strategy has decided it."""
         return self.query.meta.get("stage") not in (GIVEN["stage"], ENQUEUED["stage"])
 
     def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
-        """This record with its value; it fails where models cannot use that."""
-        if reason := refusal(value):
+        """This record with its value; a value that is :func:`~mfbo_torch.history.observation.unusable` is a failure."""
+        if (reason := unusable(value)) is not None:
             return self.failed(reason, **changes)
         found, status = float(value), Status.DONE
         return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)
@@ -82,18 +82,18 @@ class Record:
         return replace(self, value=None, status=Status.FAILED, reason=reason, **changes)
 
     def retried(self, reason: str, cost: float) -> Record:
-        """This record after a failed attempt, tried again: ``cost`` is what all its attempts come to."""
+        """This record after a failed attempt that is tried again; ``cost`` is that of all its attempts."""
         return replace(self, reason=reason, cost=cost, retries=self.retries + 1, sunk=cost - (self.cost - self.sunk))
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What is believed best: an input, where inputs cannot be queried themselves; a design, where values are noisy.
+    """The best by the model: an input, where inputs cannot be queried themselves; a design, where values are noisy.
 
     Args:
         x: The input or the design, in the user's own units.
-        mean: What is expected of it at the target, to be maximised, noise left out.
-        deviation: The standard deviation of that.
+        mean: Its posterior mean at the target, without noise, to be maximised.
+        deviation: The posterior standard deviation of that.
         noise: The standard deviation of the noise in an observation at each fidelity, ``None`` where it is not known;
             empty for an input.
         best: The best observation at the target, which may have been lucky; ``None`` for an input.

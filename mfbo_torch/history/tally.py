@@ -1,4 +1,4 @@
-"""What is counted of a history, carried from each to the next."""
+"""Sums and counts of a history, updated record by record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mfbo_torch.history.record import Record
 
 Parts = tuple[float, ...]
-"""Numbers whose exact sum is meant, each less than what the next one is rounded to."""
+"""A sum without rounding error, as numbers each of which is less than the last digit of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Tally:
     """Sums and counts of a history.
 
     Args:
-        spent: The cost of everything asked.
-        settled: The cost of what has ended.
+        spent: The cost of all queries.
+        settled: The cost of those that have ended.
         pending: The records that have not ended, by their numbers.
-        queries: How many there are at each fidelity.
+        queries: Number of queries at each fidelity.
         best: The best feasible one of each fidelity, the earliest among equals.
-        evaluated: How many have a value and were not given.
-        failed: How many have failed.
+        evaluated: Number of records with a value that was observed in this run.
+        failed: Number of records that have failed.
     """
 
     spent: Parts
@@ -39,7 +39,7 @@ class Tally:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Tally:
-        """That of some records."""
+        """The sums and counts of some records."""
         known, pending = list(records), {}
         best: dict[int, Record] = {}
         evaluated = failed = 0
@@ -58,7 +58,7 @@ class Tally:
         return cls(spent, settled, pending, queries, best, evaluated, failed)
 
     def asked(self, record: Record) -> Tally | None:
-        """With one more pending record; ``None`` where it has to be counted anew."""
+        """With one more pending record; ``None`` where all records must be counted again."""
         if not math.isfinite(record.cost):
             return None
         fidelity = record.query.fidelity
@@ -70,7 +70,7 @@ class Tally:
         )
 
     def updated(self, old: Record, new: Record) -> Tally | None:
-        """With a pending record replaced by its newer self; ``None`` where it has to be counted anew."""
+        """With a newer state of a pending record; ``None`` where all records must be counted again."""
         former = old.status == "pending" and (old.id, old.query) == (new.id, new.query)
         if not (former and math.isfinite(old.cost) and math.isfinite(new.cost)):
             return None
@@ -95,7 +95,7 @@ def _better(record: Record, best: Record | None) -> bool:
 
 
 def parts(numbers: Iterable[float]) -> Parts:
-    """A few numbers with exactly the sum of many: what :func:`math.fsum` makes of the ones it makes of the others."""
+    """A few numbers with exactly the sum of many, so that :func:`math.fsum` of both is the same."""
     left, found = list(numbers), list[float]()
     while part := math.fsum(left):
         found.append(part)

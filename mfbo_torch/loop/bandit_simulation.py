@@ -5,12 +5,6 @@ All trials go through their plays in step. Every bound of an arm that is not pla
 they are until then. Per trial only the arms with the largest of these are followed from play to play; as long as
 the best of them exceeds the limit of all others it is the best of all. When it does not, that trial's
 arms are looked through anew.
-
-References:
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
 """
 
 from __future__ import annotations
@@ -35,11 +29,11 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import seeds
 
 AHEAD = 128
-"""Plays that the limits of the other arms hold for."""
+"""Number of plays that the limits of the other arms hold for."""
 
 
 class Simulation:
-    """What ``R`` trials played.
+    """The plays of ``R`` trials.
 
     Attributes:
         problem: The arms.
@@ -138,7 +132,7 @@ def simulate(
 
 
 class _Players(ABC):
-    """``R`` trials of one strategy: they say what they play and are told what they got."""
+    """``R`` trials of one strategy: they choose their plays and take in the rewards."""
 
     @abstractmethod
     def choose(self, t: int) -> tuple[Tensor, Tensor]:
@@ -153,7 +147,7 @@ class _Players(ABC):
         raise NotImplementedError
 
     def warn(self) -> None:
-        """Say so if observations contradict what the strategy takes for granted."""
+        """Warn if observations contradict the assumptions of the strategy."""
         return
 
 

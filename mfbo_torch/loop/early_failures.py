@@ -1,4 +1,4 @@
-"""How a run begins: an objective that breaks in the same way again and again is not asked on."""
+"""The first evaluations of a run: a run ends early if they all raise the same exception."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mfbo_torch.history import Record
 from mfbo_torch.loop.evaluation import Evaluation
 
 ALIKE = 3
-"""So many failures of one kind, and nothing else, are a mistake in the objective and not one of its designs."""
+"""Number of first evaluations with the same exception, after which the objective is taken to be wrong."""
 
 
 class Hopeless(RuntimeError):
@@ -21,14 +21,14 @@ class Hopeless(RuntimeError):
         self.spent = spent
 
 
-class Beginning:
-    """Exceptions before the first value, held back while they are all the same.
+class EarlyFailures:
+    """Exceptions before the first value; they are held back while they are all the same.
 
     Their queries stay pending, also in the journal, so that they are evaluated again, at no further cost, when the
     run is continued with an objective that was repaired.
 
     Args:
-        over: Whether there is a value already: nothing is held back then.
+        over: Whether there is a value already; then nothing is held back.
     """
 
     def __init__(self, over: bool) -> None:
@@ -37,7 +37,7 @@ class Beginning:
 
     @property
     def hopeless(self) -> bool:
-        """Whether there have been :data:`ALIKE` of one kind."""
+        """Whether the first :data:`ALIKE` exceptions are the same."""
         return len(self.held) >= ALIKE
 
     def holds(self, record: Record, evaluation: Evaluation) -> bool:
@@ -47,13 +47,13 @@ class Beginning:
         self.held[record.id] = record, evaluation
         return True
 
-    def let_go(self) -> list[tuple[Record, Evaluation]]:
-        """What was held back; nothing is from now on."""
+    def release(self) -> list[tuple[Record, Evaluation]]:
+        """What was held back; from now on nothing is."""
         held, self.held, self.over = [*self.held.values()], {}, True
         return held
 
     def __str__(self) -> str:
-        """What has happened, in one line."""
+        """The error message, in one line."""
         first, *frames = next(iter(self.held.values()))[1].reason.splitlines()
         where = f" ({frames[-1].strip()})" if frames else ""
         count = len(self.held)

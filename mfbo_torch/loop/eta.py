@@ -1,4 +1,4 @@
-"""How far the rest of a capital goes."""
+"""Forecast of the evaluations that the rest of a capital pays for, and of their time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from mfbo_torch.strategies.base import Strategy
 
 RECENT, ENOUGH = 20, 3
-"""The coming queries are taken to be like so many of the last ones; with fewer nothing is foretold."""
+"""Number of last queries that a forecast is made from, and the fewest that it needs."""
 
 
 class Forecast(NamedTuple):
-    """What is to come.
+    """The rest of a run.
 
     Args:
-        evaluations: How many queries the rest of the capital is likely to pay for, those in flight not counted.
-        seconds: How long these and those in flight are likely to take.
+        evaluations: Number of queries that the rest of the capital is likely to pay for, without those in flight.
+        seconds: Time that these and those in flight are likely to take.
     """
 
     evaluations: int
@@ -32,18 +32,17 @@ class Forecast(NamedTuple):
 
 
 def forecast(strategy: Strategy, history: History, capital: float, workers: int = 1) -> Forecast | None:
-    """What the rest of a capital is likely to pay for; ``None`` where that is nothing, or cannot be
-    said yet.
+    """What the rest of a capital is likely to pay for; ``None`` where that is nothing, or not known yet.
 
-    The coming queries are taken to be like the last :data:`RECENT` ones: at their designs and fidelities, at the costs
-    that are expected of these now (:meth:`~mfbo_torch.strategies.base.Strategy.cost`). Before :data:`ENOUGH` have ended
-    after the initial design nothing is said.
+    The forecast assumes queries like the last :data:`RECENT` ones, at their designs and fidelities, and at the costs
+    that are expected of these now (:meth:`~mfbo_torch.strategies.base.Strategy.cost`). It needs :data:`ENOUGH` queries
+    that have ended after the initial design.
 
     Args:
         strategy: A strategy that knows its space.
-        history: Everything asked so far.
+        history: All queries so far.
         capital: What may be spent in all.
-        workers: How many queries are evaluated at once.
+        workers: Number of queries that are evaluated at once.
     """
     latest = reversed(history.records)
     ended = (r for r in latest if r.status != Status.PENDING and r.decided and r.query.meta.get("stage") != "initial")

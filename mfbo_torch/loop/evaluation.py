@@ -1,4 +1,4 @@
-"""One evaluation, wherever it runs: it ends with a value or with a reason."""
+"""One evaluation, in this process or in a worker: it ends with an observation or with a reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mfbo_torch.history.observation import Observation, parse, refusal
+from mfbo_torch.history.observation import Observation, parse, unusable
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
 
 FRAMES = 3
-"""Lines of a traceback that a failure keeps."""
+"""Number of lines of a traceback that the reason of a failure has."""
 
 
 class Evaluation(NamedTuple):
@@ -43,13 +43,13 @@ class Evaluation(NamedTuple):
 def evaluate(
     problem: Problem, x: Sequence[float], fidelity: int, number: int = 0, trial: Trial | None = None
 ) -> Evaluation:
-    """Evaluate query ``number`` wherever this runs; never raises for what the objective does."""
+    """Evaluate query ``number`` here; never raises for what the objective does, except for Ctrl-C."""
     started, this = time.perf_counter(), os.getpid()
     found, reason, raised = None, "", False
     try:
         given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         found = parse(given).judged(problem.space.limits)
-        reason = refusal(found.value)
+        reason = unusable(found.value) or ""
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
             raise
@@ -61,7 +61,7 @@ def evaluate(
 
 
 def _message(error: BaseException) -> str:
-    """Why an evaluation failed: one line, and more below it."""
+    """The reason of a failure: one line, and more below it."""
     if isinstance(error, EvaluationError):
         return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
     return describe(error) + _frames(error)

@@ -1,4 +1,4 @@
-"""Ctrl-C, twice: the first one lets things end, the second ends them."""
+"""Ctrl-C in a run: the first one ends it after the evaluations in flight, the second one at once."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def pulled_by_ctrl_c() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C; the second is a :class:`KeyboardInterrupt`."""
-    brake = threading.Event()
+def stop_on_ctrl_c() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; the second raises :class:`KeyboardInterrupt`."""
+    interrupted = threading.Event()
 
-    def pull(*_: object) -> None:
-        if brake.is_set():
+    def handle(*_: object) -> None:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        brake.set()
+        interrupted.set()
         print("\nfinishing what is in flight; Ctrl-C again stops at once", file=sys.stderr, flush=True)
 
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield brake
+        yield interrupted
         return
-    signal.signal(signal.SIGINT, pull)
+    signal.signal(signal.SIGINT, handle)
     try:
-        yield brake
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

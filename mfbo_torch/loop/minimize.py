@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mfbo_torch.history import History, Observed, Recommendation, Status
 from mfbo_torch.history.storage.journal import Journal
@@ -22,13 +22,25 @@ from mfbo_torch.utils import html_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+class Settings(TypedDict, total=False):
+    """The settings of :func:`minimize` and :func:`maximize`."""
+
+    strategy: Strategy | None
+    seed: int
+    executor: Executor | None
+    max_pending: int | None
+    journal: Journal | None
+    progress: bool
+
+
 Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
 """A space; or the parameters, or ``{name: (lower, upper)}``, of one with a single fidelity of cost 1."""
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What an optimisation found, with SciPy's names where SciPy has one.
+    """The result of an optimisation, with SciPy's names where SciPy has one.
 
     Attributes:
         x: The best design at the target, ``d`` values in the order of the parameters, in the user's units; ``None`` for
@@ -38,8 +50,8 @@ class Result:
         success: Whether there is a value at the target and the run was not interrupted.
         message: How it ended.
         nfev: Number of evaluations, failed ones included.
-        spent: What they cost.
-        recommended: What the model believes best where values are noisy; else ``None``.
+        spent: Their cost.
+        recommended: The best design by the model where values are noisy; else ``None``.
         history: Every query.
         problem: What was optimised.
     """
@@ -112,24 +124,12 @@ def minimize(
         Hopeless: Every evaluation failed.
     """
     problem = FunctionProblem(function, _space(space), maximize=False)
-    return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
+    return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
 
 
-def maximize(
-    function: Callable[..., Observed],
-    space: Where,
-    capital: float,
-    *,
-    strategy: Strategy | None = None,
-    seed: int = 0,
-    executor: Executor | None = None,
-    max_pending: int | None = 1,
-    journal: Journal | None = None,
-    progress: bool = False,
-) -> Result:
-    """Find where a function is largest; see :func:`minimize`."""
-    problem = FunctionProblem(function, _space(space), maximize=True)
-    return _optimize(problem, capital, strategy, seed, executor, max_pending, journal, progress)
+def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+    """Find where a function is largest; arguments and result are those of :func:`minimize`."""
+    return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
 
 
 def _space(where: Where) -> Space:
@@ -143,12 +143,12 @@ def _space(where: Where) -> Space:
 def _optimize(
     problem: Problem,
     capital: float,
-    strategy: Strategy | None,
-    seed: int,
-    executor: Executor | None,
-    max_pending: int | None,
-    journal: Journal | None,
-    progress: bool,
+    progress: bool = False,
+    strategy: Strategy | None = None,
+    seed: int = 0,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
 ) -> Result:
     strategy = MFGPUCB(seed=seed) if strategy is None else strategy
     history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)

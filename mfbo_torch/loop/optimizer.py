@@ -1,4 +1,4 @@
-"""Ask and tell: a strategy, a history, and a journal that keeps it."""
+"""Ask and tell: a strategy, its history, and the journal that stores it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
 from mfbo_torch.utils.validation import reason as checked_reason
 
@@ -31,7 +31,7 @@ class HasSpace(Protocol):
 
 
 def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
-    """See whether every query of a history can be asked in a space.
+    """Check that every query of a history belongs to a space.
 
     Raises:
         SettingError: One has another number of parameters, another fidelity, or lies outside the bounds.
@@ -49,12 +49,12 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
 
 
 class Decision(NamedTuple):
-    """What a strategy has decided, not yet asked.
+    """Queries that a strategy has decided, not yet in the history.
 
     Args:
         queries: The queries, each with the ones before it pending.
-        seconds: How long each took to decide.
-        seen: The journal's last event at that time.
+        seconds: The time that each took to decide.
+        seen: The number of the journal's last event before the decision.
     """
 
     queries: list[Query]
@@ -63,11 +63,10 @@ class Decision(NamedTuple):
 
 
 class Optimizer:
-    """Gives out queries and takes in values, which are to be maximised.
+    """Decides queries and takes in values, which are to be maximised.
 
-    Every query is in the journal before it is given out, every value before the next
-    decision. A journal that already holds a history is continued. Values may be told from several threads; with a
-    journal, from the one that opened it.
+    Every query is in the journal before it is returned, every value before the next decision. The history of a journal
+    is continued. Several threads may tell values; with a journal, only the one that opened it.
 
     Args:
         strategy: Decides the queries.
@@ -83,14 +82,14 @@ class Optimizer:
         self.space = self.strategy.space
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
-        self.journal, self._state = journal, OwnState()
+        self.journal, self._state = journal, GlobalState()
         self._history = self._stored()
         check_history(self._history, self.space)
         self._lock = threading.RLock()
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
-        """What the journal holds, its outcomes judged by the limits of now."""
+        """The history in the journal, its outcomes judged by the present limits."""
         history, limits = History() if self.journal is None else self.journal.history(), self.space.limits
         try:
             for record in history.done if limits or any(r.outcomes for r in history) else []:
@@ -102,17 +101,16 @@ class Optimizer:
 
     @property
     def history(self) -> History:
-        """Everything asked so far."""
+        """All queries so far."""
         return self._history
 
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
-        """Decide the next queries; those that wait since :meth:`enqueue` go first.
+        """Decide the next queries; those of :meth:`enqueue` go first.
 
         Args:
-            n: How many. Each is decided with the ones before it pending.
-            capital: What may be spent in all. The first query that does not fit, and all
-                after it, are not asked. Where costs are measured, every query fits until
-                one of them is known.
+            n: Number of queries. Each is decided with the ones before it pending.
+            capital: What may be spent in all. The first query that it does not pay for, and all after it, are left out.
+                Where costs are measured, it pays for every query until one cost is known.
 
         Returns:
             The pending records, ``n`` unless the capital is spent.
@@ -129,7 +127,7 @@ class Optimizer:
         return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
 
     def deciding(self, n: int = 1) -> Callable[[], Decision]:
-        """The decision of the next queries on what is known now. It can be called while values come in."""
+        """A function that decides the next queries on the present history; values may come in while it runs."""
         history, seen = self._history, None if self.journal is None else self.journal.sequence
 
         def decide() -> Decision:
@@ -141,7 +139,7 @@ class Optimizer:
         return decide
 
     def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
-        """Ask what was decided; arguments and result are those of :meth:`ask`."""
+        """Make pending what was decided; arguments and result are those of :meth:`ask`."""
         capital = number("capital", capital) if capital != math.inf else capital
         with self._lock, self._state.restored():
             history = self._history
@@ -150,17 +148,17 @@ class Optimizer:
                 if not self._pays(history, cost, capital):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
-            asked = list(history.records[len(self._history) :])
-            if asked:
-                self._keep(history, lambda journal: journal.asked(asked, decision.seen))
-            return asked
+            queried = list(history.records[len(self._history) :])
+            if queried:
+                self._keep(history, lambda journal: journal.asked(queried, decision.seen))
+            return queried
 
     def affords(self, cost: float, capital: float) -> bool:
-        """Whether a capital pays for so much more, see :meth:`ask`."""
+        """Whether a capital pays for another cost, see :meth:`ask`."""
         return self._pays(self._history, cost, capital)
 
     def _pays(self, history: History, cost: float, capital: float) -> bool:
-        if self.space.measured and not history.tally.evaluated:  # nobody knows what a query costs
+        if self.space.measured and not history.tally.evaluated:  # costs are not known yet
             return history.settled < capital
         return history.spent + cost <= payable(capital)
 
@@ -173,7 +171,7 @@ class Optimizer:
                 of its noise is known (0: it has none). A value that is not finite is a failure. Where the space has
                 limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
             evaluation_seconds: Time spent evaluating it.
-            cost: What it really cost, where costs are measured.
+            cost: Its actual cost, where costs are measured.
 
         Returns:
             The record as it now stands.
@@ -208,7 +206,7 @@ class Optimizer:
         Args:
             id: The number of its record.
             reason: Why it failed.
-            cost: What all its attempts come to, the coming one included; the same as before if not given.
+            cost: The cost of all its attempts, the next one included; the same as before if not given.
 
         Raises:
             SettingError: No such query is pending.
@@ -222,7 +220,7 @@ class Optimizer:
     def add(
         self, parameters: Mapping[str, Any], fidelity: Told, value: Observed, standard_error: float | None = None
     ) -> Record:
-        """Take in a value that nobody asked for, measured elsewhere; it costs nothing.
+        """Take in a value that was observed elsewhere; it costs nothing.
 
         Args:
             parameters: ``{name: value}`` of its design.
@@ -249,11 +247,11 @@ class Optimizer:
             return record
 
     def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:
-        """Have a design asked next. Its query is pending, and paid for, from now on; :meth:`ask` gives it out.
+        """Query a design next. The query is pending, and its cost spent, from now on; :meth:`ask` returns it.
 
         Args:
             parameters: ``{name: value}``.
-            fidelity: Where, as :meth:`add` takes it; if not given, where the strategy would ask it.
+            fidelity: Its fidelity, as :meth:`add` takes it; the strategy chooses one if it is not given.
 
         Returns:
             Its record.
@@ -277,7 +275,7 @@ class Optimizer:
         return level_of(fidelity, self.space.fidelities, self.space.target)
 
     def give(self, records: list[Record]) -> None:
-        """Begin with observations that were made before.
+        """Begin with observations from before the run.
 
         Args:
             records: Records that are done, numbered from 0.
@@ -304,7 +302,7 @@ class Optimizer:
             self._keep(History(records), lambda journal: journal.given(records))
 
     def recommend(self) -> Record | Recommendation | None:
-        """What the strategy advises, ``None`` while there is nothing.
+        """What the strategy recommends, ``None`` while there is nothing.
 
         The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
         observed design with the largest posterior mean, and where queries are averages the best input: a
@@ -315,8 +313,8 @@ class Optimizer:
 
     def _pending(self, id: int) -> Record:
         last = len(self._history) - 1
-        asked = "none so far" if last < 0 else f"0 to {last}"
-        wanted = f"the number of a query that was asked ({asked})"
+        known = "none so far" if last < 0 else f"0 to {last}"
+        wanted = f"the number of a query ({known})"
         record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
         if record.status != Status.PENDING:
             raise SettingError("id", id, f"a pending query; this one is {record.status}")
@@ -332,7 +330,7 @@ class Optimizer:
         return record
 
     def _keep(self, history: History, write: Callable[[Journal], None]) -> None:
-        """Take over a history once it is on disk; after any error the disk is what counts."""
+        """Replace the history once the journal is written; after any error the journal counts."""
         try:
             if self.journal is not None:
                 write(self.journal)

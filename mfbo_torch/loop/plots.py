@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from mfbo_torch.history import History, Status
 from mfbo_torch.metrics import best_values, capital_spent
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.utils.standardize import extent, off_scale
+from mfbo_torch.utils.standardize import extent, outliers
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 BLUE, ORANGE, GREEN, RED, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -45,7 +45,7 @@ class Picture(Figure):
 
 
 def canvas(width: float, height: float) -> Figure:
-    """A figure of so many inches."""
+    """A figure of a width and a height in inches."""
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
@@ -67,7 +67,7 @@ def note(
 
 
 def stretch_name(stretch: range, problem: Problem) -> str:
-    """What some fidelities are called; one alone with its cost where that is known before."""
+    """The name of some fidelities; of a single one with its cost, unless costs are measured."""
     space = problem.space
     known = len(stretch) == 1 and not space.measured
     return space.stretch_name(stretch) + (f", cost {space.costs[stretch[0]]:g}" if known else "")
@@ -81,8 +81,8 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     share of the capital that each fidelity took.
 
     Args:
-        history: What was asked; pending queries are left out.
-        problem: What it was asked of.
+        history: The queries; pending ones are left out.
+        problem: The problem that was evaluated.
         strategy: The strategy's name, for the title.
     """
     target = problem.space.target
@@ -95,7 +95,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 0.4 + 0.3 * len(colors)])
     done = history.select(Status.DONE)
     values = [problem.value_of(r) or 0.0 for r in done]
-    off = off_scale(values)
+    off = outliers(values)
     for m, stretch in enumerate(stretches):
         chosen = [k for k, r in enumerate(done) if r.query.fidelity in stretch and not off[k]]
         size, alpha = (46, 1.0) if target in stretch else (16, 0.75)
@@ -112,7 +112,7 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
             upper.plot(spent[ids], [height] * len(ids), color=INK, ms=5, marker=marker, label=label, **style)
 
     at_edge([r.id for r in history.select(Status.FAILED)], 0.0, "x", "failed")
-    away = [(r.id, value < np.median(values)) for r, value, far in zip(done, values, off, strict=True) if far]
+    away = [(r.id, value < np.median(values)) for r, value, outlier in zip(done, values, off, strict=True) if outlier]
     at_edge([number for number, below in away if below], 0.0, "v", "off the scale")
     at_edge([number for number, below in away if not below], 1.0, "^", "off the scale")
     best = best_values(history, target).numpy()

@@ -42,10 +42,10 @@ class Progress:
         queries = "/".join(str(sum(counts[part.start : part.stop])) for part in space.stretches)
         shown = "-" if best is None else f"{best:.6g}"
         coming = self.forecast(history)
-        told = "" if coming is None else f", {coming}"
+        rest = "" if coming is None else f", {coming}"
         left = f"{max(self.capital - history.settled, 0.0):.4g} left"
         now = f"at {self.problem.space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"
-        self.bar.set_postfix_str(f"{left}, best {shown}, queries {queries}, {now}{told}", refresh=False)
+        self.bar.set_postfix_str(f"{left}, best {shown}, queries {queries}, {now}{rest}", refresh=False)
         self.bar.update(min(history.settled, self.capital) - self.bar.n)
 
     def __enter__(self) -> Progress:

@@ -1,4 +1,4 @@
-"""How a run evaluates: the options that go from the command line to the loop, and the capital."""
+"""The options of a run, from the command line to the loop, and its capital."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "patience": {"above": 0, "wanted": "a capital above 0"},
     "stop_gain": {"above": 0, "below": 1},
 }
-"""What ends a run early, and what that may be."""
+"""The options that end a run early, with the bounds of each."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run evaluates, which may differ when it is continued: what is decided on a history stays the same.
+    """Options of evaluations. They may differ when a run is continued: its decisions depend on the history alone.
 
     Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
     ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from

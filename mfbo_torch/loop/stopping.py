@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from mfbo_torch.loop.run_options import RunOptions
     from mfbo_torch.problems.base import Problem
 
-SLIGHT = 1e-4
-"""A better value counts as one for the patience if it is better by this part of the range of values."""
+MIN_IMPROVEMENT = 1e-4
+"""Minimum improvement that ends the wait for a better value, as a part of the range of values."""
 WIDTH = 2.0
-"""How many deviations the bounds are from the mean."""
-SCREENED, CLOSE, ROUNDS = 1024, 16, 3
-"""The bound is looked for at so many Sobol points, then around so many of the best of them, so many times closer."""
+"""Width of the bounds around the mean, in standard deviations."""
+SOBOL_POINTS, BEST_POINTS, ROUNDS = 1024, 16, 3
+"""The search for the largest bound: number of Sobol points, number of the best of them that it goes on from, and number
+of rounds, each closer to them."""
 FEW = 3
-"""With fewer values at the target nothing is said of what is left to gain."""
+"""Fewest values at the target that the possible gain is computed from."""
 
 
 class Stopping:
@@ -95,7 +96,7 @@ def reached(history: History, problem: Problem, value: float) -> float | None:
 
 
 class _Waiting(NamedTuple):
-    """The best and the least value so far, and the cost of what has ended since the best."""
+    """The best and the least value so far, and the cost of the evaluations that have ended since the best."""
 
     best: float = -math.inf
     least: float = math.inf
@@ -103,9 +104,9 @@ class _Waiting(NamedTuple):
 
 
 class Idle:
-    """The capital that has been spent since the target's best value was last improved by :data:`SLIGHT`.
+    """The capital that has been spent since the target's best value was last improved by :data:`MIN_IMPROVEMENT`.
 
-    What is in flight does not count, nor does the initial design.
+    Evaluations in flight and the initial design do not count.
 
     Args:
         target: The fidelity whose values count.
@@ -120,7 +121,7 @@ class Idle:
     def _add(self, before: _Waiting, record: Record) -> _Waiting:
         best, least, cost = before
         value = record.value if record.status == Status.DONE and record.query.fidelity == self.target else None
-        better = value is not None and value > best + SLIGHT * max(best - least, 0.0)
+        better = value is not None and value > best + MIN_IMPROVEMENT * max(best - least, 0.0)
         if better or record.query.meta.get("stage") == "initial":
             cost = ()
         elif record.status != Status.PENDING:
@@ -146,7 +147,7 @@ def gain(strategy: Strategy, history: History) -> float:
 
     Args:
         strategy: Whose model says it, bound to its space.
-        history: Everything asked so far.
+        history: All queries so far.
     """
     space = strategy.space
     records = history.select(Status.DONE, space.target)
@@ -157,7 +158,7 @@ def gain(strategy: Strategy, history: History) -> float:
     if known is None:
         return math.inf
     values = torch.tensor([r.value for r in records], dtype=torch.double)
-    highest = _highest(strategy, history, space.to_unit(observed[values.argsort(descending=True)[:CLOSE]]))
+    highest = _highest(strategy, history, space.to_unit(observed[values.argsort(descending=True)[:BEST_POINTS]]))
     extent = (values.max() - values.min()).item()
     left = max(highest, known[1].max().item()) - known[0].max().item()
     return left / extent if extent > 0 and math.isfinite(left) else math.inf
@@ -166,7 +167,7 @@ def gain(strategy: Strategy, history: History) -> float:
 def _highest(strategy: Strategy, history: History, near: Tensor) -> float:
     """The largest upper bound that is found over the space, from Sobol points and good designs on."""
     space, generator = strategy.space, torch.Generator().manual_seed(0)
-    U = sobol(space.dim, SCREENED, 0)
+    U = sobol(space.dim, SOBOL_POINTS, 0)
     best = -math.inf
     for step in range(ROUNDS + 1):
         U = U[space.allows(U)]
@@ -174,16 +175,16 @@ def _highest(strategy: Strategy, history: History, near: Tensor) -> float:
         if bounds is None:
             return math.inf
         best = max(best, bounds[1].max().item())
-        near = torch.cat([near, U[bounds[1].topk(min(CLOSE, len(U))).indices]])[-2 * CLOSE :]
-        noise = torch.randn(len(near), CLOSE, space.dim, generator=generator, dtype=torch.double)
+        near = torch.cat([near, U[bounds[1].topk(min(BEST_POINTS, len(U))).indices]])[-2 * BEST_POINTS :]
+        noise = torch.randn(len(near), BEST_POINTS, space.dim, generator=generator, dtype=torch.double)
         U = (near.unsqueeze(1) + 0.3 ** (step + 1) * 0.3 * noise).clamp(0.0, 1.0).reshape(-1, space.dim)
     return best
 
 
 def _bounds(strategy: Strategy, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
     """The lower and the upper bound of the target at some designs."""
-    believed = strategy.predict(history, X)
-    if believed is None:
+    predicted = strategy.predict(history, X)
+    if predicted is None:
         return None
-    mean, deviation = (part[:, strategy.space.target] for part in believed)
+    mean, deviation = (part[:, strategy.space.target] for part in predicted)
     return mean - WIDTH * deviation, mean + WIDTH * deviation

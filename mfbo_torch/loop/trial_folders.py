@@ -1,4 +1,4 @@
-"""The trials of a run: who goes on from what, in which folder, and what that costs."""
+"""The trials of a run: their folders, the trainings they continue, and their costs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mfbo_torch.history import History, Record
-from mfbo_torch.history.continuation import Training, below
+from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.problems.trial import Below, Trial
+from mfbo_torch.problems.trial import PreviousTraining, Trial
 from mfbo_torch.space.fidelities import Value
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def kept(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Path | None]:
-    """Where trials have their folders; nowhere, where nobody takes a trial.
+def trials_folder(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Path | None]:
+    """The folder of the trials' folders; ``None`` where the objective takes no trial.
 
     Args:
         problem: What is evaluated.
-        folder: Where they are wanted. Beside the journal if not given; for as long as the run lasts without one.
+        folder: Where the user wants it. If not given it is beside the journal; without a journal it is a temporary one.
         journal: Keeps the history.
     """
     if folder is not None or not problem.takes_trial:
@@ -52,27 +52,27 @@ class Trials:
         self._due: dict[int, float] = {}
 
     def of(self, record: Record, history: History) -> Trial | None:
-        """The trial of a pending query, its folder made; ``None`` where nobody asks for it.
+        """The trial of a pending query, its folder made; ``None`` where the objective takes none.
 
         Raises:
-            SettingError: What was done at a lower fidelity has lost its folder.
+            SettingError: The training at a lower fidelity has lost its folder.
         """
         if not self.problem.takes_trial or self.folder is None:
             return None
         query, space = record.query, self.problem.space
-        base, told = below(history, query.x, query.fidelity), None
+        base, previous = lower_training(history, query.x, query.fidelity), None
         if base is not None:
             m, value = base.record.query.fidelity, self.problem.value_of(base.record)
-            told = Below(m, self._reached(base), float(value or 0.0))
+            previous = PreviousTraining(m, self._reached(base), float(value or 0.0))
         if space.continues and not space.measured and base is not None:
             self._due[record.id] = space.costs[query.fidelity] - base.paid
         first = next(r.id for r in history if r.query.x == query.x)
-        trial = Trial(record.id, self.folder / f"{first:05d}", told, self.problem.maximize)
+        trial = Trial(record.id, self.folder / f"{first:05d}", previous, self.problem.maximize)
         trial.open()
         return trial
 
     def _reached(self, base: Training) -> Value:
-        """How far a training has come, by what was paid for it: it may have been stopped on the way."""
+        """The fidelity value that a training has reached, from its cost: it may have been stopped on the way."""
         space, m = self.problem.space, base.record.query.fidelity
         at, named = next(iter(space.fidelity_value(m).values()), m), space.fidelities
         if isinstance(at, str) or named is None or named.costs is None or space.measured or not space.continues:

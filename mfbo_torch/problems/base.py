@@ -15,7 +15,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.utils.validation import number, several, whole
 
 OBJECTIVE = "objective's value"
-"""What messages call the value that an objective returns."""
+"""The name of an objective's value in messages."""
 
 
 class Problem(ABC):
@@ -66,8 +66,8 @@ class Problem(ABC):
         return self.signed(parse(self.evaluate(x, fidelity)).value)
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
-        """What query ``number`` of a run gets to see: the :meth:`reward`, with noise where the problem has any, and
-        with its standard error where :meth:`evaluate` tells it.
+        """The observation of query ``number`` in a run: the :meth:`reward`, with noise where the problem has any, and
+        with its standard error where :meth:`evaluate` returns one.
 
         Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
         resumed run, and any number of workers, see what an undisturbed run sees.
@@ -79,12 +79,12 @@ class Problem(ABC):
         return self.observe(x, fidelity, trial.number)
 
     def pseudo_rewards(self, history: History) -> Tensor | None:
-        """What each query earns where that is not its value at the target, ``n`` numbers to be maximised."""
+        """The reward of each query where it is not the value at the target, ``n`` numbers to be maximised."""
         return None
 
     @property
     def trial(self) -> int | None:
-        """Which stream of noise; a run from settings takes its seed where there is none, others the first."""
+        """The number of the noise stream; if there is none, a run from settings takes its seed and others take 0."""
         return self._trial
 
     @trial.setter

@@ -1,4 +1,4 @@
-"""The noise of a query: a function of the run's stream and the query's number, whoever asks, when and how often."""
+"""The noise of a query: a fixed function of the run's noise stream and the number of the query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 Kind = Literal["normal", "uniform"]
 BLOCK = 1024
-"""How many queries' noise is drawn at once."""
+"""Number of queries whose noise is drawn at once."""
 
 
 def block(kind: Kind, trial: int, number: int) -> np.ndarray:
@@ -18,12 +18,12 @@ def block(kind: Kind, trial: int, number: int) -> np.ndarray:
     return rng.standard_normal(BLOCK) if kind == "normal" else rng.random(BLOCK)
 
 
-_kept = lru_cache(maxsize=16)(block)
+_cached = lru_cache(maxsize=16)(block)
 
 
 def drawn(trial: int | None, number: int, kind: Kind = "normal") -> float:
-    """The noise of one query; where nobody has chosen a stream it is the first."""
-    return float(_kept(kind, trial or 0, number // BLOCK)[number % BLOCK])
+    """The noise of one query; without a stream it is that of stream 0."""
+    return float(_cached(kind, trial or 0, number // BLOCK)[number % BLOCK])
 
 
 def generator(trial: int | None, number: int) -> np.random.Generator:

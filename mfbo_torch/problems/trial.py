@@ -1,4 +1,4 @@
-"""What an objective knows of its evaluation: its number, a folder that survives, what was done at its design before."""
+"""What an objective knows of its evaluation: its number, a folder that survives, the training it goes on from."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mfbo_torch.utils.validation import number
 
 REPORTS = "reports.csv"
 OTHERS = 5
-"""So many other designs must have reported as far before one can be hopeless."""
+"""Number of other designs that must have reported as far before a training can be hopeless."""
 
 
-class Below(NamedTuple):
-    """What was done at the design of a trial.
+class PreviousTraining(NamedTuple):
+    """The training at the design of a trial that it goes on from.
 
     Args:
         fidelity: The highest fidelity below the trial's own, as a number.
@@ -39,18 +39,18 @@ class Trial:
     Args:
         number: The number of its query.
         folder: Where to keep what is to survive; the same one for a design at all fidelities.
-        below: What was done at this design, ``None`` where nothing was.
+        below: The training that it goes on from, ``None`` where it begins.
         maximize: Whether larger values are better.
     """
 
-    def __init__(self, number: int, folder: Path, below: Below | None = None, maximize: bool = True) -> None:
+    def __init__(self, number: int, folder: Path, below: PreviousTraining | None = None, maximize: bool = True) -> None:
         self.number, self.folder, self.below, self.maximize = number, folder, below, maximize
         self.stopped: float | None = None
         """The step at which :meth:`should_stop` has said so."""
         self._last: float | None = None
 
     def open(self) -> None:
-        """Make the folder, or see that what was done below has left it.
+        """Make the folder; or check that the training that this one goes on from has left it.
 
         Raises:
             SettingError: It is gone.
@@ -61,7 +61,7 @@ class Trial:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def report(self, step: float, value: float) -> None:
-        """Tell an intermediate value, such as the accuracy after an epoch; it is on disk when this returns.
+        """Store an intermediate value, such as the accuracy after an epoch; it is on disk when this returns.
 
         Raises:
             SettingError: One of them is not a finite number.

@@ -1,4 +1,4 @@
-"""What can be queried: parameters, conditions and constraints, fidelities and their costs."""
+"""The search space: parameters, conditions and constraints, fidelities and their costs."""
 
 from mfbo_torch.space.fidelities import checked_costs, checked_zeta, named_fidelities
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window

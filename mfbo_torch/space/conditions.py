@@ -1,4 +1,4 @@
-"""Which parameters of a design are there, where some depend on others."""
+"""Conditions: parameters that are active only for some values of other parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mfbo_torch.space.parameter import Parameter, one_among
 from mfbo_torch.utils.errors import SettingError
 
 Needs = tuple[tuple[int, tuple[float, ...]], ...]
-"""Of one parameter: which others it depends on, by number, and the places that they must have."""
+"""The conditions of one parameter: the number of each parameter that it depends on, and the allowed values of that."""
 
 
 class Conditions:
@@ -40,7 +40,7 @@ class Conditions:
         return [not needs for needs in self.needs]
 
     def active(self, X: Tensor) -> Tensor:
-        """Which parameters are there, as ``... x d`` flags of ``... x d`` designs in the user's units."""
+        """The active parameters, as ``... x d`` flags of ``... x d`` designs in the user's units."""
         found = torch.ones_like(X, dtype=torch.bool)
         for i in self.order:
             for other, places in self.needs[i]:
@@ -59,7 +59,7 @@ def _needs(parameter: Parameter, parameters: Sequence[Parameter]) -> Needs:
         if not other.integer:
             wanted = f"on a parameter with choices or whole numbers; {name} is any number between two"
             raise SettingError(setting, {name: values[0]}, wanted)
-        found.append((names.index(name), tuple(other.place(value, f"{setting}.{name}") for value in values)))
+        found.append((names.index(name), tuple(other.encode(value, f"{setting}.{name}") for value in values)))
     return tuple(found)
 
 

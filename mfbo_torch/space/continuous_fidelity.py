@@ -11,9 +11,9 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of
 
 LEVELS = 101
-"""An interval is so many numbers, a hundredth of it apart."""
+"""Number of levels of an interval, a hundredth of it apart."""
 MANY = 20
-"""More values than so many are taken to stand for an interval: strategies that treat each on its own refuse them, and
+"""Number of values above which fidelities count as continuous: strategies that treat each on its own refuse them, and
 pictures show stretches of them."""
 KEYS = ("lower", "upper", "log", "integer")
 
@@ -64,7 +64,7 @@ def nearest(values: Sequence[Any], value: Any) -> int | None:
 
 
 def stretches(count: int) -> tuple[range, ...]:
-    """How pictures show so many fidelities: each on its own, or where they are many four stretches and the target."""
+    """The fidelities as pictures show them: each on its own, or above :data:`MANY` four stretches and the target."""
     if count <= MANY:
         return tuple(range(m, m + 1) for m in range(count))
     ends = [round(part * (count - 1) / 4) for part in range(5)]

@@ -55,12 +55,12 @@ class Encoding:
             parts.append(part if p.columns == 1 else part.argmax(-1, keepdim=True).to(U) / (p.columns - 1))
         return torch.cat(parts, dim=-1)
 
-    def drawn(self, V: Tensor) -> Tensor:
+    def balanced(self, V: Tensor) -> Tensor:
         """The same shares with every choice equally likely where ``V`` is uniform on the cube."""
         drawn = (V * (self._steps + 1)).floor().clamp_max(self._steps) / self._steps.clamp_min(1.0)
         return torch.where(self._choice, drawn, V)
 
-    def settled(self, X: Tensor, resting: Tensor) -> Tensor:
+    def filled(self, X: Tensor, resting: Tensor) -> Tensor:
         """``... x d`` designs in the user's units with ``resting`` values where a parameter is not there."""
         return torch.where(self.conditions.active(X), X, resting.to(X))
 
@@ -69,12 +69,12 @@ class Encoding:
         """The shares of parameters that are not there."""
         return self._rest
 
-    def held(self, X: Tensor) -> Tensor:
-        """Which columns of ``... x d`` designs a climb must leave alone, ``... x D``: choices, what decides which
-        parameters are there, and those that are not."""
+    def fixed_columns(self, X: Tensor) -> Tensor:
+        """The columns of ``... x d`` designs that a local search must not change, as ``... x D`` flags: choices,
+        parameters that others depend on, and inactive ones."""
         return self._held | ~self.conditions.active(X)[..., list(self.groups)]
 
-    def changed(self, V: Tensor) -> Tensor:
+    def choice_neighbours(self, V: Tensor) -> Tensor:
         """The shares with one choice changed, ``n x c x d`` of ``n x d``.
 
         Choices without order take each label; ranks, and whole numbers on which others depend, move by powers of two.

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 from mfbo_torch.space.continuous_fidelity import MANY, nearest, numbers, power_costs
 from mfbo_torch.space.parameter import plain
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import number, several, whole
 
 RESERVED = ("parameters", "fidelity", "trial")
-"""What an objective calls other things."""
+"""Names of other arguments of an objective."""
 
 Value = int | float | str
 Told = int | str | Mapping[str, Value]
-"""How a user tells a fidelity, see :func:`level_of`."""
+"""Forms in which a user gives a fidelity, see :func:`level_of`."""
 
 
 class Fidelities(NamedTuple):
@@ -94,7 +94,7 @@ class Fidelities(NamedTuple):
         if close is not None:
             return close
         texts = [str(known) for known in self.values]
-        raise SettingError(self.name, value, f"one of {', '.join(texts)}{meant(value, texts)}")
+        raise SettingError(self.name, value, f"one of {', '.join(texts)}{did_you_mean(value, texts)}")
 
 
 def level_of(given: Any, named: Fidelities | None, target: int) -> int:
@@ -117,7 +117,7 @@ def level_of(given: Any, named: Fidelities | None, target: int) -> int:
         return named.level(given)
     wanted = f"a whole number from 0 to {target}"
     if named is not None:
-        close = meant(next(iter(given)), [named.name]) if isinstance(given, Mapping) and given else ""
+        close = did_you_mean(next(iter(given)), [named.name]) if isinstance(given, Mapping) and given else ""
         example = named.values[target]
         with suppress(SettingError):
             example = named.values[named.level(given)]

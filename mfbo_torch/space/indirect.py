@@ -1,4 +1,4 @@
-r"""Queries that are averages: what can be asked, what it averages over, and where the maximiser is wanted.
+r"""Queries that are averages: the queries, what they average over, and the inputs among which to find the maximiser.
 
 A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the
 maximiser of ``f`` is wanted. Resolutions are fidelities: the finest, the target, is the last one.
@@ -106,7 +106,7 @@ class IndirectSpace(Space):
         inputs: ``n x d`` inputs among which the maximiser of ``f`` is looked for.
         feedback: What a query averages over: :class:`Samples`, a :class:`Window`, a :class:`Policy`, or a
             conditional of :mod:`mfbo_torch.models` in the user's units.
-        choices: The candidates, as a table: ``c x p`` queries, if no other can be asked. They may be asked again.
+        choices: The candidates, as a table: the only ``c x p`` queries that are allowed. They may be repeated.
         noise_std: The standard deviation of the noise at each fidelity, where it is known.
 
     Raises:
@@ -149,7 +149,7 @@ class IndirectSpace(Space):
 
     @property
     def width(self) -> int:
-        """Of a query as conditionals see it: its parameters, and the fidelity where there are several."""
+        """Number of columns of a query of a conditional: its parameters, and the fidelity where there are several."""
         return self.dim + (len(self.costs) > 1)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import number
 
 Label = float | int | str | bool | None
-"""What a user calls a choice; or the value of a parameter that is a number."""
-Conditions = tuple[tuple[str, tuple[Label, ...]], ...]
+"""The name of a choice, or the value of a parameter that is a number."""
+When = tuple[tuple[str, tuple[Label, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Parameter:
     integer: bool = False
     choices: tuple[Label, ...] = ()
     ordered: bool = False
-    when: Conditions = ()
+    when: When = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", self._conditions(self.when))
@@ -108,7 +108,7 @@ class Parameter:
         for name, value in (("lower", 0), ("upper", last), ("integer", True)):
             object.__setattr__(self, name, value)
 
-    def _conditions(self, given: Any) -> Conditions:
+    def _conditions(self, given: Any) -> When:
         """The conditions as pairs of a name and values."""
         if given is None:
             return ()
@@ -127,17 +127,17 @@ class Parameter:
 
     @property
     def extent(self) -> str:
-        """What it may be, in words."""
+        """The allowed values, in words."""
         if self.choices:
             return f"one of {', '.join(map(text, self.choices))}"
         return f"between {self.lower:g} and {self.upper:g}"
 
     @property
     def columns(self) -> int:
-        """How many columns of the unit cube it takes: one, but one for each of three or more choices without order."""
+        """Number of columns in the unit cube: one, or one for each of three or more choices without order."""
         return 1 if self.ordered or len(self.choices) < 3 else len(self.choices)
 
-    def place(self, value: Any, setting: str | None = None) -> float:
+    def encode(self, value: Any, setting: str | None = None) -> float:
         """The number that stands for a value in a design.
 
         Args:
@@ -165,8 +165,8 @@ class Parameter:
             raise SettingError(setting, value, one_among(value, self.choices))
         return same[0]
 
-    def read(self, given: str, setting: str | None = None) -> float:
-        """As :meth:`place`, of a value as it stands in a table.
+    def encode_text(self, given: str, setting: str | None = None) -> float:
+        """As :meth:`encode`, of a value as it stands in a table.
 
         Raises:
             SettingError: As there.
@@ -176,15 +176,15 @@ class Parameter:
             exact = [i for i in same if text(self.choices[i]) == given.strip()]
             if len(exact or same) == 1:
                 return float((exact or same)[0])
-            return self.place(given, setting)
+            return self.encode(given, setting)
         try:
-            return self.place(float(given), setting)
+            return self.encode(float(given), setting)
         except ValueError as error:
             if isinstance(error, SettingError):
                 raise
-            return self.place(given, setting)
+            return self.encode(given, setting)
 
-    def label(self, place: float) -> Label:
+    def decode(self, place: float) -> Label:
         """The value that a number of a design stands for."""
         if self.choices:
             return self.choices[round(place)]
@@ -192,9 +192,9 @@ class Parameter:
 
 
 def one_among(value: Any, options: Sequence[Any]) -> str:
-    """What must be given in place of a value that is none of some options, the likeliest first."""
+    """The end of a message about a value that is not among some options, with the one that was probably meant."""
     names = [text(option) for option in options]
-    return f"one of {', '.join(names)}{meant(text(value), names)}"
+    return f"one of {', '.join(names)}{did_you_mean(text(value), names)}"
 
 
 def text(label: Any) -> str:
@@ -211,7 +211,7 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def shown(value: Label) -> str:
+def format_value(value: Label) -> str:
     """A value with as many digits as people read."""
     numeric = isinstance(value, Real) and not isinstance(value, bool)
     return f"{value:.6g}" if numeric else text(value)

@@ -1,4 +1,4 @@
-"""What can be queried: named parameters and the cost of each fidelity."""
+"""The search space: named parameters and the cost of each fidelity."""
 
 from __future__ import annotations
 
@@ -185,20 +185,20 @@ class Space:
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Map ``... x d`` points from the user's units to the unit cube, ``... x D``."""
-        return self._shares(X) if self._encoding is None else self._encoding.columns(self._shares(self._settled(X)))
+        return self._shares(X) if self._encoding is None else self._encoding.columns(self._shares(self._filled(X)))
 
     def _shares(self, X: Tensor) -> Tensor:
         lower, upper = self._search_bounds
         searched = torch.where(self._log, X.clamp_min(1e-300).log(), X)
         return (searched - lower) / (upper - lower)
 
-    def _settled(self, X: Tensor) -> Tensor:
+    def _filled(self, X: Tensor) -> Tensor:
         """Designs with what is not there at rest."""
-        return X if self._encoding is None else self._encoding.settled(X, self._resting)
+        return X if self._encoding is None else self._encoding.filled(X, self._resting)
 
     @property
     def resting(self) -> tuple[float, ...]:
-        """What stands in a design for each parameter while it is not there."""
+        """The value of each parameter in a design without it."""
         return tuple(self._resting.tolist())
 
     @cached_property
@@ -216,7 +216,7 @@ class Space:
 
     def in_box(self, U: Tensor) -> Tensor:
         """Map ``... x D`` points of the unit cube to values of the box in the user's units, candidates or not."""
-        return self.along(U) if self._encoding is None else self._settled(self.along(self._encoding.shares(U)))
+        return self.along(U) if self._encoding is None else self._filled(self.along(self._encoding.shares(U)))
 
     def along(self, V: Tensor) -> Tensor:
         """The values at ``... x d`` shares of the ranges, each parameter for itself."""
@@ -232,7 +232,7 @@ class Space:
             return self.to_unit(self.from_unit(U))
         if self._encoding is not None:
             X = self.from_unit(U)
-            moved = self._encoding.held(X) | self._integer[list(self._encoding.groups)]
+            moved = self._encoding.fixed_columns(X) | self._integer[list(self._encoding.groups)]
             return torch.where(moved, self.to_unit(X), U)
         if not self._integer.any():
             return U
@@ -241,17 +241,21 @@ class Space:
     def designs(self, V: Tensor) -> Tensor:
         """The ``n x D`` points of the unit cube that stand for ``n x d`` points of a sequence that fills ``[0, 1]^d``,
         every choice equally often."""
-        return V if self._encoding is None else self.snap(self._encoding.columns(self._encoding.drawn(V)))
+        return V if self._encoding is None else self.snap(self._encoding.columns(self._encoding.balanced(V)))
 
-    def held(self, U: Tensor) -> Tensor:
-        """Which columns of ``n x D`` points of the unit cube a climb must leave alone, ``n x D``."""
-        return torch.zeros_like(U, dtype=torch.bool) if self._encoding is None else self._encoding.held(self.in_box(U))
+    def fixed_columns(self, U: Tensor) -> Tensor:
+        """The columns of ``n x D`` points of the unit cube that a local search must not change, as ``n x D`` flags."""
+        return (
+            torch.zeros_like(U, dtype=torch.bool)
+            if self._encoding is None
+            else self._encoding.fixed_columns(self.in_box(U))
+        )
 
-    def changed(self, U: Tensor) -> Tensor:
+    def choice_neighbours(self, U: Tensor) -> Tensor:
         """``n x c x D`` points of the unit cube with one choice changed, of ``n x D``; ``c`` is 0 without choices."""
         if self._encoding is None:
             return U.new_zeros(len(U), 0, self.unit_dim)
-        return self.snap(self._encoding.columns(self._encoding.changed(self._encoding.shares(U))))
+        return self.snap(self._encoding.columns(self._encoding.choice_neighbours(self._encoding.shares(U))))
 
     def allows(self, U: Tensor) -> Tensor:
         """Whether ``... x d`` points of the unit cube, moved as :meth:`snap` does, meet the constraints."""
@@ -278,7 +282,7 @@ class Space:
         return found or None
 
     def fidelity_name(self, m: int) -> str:
-        """What pictures and reports call a fidelity."""
+        """The name of a fidelity in pictures and reports."""
         if self.fidelities is not None:
             return self.fidelities.label(m)
         return "target" if m == self.target else f"fidelity {m}"
@@ -290,7 +294,7 @@ class Space:
         return stretches(self.num_fidelities)
 
     def stretch_name(self, stretch: range) -> str:
-        """What pictures and reports call some fidelities that they show as one."""
+        """The name of a stretch of fidelities in pictures and reports."""
         if len(stretch) == 1:
             return self.fidelity_name(stretch[0])
         if self.fidelities is None:
@@ -313,7 +317,7 @@ class Space:
         there = [True] * self.dim
         if self._encoding is not None:
             there = self._encoding.conditions.active(torch.tensor([*x], dtype=torch.double)).tolist()
-        return {p.name: p.label(value) for (p, value), active in zip(pairs, there, strict=True) if active}
+        return {p.name: p.decode(value) for (p, value), active in zip(pairs, there, strict=True) if active}
 
     def point(self, named: Mapping[str, Label], setting: str = "parameters") -> tuple[float, ...]:
         """The point of ``{name: value}``, as :meth:`named` gives it.
@@ -330,13 +334,13 @@ class Space:
             raise SettingError(setting, named, f"a mapping of {', '.join(names)} to their values")
         if unknown := [name for name in named if name not in names]:
             raise SettingError(setting, unknown[0], one_among(unknown[0], names))
-        given = [p.place(named[p.name], f"{setting}.{p.name}") if p.name in named else None for p in self.parameters]
+        given = [p.encode(named[p.name], f"{setting}.{p.name}") if p.name in named else None for p in self.parameters]
         X = torch.tensor([r if x is None else x for x, r in zip(given, self.resting, strict=True)], dtype=torch.double)
         active = [True] * self.dim if self._encoding is None else self._encoding.conditions.active(X).tolist()
         if missing := [name for name, x, there in zip(names, given, active, strict=True) if there and x is None]:
             raise SettingError(setting, dict(named), f"given with {', '.join(missing)}")
         found = torch.tensor([x or 0.0 for x in given], dtype=torch.double)
-        return tuple(self._settled(found).tolist())
+        return tuple(self._filled(found).tolist())
 
 
 def _made(kind: type[Space], settings: dict[str, Any]) -> Space:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Recommendation, Record
-from mfbo_torch.history.continuation import known
+from mfbo_torch.history.continuation import matching_design
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.strategies.common.initial_design import random_design
@@ -129,7 +129,7 @@ class Strategy(ABC):
         while len(queries) < n:
             for query in self.decide_some(history, n - len(queries)):
                 if self.space.continues:
-                    query = replace(query, x=known(history.records, query.x))
+                    query = replace(query, x=matching_design(history.records, query.x))
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__

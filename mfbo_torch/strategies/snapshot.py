@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
-from mfbo_torch.history.continuation import below, whole_costs
+from mfbo_torch.history.continuation import full_costs, lower_training
 from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, last_outlier, separated
 from mfbo_torch.models.outcome_transform import LEAST as LEAST_VALUES
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import DesignTable, unit_points
 from mfbo_torch.strategies.common.fit_schedule import Memo
-from mfbo_torch.utils.persistent_sequence import Shared
+from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 
 class Data(NamedTuple):
@@ -64,7 +64,7 @@ class Snapshot:
     Args:
         history: Everything queried so far, pending queries included.
         space: What can be queried.
-        cache: Shared with the snapshots of earlier decisions.
+        cache: PersistentSequence with the snapshots of earlier decisions.
     """
 
     history: History
@@ -75,7 +75,7 @@ class Snapshot:
         return len(self.records)
 
     @property
-    def records(self) -> Shared[Record]:
+    def records(self) -> PersistentSequence[Record]:
         """All records in the order of asking."""
         return self.history.records
 
@@ -183,7 +183,7 @@ class Snapshot:
         nominal = tuple(self.space.costs)
         if not self.space.measured:
             return nominal
-        took = whole_costs(self.done) if self.space.continues else [r.cost for r in self.done]
+        took = full_costs(self.done) if self.space.continues else [r.cost for r in self.done]
         means = {}
         for m in range(len(nominal)):
             seen = [cost for r, cost in zip(self.done, took, strict=True) if r.query.fidelity == m and not r.given]
@@ -209,7 +209,7 @@ class Snapshot:
         if len(records) < FEW:
             return self.costs
         points, last = self.points(records), [r.cost - r.sunk for r in records]  # earlier attempts do not count
-        last = whole_costs(records) if self.space.continues else last
+        last = full_costs(records) if self.space.continues else last
 
         def learned() -> LogCost:
             return LogCost(points, torch.tensor(last, dtype=torch.double), self.space.costs)
@@ -221,7 +221,7 @@ class Snapshot:
         """What a query is expected to cost; what is missing, where it continues."""
         u = self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
         whole = self.costs_at(u)[query.fidelity]
-        base = below(self.records, query.x, query.fidelity) if self.space.continues else None
+        base = lower_training(self.records, query.x, query.fidelity) if self.space.continues else None
         return whole if base is None else max(whole - base.paid, LEAST)
 
 

@@ -11,7 +11,7 @@ _BYTES = 8
 
 
 def chained(rows: Iterable[Mapping[str, Any]], before: bytes = b"") -> Iterator[bytes]:
-    """The checksums of rows, the first of which follows a row with the checksum ``before``.
+    """The checksums of rows; the first row follows one with the checksum ``before``.
 
     Columns without a value do not count, so that a table may get more of them later.
 

@@ -1,4 +1,4 @@
-"""The error a wrong setting raises: it names the setting, what was given and what is allowed."""
+"""The error of a wrong setting, which names the setting, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SettingError(ValueError):
         return type(self), (self.setting, self.value, self.allowed)
 
 
-def meant(given: object, known: Iterable[str]) -> str:
+def did_you_mean(given: object, known: Iterable[str]) -> str:
     """``"; did you mean NAME?"`` for the end of a message, where a known name is close to the one given."""
     by_letters = {name.lower(): name for name in known}
     close = get_close_matches(str(given).lower(), by_letters, 1)

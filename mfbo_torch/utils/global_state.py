@@ -1,4 +1,4 @@
-"""The state of the libraries that decisions are made in, whatever an objective in the same process does to it."""
+"""The global settings of libraries that decisions depend on, protected from objectives in the same process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 
-class OwnState:
-    """What PyTorch, NumPy and warnings are set to at the time it is made.
+class GlobalState:
+    """The settings of PyTorch, NumPy and warnings when it is made.
 
-    The default type and device of new tensors, whether gradients are recorded, whether only deterministic
-    algorithms are allowed, the number of threads, what NumPy does about floating-point errors, and the filters
-    of warnings. Random numbers are not in it: decisions have generators of their own.
+    They are the default type and device of new tensors, whether gradients are recorded, whether only deterministic
+    algorithms are allowed, the number of threads, NumPy's treatment of floating-point errors, and the filters of
+    warnings. Random numbers are not among them: decisions have their own generators.
     """
 
     def __init__(self) -> None:
@@ -27,8 +27,8 @@ class OwnState:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """That state, and afterwards again the one that was found."""
-        found = OwnState()
+        """A context with these settings; afterwards those from before it are back."""
+        found = GlobalState()
         with warnings.catch_warnings():
             warnings.filters[:] = self._filters  # type: ignore[index]
             self._set()

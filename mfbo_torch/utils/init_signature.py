@@ -1,4 +1,4 @@
-"""What a class is made with."""
+"""The settings of a class, from the signature of its constructor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output and error of a process that goes on when nobody reads them any more."""
+"""Standard output and error that may break without ending the process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 
-class Enduring:
-    """A text stream that falls silent where the one behind it breaks.
+class TolerantStream:
+    """A text stream that drops its text once the stream behind it is broken.
 
     Args:
-        stream: What is written to, until that fails; nothing is where it is ``None``.
+        stream: The stream behind it; with ``None`` all text is dropped.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -42,12 +42,12 @@ class Enduring:
                 os.close(nowhere)
 
 
-def endure() -> None:
-    """Let this process write on whatever becomes of its output, in any encoding."""
+def tolerate_broken_output() -> None:
+    """Let this process go on when its output is closed, or cannot encode a character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, Enduring):
+        if isinstance(stream, TolerantStream):
             continue
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-        setattr(sys, name, Enduring(stream))
+        setattr(sys, name, TolerantStream(stream))

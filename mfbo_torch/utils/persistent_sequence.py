@@ -1,4 +1,4 @@
-"""An immutable sequence that shares what it has in common with the one it was made from."""
+"""An immutable sequence that shares its unchanged pieces with the one it was made from."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 T = TypeVar("T")
 CHUNK = 256
+"""Number of items in a piece."""
 
 
-class Shared(Sequence[T], Generic[T]):
-    """A tuple in pieces of :data:`CHUNK`, so that one more item, or another one, copies a piece and not the whole.
+class PersistentSequence(Sequence[T], Generic[T]):
+    """A tuple in pieces of :data:`CHUNK` items: adding or replacing an item copies one piece and not the whole.
 
     It compares with tuples and is sliced into them.
 
     Args:
-        items: What is in it.
+        items: Its items.
     """
 
     __slots__ = ("_chunks",)
     _chunks: tuple[tuple[T, ...], ...]
 
     def __init__(self, items: Iterable[T] = ()) -> None:
-        if isinstance(items, Shared):
+        if isinstance(items, PersistentSequence):
             self._chunks = items._chunks
         else:
             found = tuple(items)
@@ -52,7 +53,7 @@ class Shared(Sequence[T], Generic[T]):
         chunk = (*chunk[:within], item, *chunk[within + 1 :])
         return self._of((*self._chunks[:at], chunk, *self._chunks[at + 1 :]))
 
-    def changed(self, former: Shared[T]) -> list[int]:
+    def changed(self, former: PersistentSequence[T]) -> list[int]:
         """The places, ascending, whose items are not those of a former sequence, the ones beyond its end among them.
 
         Pieces that both share are not looked into.
@@ -102,7 +103,7 @@ class Shared(Sequence[T], Generic[T]):
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Shared):
+        if isinstance(other, PersistentSequence):
             return self._chunks == other._chunks
         return len(self) == len(other) and tuple(self) == other if isinstance(other, tuple) else NotImplemented
 

@@ -1,4 +1,4 @@
-"""YAML from anyone: plain values in bounded memory, each key once, texts that can be shown and stored.
+"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored.
 
 Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 MOST_VALUES, DEEPEST = 500_000, 50
-"""What a document may hold: so many values, aliases counted as what they stand for, nested so deep."""
+"""Largest number of values of a document, an alias counted as what it stands for, and largest depth of nesting."""
 _FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 
 

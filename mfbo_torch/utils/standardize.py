@@ -1,4 +1,4 @@
-"""The scale of observed values, whatever their units."""
+"""The scale of observed values in any unit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 ROUNDING = 1e-14
-"""Values whose spread is a smaller share of their size are as good as equal: some units of double precision."""
+"""Relative spread below which values count as equal: some units of double precision."""
 
 
 def varies(Y: Tensor) -> bool:
@@ -18,12 +18,12 @@ def varies(Y: Tensor) -> bool:
 
 
 def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, float]:
-    """Mean and standard deviation of some values; the size of those that say nothing of their spread.
+    """Mean and standard deviation of some values; without a known spread their size is the scale.
 
     Args:
         Y: Any number of values.
-        least: What the scale of values that say nothing is at least, such as the deviation of their noise.
-        few: So many values say nothing of their spread, nor do those that do not vary.
+        least: The least scale without a known spread, such as the standard deviation of the noise.
+        few: Number of values up to which the spread is not known; nor is that of equal values.
 
     Returns:
         Their mean, and their standard deviation; else the largest of that, ``least`` and their size, or 1.
@@ -38,9 +38,8 @@ def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, flo
     return shift, max(spread, least, Y.abs().max().item()) or 1.0
 
 
-def off_scale(values: Sequence[float]) -> np.ndarray:
-    """Which values, a fifth at most, are a hundred times as far from the median as the others are apart: beside them
-    the others would be a line."""
+def outliers(values: Sequence[float]) -> np.ndarray:
+    """Which values, a fifth at most, are outliers: a hundred times as far from the median as the others are apart."""
     if len(set(values)) < 2:
         return np.zeros(len(values), bool)
     distance = np.abs(np.array(values) - np.median(values))
@@ -49,7 +48,7 @@ def off_scale(values: Sequence[float]) -> np.ndarray:
 
 
 def extent(values: Sequence[float], also: Sequence[float] = ()) -> tuple[float, float]:
-    """The ends of an axis for the values that are not :func:`off_scale`, and for some more, with a margin."""
-    kept = np.array([*np.array(values)[~off_scale(values)], *also])
+    """The ends of an axis for the values that are not :func:`outliers`, and for some more, with a margin."""
+    kept = np.array([*np.array(values)[~outliers(values)], *also])
     margin = 0.05 * np.ptp(kept)
     return float(kept.min() - margin), float(kept.max() + margin)

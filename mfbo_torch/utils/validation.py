@@ -1,4 +1,4 @@
-"""What an argument may be, or a :class:`~mfbo_torch.utils.errors.SettingError` that names it."""
+"""Checks of arguments; each raises a :class:`~mfbo_torch.utils.errors.SettingError` that names the argument."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
 SEVERAL = "for several objectives take Ax or BoTorch"
 LONGEST = 4000
-"""Characters that are kept of the reason of a failure."""
+"""Length of the reason of a failure, in characters, at which it is cut."""
 
 
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mfbo_torch.loop.executors.workers import unheard
+from mfbo_torch.loop.executors.workers import without_ctrl_c
 
 
 def test_ctrl_c_is_heard_at_the_end_of_the_start_whichever_thread_gets_it():
@@ -26,7 +26,7 @@ def test_ctrl_c_is_heard_at_the_end_of_the_start_whichever_thread_gets_it():
     thread.start()
 
     def begin():
-        with unheard():
+        with without_ctrl_c():
             started.set()
             thread.join()
             time.sleep(0.1)

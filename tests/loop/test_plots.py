@@ -2,27 +2,13 @@ import math
 
 import numpy as np
 import pytest
+from pictures import history, saved, texts
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop import plots
-from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Hartmann6
-from mfbo_torch.utils.standardize import off_scale
-
-
-def history(problem, capital=60.0, strategy=None):
-    return run(problem, strategy or Walk(), capital, progress=False)
-
-
-def texts(axes):
-    found = [text.get_text() for text in axes.texts]
-    return found + [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else found
-
-
-def saved(figure, tmp_path):
-    figure.savefig(tmp_path / "a.png")
-    return (tmp_path / "a.png").stat().st_size
+from mfbo_torch.utils.standardize import outliers
 
 
 def test_progress_shows_values_in_the_users_sign(tmp_path):
@@ -60,9 +46,9 @@ def test_values_beside_which_the_others_would_be_a_line_are_off_the_scale(tmp_pa
     low, high = upper.get_ylim()
     assert high - low < 20
     assert saved(upper.figure, tmp_path)
-    assert not off_scale([1.0, 2.0, 3.0, 400.0]).any(), "more than a fifth, or not as far"
-    assert not off_scale([5.0] * 10 + [6.0]).any()
-    assert not off_scale([]).any()
+    assert not outliers([1.0, 2.0, 3.0, 400.0]).any(), "more than a fifth, or not as far"
+    assert not outliers([5.0] * 10 + [6.0]).any()
+    assert not outliers([]).any()
 
 
 def test_progress_of_other_histories(tmp_path):

@@ -132,7 +132,7 @@ def test_what_cannot_be_unpickled_is_a_failure_on_both_sides(error):
 
 
 def test_what_is_never_imported_to_the_end_is_a_failure_in_bounded_time(monkeypatch):
-    monkeypatch.setattr(processes, "BEGINNING", 10.0)
+    monkeypatch.setattr(processes, "IMPORT_SECONDS", 10.0)
     with start("processes", 1, timeout=0.5) as workers, pytest.raises(TimeoutError, match="not begun within 10 s"):
         workers.submit(max, Slow(), bytes(5_000_000)).result(600)
 
@@ -158,8 +158,8 @@ def test_a_pool_that_is_shut_down_while_it_starts_leaves_nothing():
         time.sleep(moments.choice([0.0, 0.001, 0.01, 0.05, 0.3]))
         pool.shutdown(cancel_futures=True)
         assert all(future.done() for future in futures)
-        assert not [seat for seat in pool._seats if seat.is_alive()]
-        assert not [seat for seat in pool._seats if seat.process is not None]
+        assert not [slot for slot in pool._slots if slot.is_alive()]
+        assert not [slot for slot in pool._slots if slot.process is not None]
     assert set(threading.enumerate()) <= before
 
 

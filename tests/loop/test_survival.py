@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -13,12 +11,12 @@ from itertools import count
 import pytest
 import yaml
 from refusals import refused
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.app import cli
 from mfbo_torch.history import GIVEN, History, Query, Record, Status
-from mfbo_torch.history.storage.journal import DiskFull, Journal
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop import runner
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.optimizer import Optimizer
@@ -198,31 +196,6 @@ def test_values_are_taken_in_while_the_next_query_is_decided(tmp_path):
     assert strategy.ask(base)[0].x == query.x == history.records[2].query.x
 
 
-def test_a_full_disk_is_waited_for_and_no_value_is_lost(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
-
-    class Full(Journal):
-        refusals = 2
-
-        def ended(self, record):
-            if record.id == 1 and self.refusals:
-                self.refusals -= 1
-                raise DiskFull(self.path, "on a disk with room: database or disk is full")
-            super().ended(record)
-
-    with Full(tmp_path / "a.sqlite") as journal:
-        history = quiet(Hill(), Walk(), 30.0, journal=journal)
-        assert journal.history() == history
-    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
-    assert capsys.readouterr().err.count("trying again in 0 s, nothing is lost") == 2
-    with Full(tmp_path / "b.sqlite") as journal:
-        journal.refusals = 3
-        with pytest.raises(DiskFull):
-            quiet(Hill(), Walk(), 30.0, journal=journal)
-        journal.refusals = 0
-        assert timeless(quiet(Hill(), Walk(), 30.0, journal=journal)) == timeless(history)
-
-
 def test_workers_that_join_are_used():
     class Growing(ThreadPoolExecutor):
         capacity = 1
@@ -254,7 +227,7 @@ def test_workers_that_join_are_used():
 
 
 def test_no_worker_at_first(monkeypatch, capsys):
-    monkeypatch.setattr(runner, "LOOK_AROUND", 0.01)
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(runner, "PATIENCE", 2)
 
     class Late(ThreadPoolExecutor):
@@ -333,52 +306,6 @@ def test_an_executor_says_how_many_workers_it_has():
     assert len(history.done) == len(history) > 3
     with pytest.raises(SettingError, match=r"^max_pending = None: must be a number here: Silent does not tell"):
         quiet(Hill(), Walk(), 30.0, executor=Silent(), max_pending=None)
-
-
-def test_a_full_disk_is_waited_for_while_asking_and_no_query_is_given_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
-
-    class Full(Journal):
-        refusals = 2
-
-        def asked(self, records, seen=None):
-            if self._sequence > 2 and self.refusals:
-                self.refusals -= 1
-                raise DiskFull(self.path, "on a disk with room: database or disk is full")
-            super().asked(records, seen)
-
-    class Watching(Hill):
-        def evaluate(self, x, fidelity):
-            assert tuple(x) in [r.query.x for r in journal.history().pending]
-            return super().evaluate(x, fidelity)
-
-    with Full(tmp_path / "a.sqlite") as journal:
-        history = quiet(Watching(), Walk(), 30.0, journal=journal)
-        assert journal.history() == history
-    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
-    with Full(tmp_path / "b.sqlite") as journal:
-        journal.refusals = 3
-        with pytest.raises(DiskFull):
-            quiet(Watching(), Walk(), 30.0, journal=journal)
-        assert not journal.history().pending
-
-
-def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
-    code = """
-import resource, sys
-from mfbo_torch.history import Query, Record
-from mfbo_torch.history.storage.journal import DiskFull, Journal
-with Journal(sys.argv[1]) as journal:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    try:
-        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
-    except DiskFull:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
-        print(len(journal.history()))
-"""
-    found = subprocess.run([sys.executable, "-c", code, tmp_path / "a.sqlite"], capture_output=True, text=True)
-    assert found.stdout == "1\n", found.stderr
 
 
 class Wandering(Hill):

@@ -12,22 +12,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from epochs import EPOCHS, RATE, Ladder
 from refusals import refused
 from toy import Walk
 
 from mfbo_torch import MFGPUCB, Parameter, Space
 from mfbo_torch.history import History, Query, Status
-from mfbo_torch.history.continuation import below, trainings, whole_costs
+from mfbo_torch.history.continuation import full_costs, lower_training, trainings
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.multi.resume_candidates import resumed
 from mfbo_torch.utils.errors import SettingError
 
-RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
-EPOCHS = {"epochs": [3, 9, 27]}
 PAUSE = 0.0
 
 
@@ -46,19 +44,6 @@ def train(rate, epochs, trial):
     return (rate - 0.3) ** 2 + 1 / epochs
 
 
-class Ladder(Strategy):
-    """Each of some designs at every fidelity, one design after another or all of them at one fidelity first."""
-
-    def __init__(self, *, wide=False, designs=4, **settings):
-        super().__init__(**settings)
-        self.wide, self.designs = wide, designs
-
-    def decide(self, history):
-        n, levels = len(history), self.space.num_fidelities
-        design, level = (n % self.designs, n // self.designs) if self.wide else (n // levels, n % levels)
-        return Query((0.1 + 0.1 * (design % self.designs),), level % levels, {})
-
-
 def problem(**settings):
     return UserProblem(train, RATE, maximize=False, fidelities=EPOCHS, **{"continues": True, **settings})
 
@@ -73,15 +58,19 @@ def asked(*queries):
 
 def test_what_a_query_goes_on_from():
     history = asked((0.5, 0, 3.0), (0.5, 1, 6.0), (0.7, 1, 9.0), (0.7, 0, 3.0), (0.7, 2, 18.0), (0.9, 0, 0.0))
-    assert [below(history, (0.5,), m) and below(history, (0.5,), m).paid for m in range(3)] == [None, 3.0, 9.0]
-    assert below(history, (0.7,), 2).record.id == 2
-    assert below(history, (0.9,), 1) is None  # observed before: nothing is there
-    assert whole_costs(history) == [3.0, 9.0, 9.0, 3.0, 27.0, 0.0]
+    assert [(found := lower_training(history, (0.5,), m)) and found.paid for m in range(3)] == [
+        None,
+        3.0,
+        9.0,
+    ]
+    assert lower_training(history, (0.7,), 2).record.id == 2
+    assert lower_training(history, (0.9,), 1) is None  # observed before: nothing is there
+    assert full_costs(history) == [3.0, 9.0, 9.0, 3.0, 27.0, 0.0]
     assert {x: sorted(levels) for x, levels in trainings(history).items()} == {(0.5,): [0, 1], (0.7,): [0, 1, 2]}
     tried = history.records[0].retried("why", 7.0).done(1.0)
-    assert below(history.updated(tried), (0.5,), 1).paid == 3.0 == tried.cost - tried.sunk
+    assert lower_training(history.updated(tried), (0.5,), 1).paid == 3.0 == tried.cost - tried.sunk
     failed = History((history.records[0].failed("why"),))
-    assert below(failed, (0.5,), 1) is None
+    assert lower_training(failed, (0.5,), 1) is None
 
 
 def test_what_a_query_costs():

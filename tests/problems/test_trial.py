@@ -5,17 +5,17 @@ import statistics
 from contextlib import nullcontext
 
 import pytest
+from epochs import EPOCHS, RATE, Ladder
 from refusals import refused
-from test_trainings import EPOCHS, RATE, Ladder
 
 from mfbo_torch.history import Query, Record
-from mfbo_torch.history.continuation import below
+from mfbo_torch.history.continuation import lower_training
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
 from mfbo_torch.loop.trial_folders import Trials
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.problems.trial import Below, Trial, reports
+from mfbo_torch.problems.trial import PreviousTraining, Trial, reports
 
 
 def reporting(rate, epochs, trial):
@@ -65,9 +65,9 @@ def test_nothing_reported_nothing_hopeless(tmp_path):
     assert not trial.should_stop()
     for step, value in ((1, float("nan")), ("one", 1.0)):
         refused(r"^trial.report's (step|value) = ", trial.report, step, value)
-    (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # torn by a kill
+    (tmp_path / "0" / "reports.csv").write_text("0,1,0.5\n0,2,\n0,3")  # truncated by a kill
     assert [*reports(tmp_path / "0")] == [(1.0, 0.5)]
-    refused("begins anew", Trial(1, tmp_path / "1", Below(0, 3, 0.5)).open)
+    refused("begins anew", Trial(1, tmp_path / "1", PreviousTraining(0, 3, 0.5)).open)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_hopeless_training_pays_for_what_it_has_trained(tmp_path):
     costs = [r.cost for r in history]
     assert costs[:8] == [3.0] * 5 + [1.0] * 3
     last = history.records[7]
-    assert below(history, last.query.x, 1).paid == 1.0
+    assert lower_training(history, last.query.x, 1).paid == 1.0
     assert ladder.bind(problem(continues=True).space).cost(Query(last.query.x, 1), history) == 8.0
     seen = Trials(problem(continues=True), tmp_path).of(Record(8, Query(last.query.x, 1), 8.0), history)
     assert (seen.folder.name, seen.below.fidelity, seen.below.at, seen.below.value) == ("00007", 0, 1, -last.value)

@@ -70,7 +70,7 @@ def test_every_choice_is_drawn_equally_often():
 
 def test_a_change_is_one_choice():
     U = draws(20)
-    changed = SPACE.changed(U)
+    changed = SPACE.choice_neighbours(U)
     assert torch.equal(SPACE.snap(changed), changed)
     for u, others in zip(U, changed, strict=True):
         x = SPACE.named(SPACE.from_unit(u).tolist())
@@ -82,7 +82,7 @@ def test_a_change_is_one_choice():
             seen |= {name: seen[name] | {named[name]} for name in moved}
         assert seen["optimizer"] == {"sgd", "adam", "rms"} - {x["optimizer"]}
         assert seen["bias"] == {not x["bias"]}
-    held = SPACE.held(U)
+    held = SPACE.fixed_columns(U)
     assert held[:, [0, 1, 2, 5, 6, 7]].all()
     assert not held[:, 3].any()
 
@@ -93,7 +93,7 @@ def test_numbers_that_conditions_are_on_and_numbers_alone_are_as_they_were():
     assert not plain.mixed
     assert plain.groups is None
     assert plain.designs(U) is U
-    assert plain.changed(U).shape == (5, 0, 2)
+    assert plain.choice_neighbours(U).shape == (5, 0, 2)
 
 
 def test_spaces_travel_and_are_recorded():

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 from botorch import fit
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill
 
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
 from mfbo_torch.strategies.common.fit_schedule import seeded
 from mfbo_torch.strategies.common.gp import single_task_gp
-from mfbo_torch.utils.global_state import OwnState
+from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.rng import PrivateDraws, private_retries
 
 
@@ -40,7 +40,7 @@ class Careless(Hill):
 
 @pytest.fixture
 def restored():
-    state = OwnState()
+    state = GlobalState()
     with state.restored():
         yield state
     torch.set_default_device(None)

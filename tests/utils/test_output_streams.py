@@ -69,13 +69,13 @@ class Breaking(io.StringIO):
 
 def test_a_stream_that_breaks_falls_silent(monkeypatch):
     for broken in (Breaking(), None):
-        stream = output_streams.Enduring(broken)
+        stream = output_streams.TolerantStream(broken)
         assert stream.write("text") == 4
         stream.flush()
         assert stream.isatty() is False
     monkeypatch.setattr(sys, "stdout", Breaking())
     monkeypatch.setattr(sys, "stderr", None)
-    output_streams.endure()
-    output_streams.endure()
+    output_streams.tolerate_broken_output()
+    output_streams.tolerate_broken_output()
     assert cli.main(["--help"]) == 0
     assert isinstance(sys.stdout._stream, Breaking)

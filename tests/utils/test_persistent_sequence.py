@@ -22,17 +22,17 @@ from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.problems import Currin
 from mfbo_torch.strategies import RandomSearch
-from mfbo_torch.utils.persistent_sequence import CHUNK, Shared
+from mfbo_torch.utils.persistent_sequence import CHUNK, PersistentSequence
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])
 def test_a_shared_sequence_is_the_tuple_of_its_items(size):
     items = tuple(range(size))
-    shared = Shared(items)
+    shared = PersistentSequence(items)
     assert (len(shared), tuple(shared), tuple(reversed(shared))) == (size, items, items[::-1])
     assert shared == items
     assert items == shared
-    assert shared == Shared(items)
+    assert shared == PersistentSequence(items)
     assert hash(shared) == hash(items)
     assert shared != (*items, size)
     assert repr(shared) == repr(items)
@@ -61,13 +61,13 @@ def test_a_shared_sequence_is_the_tuple_of_its_items(size):
 
 
 def test_what_has_changed_is_found_where_it_was_changed():
-    former = Shared(range(3 * CHUNK))
+    former = PersistentSequence(range(3 * CHUNK))
     assert former.changed(former) == []
     now = former.replaced(5, -1).replaced(2 * CHUNK + 1, -2).appended(-3)
     assert now.changed(former) == [5, 2 * CHUNK + 1, 3 * CHUNK]
-    assert now.changed(Shared()) == [*range(3 * CHUNK + 1)]
+    assert now.changed(PersistentSequence()) == [*range(3 * CHUNK + 1)]
     assert former.changed(now) == [5, 2 * CHUNK + 1]
-    assert Shared(range(4)).changed(former) == []  # equal ones count as the same
+    assert PersistentSequence(range(4)).changed(former) == []  # equal ones count as the same
 
 
 def counted(history: History, fidelities: int) -> list[Any]:

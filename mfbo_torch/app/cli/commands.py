@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.version import __version__
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
@@ -79,7 +79,7 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
     known, name = parser(), argv[0] if argv else "--help"
     commands = choices(known)
     if not name.startswith("-") and name not in commands:
-        raise SettingError("command", name, f"one of {', '.join(commands)}{meant(name, commands)}")
+        raise SettingError("command", name, f"one of {', '.join(commands)}{did_you_mean(name, commands)}")
     if name in ("run", "compare"):
         return {"does": commands[name].get_default("does"), "arguments": argv[1:]}
     try:
@@ -88,7 +88,7 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
         return None
     if more or name not in commands:
         flags = [flag for action in commands.get(name, known)._actions for flag in action.option_strings]
-        wanted = f"left out, or one of {', '.join(flags)}{meant(more[0], flags)}" if more else ""
+        wanted = f"left out, or one of {', '.join(flags)}{did_you_mean(more[0], flags)}" if more else ""
         raise SettingError("argument", more[0] if more else name, wanted)
     return {key: value for key, value in vars(given).items() if key != "command"}
 

@@ -11,7 +11,7 @@ from mfbo_torch.app.compare import Comparison
 from mfbo_torch.app.regret_curves import final, optimum_of
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Recommendation, Status
-from mfbo_torch.space.parameter import shown
+from mfbo_torch.space.parameter import format_value
 
 
 def told(run: Summary) -> str:
@@ -94,4 +94,5 @@ def compared(comparison: Comparison) -> str:
 
 
 def _point(parameters: dict[str, Any] | None) -> str:
-    return "-" if parameters is None else ", ".join(f"{name} = {shown(value)}" for name, value in parameters.items())
+    texts = [f"{name} = {format_value(value)}" for name, value in (parameters or {}).items()]
+    return "-" if parameters is None else ", ".join(texts)

@@ -10,7 +10,7 @@ from typing import Any
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Query, Recommendation, Record, Status
 from mfbo_torch.loop.eta import Forecast, duration
-from mfbo_torch.space.parameter import Parameter, shown
+from mfbo_torch.space.parameter import Parameter, format_value
 
 MOST_REASONS, MOST_PARAMETERS = 20, 24
 
@@ -64,7 +64,7 @@ def _parameters(title: str, x: tuple[float, ...], run: Summary) -> str:
     items = []
     for parameter in space.parameters:
         name, there = html.escape(parameter.name), parameter.name in named
-        value = html.escape(shown(named[parameter.name])) if there else "not there"
+        value = html.escape(format_value(named[parameter.name])) if there else "not there"
         extent = html.escape(_extent(parameter))
         items.append(f"<div><dt>{name}</dt><dd>{value}</dd><dd class=extent>{extent}</dd></div>")
     digits = html.escape(json.dumps(named, ensure_ascii=False))

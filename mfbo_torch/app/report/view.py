@@ -8,8 +8,8 @@ from typing import Any
 
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Record, Status
-from mfbo_torch.space.parameter import Parameter, shown
-from mfbo_torch.utils.standardize import extent, off_scale
+from mfbo_torch.space.parameter import Parameter, format_value
+from mfbo_torch.utils.standardize import extent, outliers
 
 INK, QUIET, PAGE, LINE = "--ink", "--quiet", "--page", "--line"
 """Colours of the page's two themes, by the names of their CSS variables."""
@@ -50,7 +50,7 @@ class View:
         """The ends of an axis for the values of some records, and for some more; ``None``, plotly's own, where no value
         is off the scale of the others."""
         values = [self.value(r) for r in records]
-        return extent(values, also) if off_scale(values).any() else None
+        return extent(values, also) if outliers(values).any() else None
 
     def color(self, m: int, soft: bool = False) -> str:
         """The colour of a stretch of fidelities."""
@@ -59,7 +59,7 @@ class View:
     def about(self, record: Record) -> str:
         """What a picture says of a query under the pointer."""
         named = self.space.named(record.query.x)
-        words = [f"{plain(short(name))} {plain(short(shown(value)))}" for name, value in named.items()]
+        words = [f"{plain(short(name))} {plain(short(format_value(value)))}" for name, value in named.items()]
         told = f"value {self.value(record):.6g}" if record.value is not None else record.reason or str(record.status)
         more = ["…"] if len(words) > MOST_NAMED else []
         head = f"query {record.id}, {self.names[self.place[record.query.fidelity]]}"
@@ -77,7 +77,7 @@ def short(text: str, most: int = 24) -> str:
 
 def labels(parameter: Parameter) -> dict[str, Any]:
     """The ticks of a parameter with choices."""
-    names = [plain(short(shown(label), 12)) for label in parameter.choices or ()]
+    names = [plain(short(format_value(label), 12)) for label in parameter.choices or ()]
     return {"tickvals": list(range(len(names))), "ticktext": names}
 
 

@@ -1,4 +1,4 @@
-"""A history on disk: an append-only log of what was asked, tried again and how it ended, in SQLite."""
+"""A history on disk: an append-only log of queries, retries and results in SQLite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import State, columns, rows, states
+from mfbo_torch.history.storage.journal_rows import JournalState, columns, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
@@ -57,7 +57,7 @@ COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
 _REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
 _INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-"""What SQLite says where a disk is full, or a quota or a limit on the size of files is reached."""
+"""SQLite's error codes where a disk is full, or a quota or a limit on the size of files is reached."""
 _IN_USE = "open, and used in the thread that opened it"
 
 
@@ -82,11 +82,10 @@ class JournalGone(JournalError):
 class Journal:
     """A :class:`~mfbo_torch.history.History` on disk: one writer, any number of readers.
 
-    Three kinds of rows are ever written, numbered by one sequence: a query was *asked*, was
-    *retried* after a failed attempt, has *ended*. Each is committed and synced before the call
-    returns, and nothing is changed later. A query that was asked remembers the last event its
-    decision had *seen*, so the history behind every decision can be rebuilt, also where values came
-    in while it was being made. Numbers come back exactly as they were given.
+    There are three kinds of rows, numbered by one sequence: a query was *asked*, was *retried* after a failed attempt,
+    or has *ended*. Each row is committed and synced before the call returns, and never changed. The row of a query has
+    the number of the last event that its decision had *seen*, so that the history behind every decision can be rebuilt,
+    also where values came in during the decision. Numbers come back exactly as they were written.
 
     Args:
         path: The file; it is made if it does not exist.
@@ -282,7 +281,7 @@ class Journal:
         last = f"SELECT sequence, {COLUMN} FROM event ORDER BY sequence DESC LIMIT 1"
         return self._connection.execute(last).fetchone() or (0, b"")
 
-    def _states(self) -> Iterator[State]:
+    def _states(self) -> Iterator[JournalState]:
         """The moment before each event, then the last one."""
         try:
             yield from states([*rows(self._connection)])
@@ -292,15 +291,15 @@ class Journal:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
 
     def history(self) -> History:
-        """Everything that was asked and what became of it."""
+        """All queries and their results."""
         (last,) = deque(self._states(), maxlen=1)
         return last.history
 
     def replay(self) -> Iterator[tuple[History, Query]]:
-        """For every query asked, in order: the history its decision was made on, and the query."""
+        """For every query, in order: the history that its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
         lag = self._connection.execute(late).fetchone()[0]
-        recent: deque[State] = deque(maxlen=lag + 1)
+        recent: deque[JournalState] = deque(maxlen=lag + 1)
         for state in self._states():
             recent.append(state)
             if state.query is not None:
@@ -319,14 +318,14 @@ class Journal:
 
 
 def _stored(column: str, value: Any) -> Any:
-    """A value as SQLite gives it back, which knows no NaN and no sign of zero."""
+    """A value as SQLite returns it, without NaN and without a sign of zero."""
     if value is None or column not in _REAL:
         return value
     return None if math.isnan(value) else float(value) + 0.0
 
 
 def plain(query: Query) -> Query:
-    """The query as it comes back from JSON: floats, an integer, and JSON values only.
+    """The query as JSON returns it: floats, an integer, and JSON values only.
 
     Raises:
         SettingError: Its metadata is not JSON or holds a number that is not finite, or ``x``

@@ -1,4 +1,4 @@
-"""The rows of a journal: what is written of a record, and the history that rows make."""
+"""The rows of a journal: a record as rows, and rows as a history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 
 
-class State(NamedTuple):
+class JournalState(NamedTuple):
     """A moment of a journal: the events so far, the history they made, and the query and basis of the next one."""
 
     sequence: int
@@ -29,19 +29,19 @@ def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def states(events: Iterable[Mapping[str, Any]]) -> Iterator[State]:
+def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
     """The moment before each event, then the last one."""
     sequence, history = 0, History()
     for row in events:
         if row["kind"] == "asked":
             query = Query(tuple(json.loads(row["x"])), row["fidelity"], json.loads(row["meta"]))
-            yield State(sequence, history, query, row["seen"])
+            yield JournalState(sequence, history, query, row["seen"])
             history = history.asked(query, row["cost"], decision_seconds=row["decision_seconds"])
         else:
-            yield State(sequence, history)
+            yield JournalState(sequence, history)
             history = history.updated(_changed(history.records[row["id"]], row))
         sequence = row["sequence"]
-    yield State(sequence, history)
+    yield JournalState(sequence, history)
 
 
 def columns(connection: sqlite3.Connection) -> list[str]:
@@ -50,13 +50,13 @@ def columns(connection: sqlite3.Connection) -> list[str]:
 
 
 def asked(query: Query, record: Record, seen: int) -> dict[str, Any]:
-    """That a query was asked, after a decision that knew the events up to ``seen``."""
+    """The row of a query, after a decision that knew the events up to ``seen``."""
     what = {"x": json.dumps(query.x), "fidelity": query.fidelity, "meta": json.dumps(query.meta), "seen": seen}
     return {"kind": "asked", "id": record.id, "cost": record.cost, "decision_seconds": record.decision_seconds, **what}
 
 
 def ended(record: Record) -> dict[str, Any]:
-    """How a record ended."""
+    """The row of a record's end."""
     end = {
         "status": str(record.status),
         "value": record.value,
@@ -74,7 +74,7 @@ def ended(record: Record) -> dict[str, Any]:
 
 
 def _changed(record: Record, row: Mapping[str, Any]) -> Record:
-    """A record after an event that happened to it."""
+    """A record after the event of a row."""
     if row["kind"] == "retried":
         return record.retried(row["reason"], row["cost"])
     end: dict[str, Any] = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}

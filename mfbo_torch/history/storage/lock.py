@@ -1,4 +1,4 @@
-"""One writer at a time of a file, by whatever name it goes."""
+"""A lock that lets one process at a time write a file, whatever links lead to it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ except ImportError:  # Windows: the lock beside the file's own name has to do
     fcntl = None  # type: ignore[assignment]
 
 _HELD: WeakValueDictionary[tuple[int, int], Lock] = WeakValueDictionary()
-"""The files that this process has locked, by device and number."""
+"""The files that this process has locked, by device and inode number."""
 
 
 class Held(Exception):
-    """Another one has the lock.
+    """Someone else has the lock.
 
     Attributes:
         here: Whether this process has it.
@@ -46,10 +46,10 @@ class Lock:
         self._file, self._key = -1, (0, 0)
 
     def acquire(self) -> None:
-        """Take it.
+        """Take the lock.
 
         Raises:
-            Held: Another one has it.
+            Held: Someone else has it.
             OSError: The file or its folder cannot be written.
         """
         if self._place.exists() and self._number() in _HELD:
@@ -68,7 +68,7 @@ class Lock:
         _HELD[self._key] = self
 
     def holds(self, path: Path) -> bool:
-        """Whether what goes by a name is still the file that is locked."""
+        """Whether a path still leads to the file that is locked."""
         try:
             found = path.stat()
         except OSError:
@@ -76,7 +76,7 @@ class Lock:
         return (found.st_dev, found.st_ino) == self._key
 
     def release(self) -> None:
-        """Give it back, if it was taken."""
+        """Release the lock, if it was taken."""
         if _HELD.get(self._key) is self:
             del _HELD[self._key]
         self._leave()

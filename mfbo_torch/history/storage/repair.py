@@ -1,4 +1,4 @@
-"""What is good in a damaged journal, as a new one."""
+"""Save the undamaged rows of a journal in a new one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def salvage(path: Path, new: Path) -> int:
         new: A file that does not exist.
 
     Returns:
-        How many rows were good.
+        Number of rows that were saved.
 
     Raises:
         SettingError: ``new`` exists, or not a single row is good.

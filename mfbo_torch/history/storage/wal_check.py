@@ -1,8 +1,7 @@
-"""Whether SQLite's write-ahead log, which a process that was killed leaves beside a journal, is as it was written.
+"""Check SQLite's write-ahead log, which a killed process leaves beside a journal, for damage.
 
-SQLite reads the log up to the first frame that does not fit its checksum and forgets the rest without a word, as a loss
-of power may leave half a transaction at its end. A frame that does not fit and is followed by more than that was
-damaged.
+SQLite reads the log up to the first frame with a wrong checksum and silently drops the rest, since a power failure may
+truncate the last transaction. A wrong frame that is followed by more than that was damaged.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from pathlib import Path
 HEADER, FRAME = 32, 24
 """Bytes of the log's header and of a frame's."""
 PAUSE = 0.05
-"""Seconds until a second look: a log that is being written begins anew now and then."""
+"""Seconds before a second check, as a log that is being written is restarted now and then."""
 
 
 def damaged(path: Path) -> bool:
     """Whether committed transactions of a journal are lost behind damage in its log.
 
-    What was written last cannot be told from what a loss of power left of it.
+    Damage in the last transaction looks like one that a power failure has truncated.
 
     Args:
         path: The journal; its log has the same name and ``-wal``.

@@ -13,17 +13,17 @@ from contextlib import AbstractContextManager
 
 from mfbo_torch.loop.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.loop.executors.processes import Processes, in_processes
-from mfbo_torch.loop.executors.workers import LOOK_AROUND, WorkerLost, Workers
+from mfbo_torch.loop.executors.workers import POLL_SECONDS, WorkerLost, Workers
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
 
-__all__ = ["KINDS", "LOOK_AROUND", "DaskWorkers", "Processes", "WorkerLost", "Workers", "capacity", "start"]
+__all__ = ["KINDS", "POLL_SECONDS", "DaskWorkers", "Processes", "WorkerLost", "Workers", "capacity", "start"]
 
 KINDS = ("processes", "dask")
 
 
 def capacity(executor: Executor) -> int:
-    """How many evaluations an executor can have in flight."""
+    """Number of evaluations that an executor can have in flight."""
     for name in ("capacity", "_max_workers"):  # ours change it while they run; the standard library keeps it for itself
         if (found := getattr(executor, name, None)) is not None:
             return int(found)

@@ -17,29 +17,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.loop.executors.workers import (
-    BEGINNING,
-    LOOK_AROUND,
+    IMPORT_SECONDS,
+    POLL_SECONDS,
     WorkerLost,
     Workers,
-    leave,
-    settle,
-    unheard,
+    exit_process,
+    set_up_worker,
     unpacked,
+    without_ctrl_c,
 )
 from mfbo_torch.utils.errors import SettingError
 
 SILENCE = 30.0
-"""Seconds without a heartbeat after which a worker is given up whose evaluation is late."""
+"""Seconds without a heartbeat after which a worker with a late evaluation is given up."""
 
 GRACE = 20.0
-"""Seconds that a cluster of this machine has to end by itself."""
+"""Seconds that a cluster of this machine has to close by itself."""
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 class Late(TimeoutError):
-    """An evaluation that goes on at a worker, in vain."""
+    """An evaluation that has outlived its timeout and goes on at its worker."""
 
 
 class _Placed(NamedTuple):
@@ -82,9 +82,9 @@ class DaskWorkers(Workers):
         return future
 
     def _watch(self) -> None:
-        """Notice workers that come and go, and give the free ones what is waiting."""
+        """Notice workers that join or leave, and send waiting evaluations to free ones."""
         while not self._over:
-            self._wake.wait(LOOK_AROUND)
+            self._wake.wait(POLL_SECONDS)
             self._wake.clear()
             # counted first: a worker that ends and dies in between must not seem alive and free
             load = Counter(address for address, *_ in [*self._placed.values()])
@@ -108,7 +108,7 @@ class DaskWorkers(Workers):
             self._place(load)
 
     def _stuck(self) -> list[tuple[Future[Any], _Placed]]:
-        """Evaluations that are late at workers which cannot even say so, as they let nothing else run there.
+        """Late evaluations at workers that do not answer, as the evaluation lets nothing else run there.
 
         One may be late because its worker is still importing what it needs, which takes long on a busy machine: that
         worker is heard of.
@@ -123,7 +123,7 @@ class DaskWorkers(Workers):
             beat = beats.get(placed.address, 0.0)
             if placed.address not in self._heard or self._heard[placed.address][0] != beat:
                 self._heard[placed.address] = beat, now
-        longest = timeout + BEGINNING + SILENCE
+        longest = timeout + IMPORT_SECONDS + SILENCE
         return [
             (future, placed)
             for future, placed in late
@@ -131,7 +131,7 @@ class DaskWorkers(Workers):
         ]
 
     def _beats(self) -> dict[str, float]:
-        """When each worker was last heard of, by a clock of the scheduler's own."""
+        """The time of each worker's last heartbeat, by the scheduler's clock."""
         try:
             try:
                 found = self._client.scheduler_info(n_workers=-1)
@@ -142,7 +142,7 @@ class DaskWorkers(Workers):
             return {}
 
     def _restart(self, address: str) -> None:
-        """Have its nanny start a worker anew, if it has one."""
+        """Have a worker restarted by its nanny, if it has one."""
         with suppress(Exception):  # of whatever kind; it is given up already
             self._client.restart_workers([address], timeout=30, raise_for_error=False)
 
@@ -216,7 +216,7 @@ class DaskWorkers(Workers):
 
 
 def _within(timeout: float | None, content: bytes) -> Any:
-    """A pickled call in a Dask worker, which is given up if it takes too long; what it imports first is not counted."""
+    """Run a pickled call in a Dask worker, up to a timeout; the time of its imports does not count."""
     from distributed import get_worker
     from distributed.protocol import pickle
 
@@ -235,8 +235,8 @@ def _within(timeout: float | None, content: bytes) -> Any:
         begun.set()
 
     threading.Thread(target=work, daemon=True).start()
-    if not begun.wait(BEGINNING):
-        late = Late(f"not begun within {BEGINNING:g} seconds")
+    if not begun.wait(IMPORT_SECONDS):
+        late = Late(f"not begun within {IMPORT_SECONDS:g} seconds")
     elif wait_for([result], timeout).done:
         return result.result()
     else:
@@ -261,7 +261,7 @@ async def _retire(worker: Any) -> None:
     if worker.nanny is None:  # nobody would start it again, and the process may be that of others too
         await worker.close(reason="an evaluation outlived its timeout")
     else:
-        leave()
+        exit_process()
 
 
 @contextmanager
@@ -277,7 +277,7 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
         def setup(self, worker: Any) -> None:
             if hasattr(os, "setpgid"):
                 os.setpgid(0, 0)
-            settle()
+            set_up_worker()
 
     quiet = {
         "distributed.scheduler.allowed-failures": 0,
@@ -289,7 +289,7 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
     with dask.config.set(quiet if scheduler is None else {}):
         try:
             if scheduler is None:
-                with unheard():  # Ctrl-C comes at its end
+                with without_ctrl_c():  # Ctrl-C comes at its end
                     cluster = LocalCluster(
                         n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
                     )

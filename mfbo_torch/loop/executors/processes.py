@@ -20,34 +20,40 @@ from multiprocessing.connection import Connection, wait
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from mfbo_torch.loop.executors.workers import BEGINNING, WorkerLost, Workers, settle, unheard, unpacked
+from mfbo_torch.loop.executors.workers import (
+    IMPORT_SECONDS,
+    WorkerLost,
+    Workers,
+    set_up_worker,
+    unpacked,
+    without_ctrl_c,
+)
 
-USELESS = 5
-"""So many processes that end one after another before they have begun an evaluation break the pool."""
+FAILED_STARTS = 5
+"""Number of processes in a row that may end before their evaluation begins; then the pool is broken."""
 TICK = 0.5
-"""Seconds between two looks at whether a process is alive whose end of the line another one may hold open."""
+"""Seconds between two checks that a process is alive, as another one may hold its end of the pipe open."""
 GRACE = 5.0
-"""Seconds that a process without an evaluation has to leave by itself."""
-BEGUN = b"begun"
+"""Seconds that a process without an evaluation has to exit by itself."""
+STARTED = b"begun"
 
 
 class Processes(Workers):
-    """Fresh processes of this machine with one thread each, ended with this one however it ends.
+    """Fresh processes of this machine with one thread each, which end with this process however it ends.
 
-    Each has a line of its own to this process and shares no lock with another, so that one that is killed, whatever
-    it was doing, takes nothing but its own evaluation along. Each is ended with all processes that it has started
-    itself, unless they have left its session.
+    Each has its own pipe to this process and shares no lock with another: one that is killed loses its own evaluation
+    and no other. All processes that it has started end with it, unless they have left its session.
     """
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         super().__init__(timeout)
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._seats = [_Seat(self._calls, timeout) for _ in range(workers)]
+        self._slots = [_Slot(self._calls, timeout) for _ in range(workers)]
         self._lock, self._started, self._over = threading.Lock(), False, False
 
     @property
     def capacity(self) -> int:
-        return len(self._seats)
+        return len(self._slots)
 
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
         call: _Call = _Call()
@@ -59,21 +65,21 @@ class Processes(Workers):
         with self._lock:
             if self._over:
                 raise RuntimeError("the workers have been shut down")
-            if broken := next((seat.broken for seat in self._seats if seat.broken), None):
+            if broken := next((slot.broken for slot in self._slots if slot.broken), None):
                 raise broken
             self._calls.put(call)
             if not self._started:
                 self._started = True
                 atexit.register(self.shutdown, cancel_futures=True)  # before multiprocessing's own, which would wait
-                for seat in self._seats:
-                    seat.start()
+                for slot in self._slots:
+                    slot.start()
         return call
 
     def _translated(self, error: BaseException) -> BaseException:
         return error
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, after what they are doing if ``wait``."""
+        """End the processes; if ``wait``, after their present evaluations."""
         with self._lock:
             self._over = True
         atexit.unregister(self.shutdown)
@@ -82,28 +88,28 @@ class Processes(Workers):
                 while True:
                     if call := self._calls.get_nowait():
                         call.cancel()
-            for seat in self._seats:
-                seat.leave()
-        for _ in self._seats:
+            for slot in self._slots:
+                slot.end_now()
+        for _ in self._slots:
             self._calls.put(None)
-        for seat in self._seats:
-            if seat.ident is not None and seat is not threading.current_thread():
-                seat.join()
+        for slot in self._slots:
+            if slot.ident is not None and slot is not threading.current_thread():
+                slot.join()
 
 
 class _Call(Future[Any]):
-    """An evaluation; it stays pending until it is over, as it can be cancelled until then."""
+    """An evaluation; its future stays pending until it has ended, so that it can be cancelled until then."""
 
     content = b""
-    """What to call, pickled."""
+    """The pickled function and its arguments."""
 
     def end(self, value: Any = None, error: BaseException | None = None) -> None:
         if self.set_running_or_notify_cancel():
             self.set_result(value) if error is None else self.set_exception(error)
 
 
-class _Seat(threading.Thread):
-    """A place for one process at a time, replaced when it ends, and the thread here that gives it evaluations."""
+class _Slot(threading.Thread):
+    """The thread that sends evaluations to one process, and replaces the process when it has died."""
 
     def __init__(self, calls: SimpleQueue[_Call | None], timeout: float | None) -> None:
         super().__init__(daemon=True)
@@ -131,8 +137,8 @@ class _Seat(threading.Thread):
             self.process.join(GRACE)
         self._end()
 
-    def leave(self) -> None:
-        """End whatever is going on here, at once."""
+    def end_now(self) -> None:
+        """End the present evaluation and the process at once."""
         with self._lock:
             self._leaving = True
             self._call.cancel()
@@ -147,7 +153,7 @@ class _Seat(threading.Thread):
     def _evaluated(self, call: _Call) -> tuple[Any, BaseException | None]:
         """The value or the error; a process that ends before it has begun is replaced, as nothing is lost with it."""
         why = ""
-        for _ in range(USELESS):
+        for _ in range(FAILED_STARTS):
             if self._leaving or call.cancelled():
                 return None, CancelledError()
             if self.broken:
@@ -179,7 +185,7 @@ class _Seat(threading.Thread):
             return None, unreadable
 
     def _begun(self, content: bytes) -> bool:
-        """Whether a process has begun what it was sent.
+        """Send an evaluation; whether the process has begun it.
 
         Raises:
             TimeoutError: It takes too long to import what it needs.
@@ -193,22 +199,22 @@ class _Seat(threading.Thread):
             late.set()
             self._kill()
 
-        watch = None if self._timeout is None else threading.Timer(BEGINNING, end)
+        watch = None if self._timeout is None else threading.Timer(IMPORT_SECONDS, end)
         try:
             if watch is not None:
                 watch.start()
             self._line.send_bytes(content)
-            return self._heard(None) == BEGUN
+            return self._heard(None) == STARTED
         except (EOFError, OSError):
             if late.is_set():
-                raise TimeoutError(f"not begun within {BEGINNING:g} seconds") from None
+                raise TimeoutError(f"not begun within {IMPORT_SECONDS:g} seconds") from None
             raise
         finally:
             if watch is not None:
                 watch.cancel()
 
     def _heard(self, timeout: float | None) -> bytes:
-        """What the process says next.
+        """The next message of the process.
 
         Raises:
             TimeoutError: Nothing in time.
@@ -225,10 +231,10 @@ class _Seat(threading.Thread):
         return self._line.recv_bytes()
 
     def _ready(self) -> None:
-        """See to it that there is a process.
+        """Start a process if there is none.
 
         Raises:
-            EOFError: There is to be none any more.
+            EOFError: No process may start any more.
         """
         if self.process is not None and self.process.is_alive():
             return
@@ -239,7 +245,7 @@ class _Seat(threading.Thread):
                 raise EOFError
             self._line, theirs = context.Pipe()
             self.process = context.Process(target=_work, args=[theirs, _begin])
-            with unheard():
+            with without_ctrl_c():
                 self.process.start()
             theirs.close()
 
@@ -269,7 +275,7 @@ class _Seat(threading.Thread):
 
 
 def _work(line: Connection, begin: Callable[[], None]) -> None:
-    """What a process does: it evaluates what comes over its line, until that is closed."""
+    """The main function of a process: evaluate what comes through its pipe, until that is closed."""
     begin()
     this = os.getpid()
     if hasattr(os, "register_at_fork"):
@@ -281,7 +287,7 @@ def _work(line: Connection, begin: Callable[[], None]) -> None:
                 call = unpacked(content, pickle.loads)
             except BaseException as error:
                 call = partial(_raise, error)
-            line.send_bytes(BEGUN)
+            line.send_bytes(STARTED)
             answer = _answer(call)
             if os.getpid() != this:  # a copy that the evaluation has made and that has come back from it
                 os._exit(0)
@@ -306,10 +312,10 @@ def _raise(error: BaseException) -> None:
 
 
 def _begin() -> None:
-    """Start a session of its own, with which everything in it is ended."""
+    """Start a new session, so that all processes in it can be ended together."""
     if hasattr(os, "setsid"):
         os.setsid()
-    settle()
+    set_up_worker()
 
 
 @contextmanager

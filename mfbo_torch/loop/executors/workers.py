@@ -1,4 +1,4 @@
-"""What every kind of worker promises."""
+"""The contract of all kinds of workers, and how a worker is set up."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import torch
 
 from mfbo_torch.utils import output_streams
 
-LOOK_AROUND = 1.0
-"""Seconds after which workers that have joined or left are noticed."""
-BEGINNING = 120.0
+POLL_SECONDS = 1.0
+"""Seconds between two checks for workers that have joined or left."""
+IMPORT_SECONDS = 120.0
 """Seconds that a worker may take to import what an evaluation needs, where evaluations have a timeout."""
 
 
@@ -42,7 +42,7 @@ class Workers(Executor):
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """How many evaluations run at once at present."""
+        """Number of evaluations that can run at once now."""
 
     @abstractmethod
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
@@ -70,7 +70,7 @@ class Workers(Executor):
 
 
 def unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]:
-    """A call that was pickled; one that says so where a module that it imports ends the process politely."""
+    """A pickled call; it raises :class:`WorkerLost` where a module that it imports calls ``sys.exit``."""
     try:
         fn, args = loads(content)
     except SystemExit as error:
@@ -83,16 +83,16 @@ def _lost(reason: str) -> None:
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Where processes and threads are started that do not hear Ctrl-C, from the first moment on.
+def without_ctrl_c() -> Iterator[None]:
+    """A context in which processes and threads are started that ignore Ctrl-C from their first moment on.
 
-    In the main thread it is heard at the end: threads that were there before may be the ones to get it meanwhile.
+    In the main thread Ctrl-C takes effect at the end of the context, also where another thread has received it.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # it would be started with the first process, and let SIGINT through again
-    with _heard_later():
+    with _delayed_ctrl_c():
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
@@ -101,7 +101,7 @@ def unheard() -> Iterator[None]:
 
 
 @contextmanager
-def _heard_later() -> Iterator[None]:
+def _delayed_ctrl_c() -> Iterator[None]:
     handler, heard = signal.getsignal(signal.SIGINT), threading.Event()
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
@@ -115,24 +115,24 @@ def _heard_later() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def settle() -> None:
-    """Make a worker leave Ctrl-C to its parent, end with it, and keep to one thread."""
+def set_up_worker() -> None:
+    """Make a worker ignore Ctrl-C, end with its parent, and use one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see unheard
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see without_ctrl_c
     torch.set_num_threads(1)
-    output_streams.endure()
+    output_streams.tolerate_broken_output()
     if parent := multiprocessing.parent_process():
         threading.Thread(target=_outlive, args=[parent.sentinel], daemon=True).start()
 
 
 def _outlive(parent: int) -> None:
     wait([parent])
-    leave()
+    exit_process()
 
 
-def leave() -> None:
-    """End this process, and what it has started where it is alone in its session."""
+def exit_process() -> None:
+    """End this process, and all that it has started if it leads its session."""
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

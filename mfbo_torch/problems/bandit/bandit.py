@@ -1,11 +1,4 @@
-r"""Multi-fidelity bandits with known means: arms to play again and again, each time for a noisy reward.
-
-References:
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
-"""
+r"""Multi-fidelity bandits with known means: arms to play again and again, each time for a noisy reward."""
 
 from __future__ import annotations
 

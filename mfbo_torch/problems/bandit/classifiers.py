@@ -88,7 +88,7 @@ class ClassifierBandit(Problem):
 
     @property
     def labels(self) -> list[str]:
-        """What each arm is."""
+        """The name of each arm."""
         return [" ".join(str(classifier).split()) for classifier in classifiers()]
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:

@@ -1,11 +1,4 @@
-r"""A bandit whose arms are played by agents, of whom only the average reward is seen.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""A bandit whose arms are played by agents, of whom only the average reward is seen."""
 
 from __future__ import annotations
 
@@ -27,7 +20,7 @@ class IndirectBandit(IndirectProblem):
 
     Args:
         num_arms: ``K``.
-        num_agents: Number of agents that can be asked, again and again.
+        num_agents: Number of agents, each of which can be queried repeatedly.
         num_samples: Size of ``D1``.
         noise: Standard deviation of the noise, which the model does not know.
         known: Tell the model the true policy instead.

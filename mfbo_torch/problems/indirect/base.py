@@ -1,11 +1,4 @@
-r"""The contract of a problem whose queries are averages of the function to maximise.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""The contract of a problem whose queries are averages of the function to maximise."""
 
 from __future__ import annotations
 
@@ -49,8 +42,8 @@ class IndirectProblem(Problem):
 
     def pseudo_rewards(self, history: History) -> Tensor:
         """The averages ``g(a_t)`` without noise, each at its own resolution."""
-        asked = [self.averages(torch.tensor([r.query.x], dtype=torch.double), r.query.fidelity) for r in history]
-        return torch.cat(asked).reshape(-1) if asked else torch.zeros(0, dtype=torch.double)
+        means = [self.averages(torch.tensor([r.query.x], dtype=torch.double), r.query.fidelity) for r in history]
+        return torch.cat(means).reshape(-1) if means else torch.zeros(0, dtype=torch.double)
 
     def regrets(
         self, history: History, recommendations: Sequence[Record | Recommendation | None]
@@ -61,7 +54,7 @@ class IndirectProblem(Problem):
         queries with a value, at their own resolution and without noise; infinite before there is one.
 
         Args:
-            history: What was asked.
+            history: The queries.
             recommendations: What was recommended after each record, see
                 :func:`mfbo_torch.strategies.indirect.base.recommendations`.
         """

@@ -1,11 +1,4 @@
-r"""Branin's function seen through windows on its box, fixed or of several resolutions.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""Branin's function seen through windows on its box, fixed or of several resolutions."""
 
 from __future__ import annotations
 
@@ -21,10 +14,10 @@ from mfbo_torch.space.indirect import IndirectSpace, Samples, Window
 from mfbo_torch.utils.validation import number, one_of, whole
 
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
-MEAN, DEVIATION, LEAST = 54.30719827, 51.25121767, 0.39788735772973816
-"""Of Branin's function on its box."""
+MEAN, DEVIATION, MINIMUM = 54.30719827, 51.25121767, 0.39788735772973816
+"""Mean, standard deviation and minimum of Branin's function on its box."""
 INPUTS = 41
-"""Inputs a side, among which the maximiser is looked for."""
+"""Number of inputs along each side, among which the maximiser is searched."""
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(48))
 
 
@@ -49,7 +42,7 @@ TRANSFORMATIONS = {"linear": linear, "nonlinear": nonlinear}
 
 
 class IndirectBranin(IndirectProblem):
-    r"""Branin's function upside down on [-5, 10] x [0, 15], asked for normal averages around :math:`h(a)`.
+    r"""Branin's function upside down on [-5, 10] x [0, 15], observed as normal averages around :math:`h(a)`.
 
     Queries :math:`a \in [0, 1]^2` average over :math:`N(h(a), \tau^2 I)` truncated to the box
     [Zhang2024indirect]_ (Section 7), with the linear or the nonlinear ``h``. ``f`` is standardised: its
@@ -63,7 +56,7 @@ class IndirectBranin(IndirectProblem):
     Args:
         transformation: ``"linear"`` or ``"nonlinear"``.
         resolutions: Number of heights, 7 in the paper's Figure 2.
-        grid: So many choices a side; with ``None`` the whole box can be asked.
+        grid: Number of choices along each side; with ``None`` the whole box is allowed.
         noise: Standard deviation of the noise where there is one resolution; the model does not know it.
         num_samples: Size of ``D1`` (at each height).
         known: Tell the model the windows in place of ``D1``.
@@ -107,7 +100,7 @@ class IndirectBranin(IndirectProblem):
             choices=choices,
             noise_std=self.noise if resolutions > 1 else None,
         )
-        self.latent_optimum = (MEAN - LEAST) / DEVIATION
+        self.latent_optimum = (MEAN - MINIMUM) / DEVIATION
 
     def samples(self, count: int, generator: torch.Generator) -> Samples:
         """``count`` random queries at each height and a draw from the window of each."""

@@ -1,11 +1,4 @@
-r"""A malaria-like problem: incidence is known by administrative unit, the worst pixel is wanted. Simulated.
-
-References:
-
-.. [Law2018malaria]
-    H. C. L. Law, D. Sejdinovic, E. Cameron, T. C. D. Lucas, S. Flaxman, K. Battle, K. Fukumizu.
-    Variational Learning on Aggregate Outputs with Gaussian Processes. NeurIPS 2018.
-"""
+r"""A malaria-like problem: incidence is known by administrative unit, the worst pixel is wanted. Simulated."""
 
 from __future__ import annotations
 
@@ -25,7 +18,7 @@ class DiseaseMap(IndirectProblem):
     A square country of ``side x side`` pixels is cut into the Voronoi cells of random capitals. A survey of a unit
     gives the mean incidence over its people: the average of its pixels, weighted by population, as in
     [Law2018malaria]_. Incidence and population are simulated, a sum of random bumps and its exponential. A unit is
-    asked by its centre of population.
+    queried by its centre of population.
 
     Args:
         side: Pixels a side.

@@ -1,11 +1,4 @@
-r"""One dimension, where the maximum of the averages is not that of the function.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+r"""One dimension, where the maximum of the averages is not that of the function."""
 
 from __future__ import annotations
 

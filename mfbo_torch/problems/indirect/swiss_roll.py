@@ -1,11 +1,4 @@
-r"""Downscaling on a swiss roll: positions along the roll from their means in slices of it.
-
-References:
-
-.. [Chau2021deconditional]
-    S. L. Chau, S. Bouabid, D. Sejdinovic. Deconditional Downscaling with Gaussian Processes.
-    NeurIPS 2021.
-"""
+r"""Downscaling on a swiss roll: positions along the roll from their means in slices of it."""
 
 from __future__ import annotations
 

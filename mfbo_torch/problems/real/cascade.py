@@ -1,10 +1,4 @@
-r"""A cascade of boosted Haar features on windows of fixed size, its stage sums apart from its thresholds.
-
-References:
-
-.. [Viola2001cascade]
-    P. Viola, M. Jones. Rapid object detection using a boosted cascade of simple features. CVPR 2001.
-"""
+r"""A cascade of boosted Haar features on windows of fixed size, its stage sums apart from its thresholds."""
 
 from __future__ import annotations
 
@@ -15,8 +9,9 @@ import numpy as np
 from scipy import sparse
 
 _LEAST_DEVIATION = 10.0
-"""Windows whose grey levels deviate less have no face; OpenCV does not look at them either."""
+"""Standard deviation of grey levels (0 to 255) below which a window has no face, as in OpenCV."""
 _AT_ONCE = 2_000
+"""Number of windows whose sums are computed at once."""
 
 
 class Cascade:

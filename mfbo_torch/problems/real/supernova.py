@@ -12,7 +12,7 @@ from mfbo_torch.problems.real.data import load
 from mfbo_torch.space import Parameter, Space
 
 SPEED_OF_LIGHT = 299_792.458
-"""Kilometres a second."""
+"""The speed of light, in kilometres per second."""
 
 _FLOOR = -1e4
 

@@ -17,17 +17,17 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
 SIDE = 25
-"""Pixels of a picture each way."""
+"""Height and width of a picture, in pixels."""
 STRIDE = 2
-"""Between two windows, as OpenCV goes on a picture of its own size."""
+"""Pixels between two windows, as OpenCV moves on a picture of its own size."""
 REACH = 0.05
-"""How far a threshold may be from OpenCV's, as a part of it."""
+"""Largest relative distance of a threshold from OpenCV's."""
 PHOTOGRAPHS = (("coffee", "brick", "page", "moon"), ("chelsea", "gravel", "rocket", "text"))
-"""Of scikit-image, without human faces: those of the search, those held out."""
+"""Photographs of scikit-image without human faces: those of the search, those held out."""
 
 
 class ViolaJones(Problem):
-    r"""Share of pictures that a face detector tells right, to be maximised.
+    r"""Share of pictures that a face detector classifies correctly, to be maximised.
 
     The 22 parameters are the stage thresholds of OpenCV's frontal-face cascade, each within a twentieth of OpenCV's
     own. A picture of 25 x 25 pixels is called a face where one of its windows passes every stage: nine of 20 x 20
@@ -88,7 +88,7 @@ class ViolaJones(Problem):
 
 
 def accuracy(sums: np.ndarray, faces: np.ndarray, thresholds: Sequence[float]) -> float:
-    """The share of ``n`` pictures told right by ``n x windows x stages`` sums."""
+    """The share of ``n`` pictures that ``n x windows x stages`` sums classify correctly."""
     passed = np.all(sums >= np.asarray(thresholds), axis=2)
     return float(np.mean(np.any(passed, axis=1) == faces))
 

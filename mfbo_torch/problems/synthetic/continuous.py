@@ -1,15 +1,4 @@
-"""Synthetic functions with a continuous fidelity, after those of [Kandasamy2017boca].
-
-References:
-
-.. [Kandasamy2017boca]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
-    Approximations. ICML 2017, arXiv:1703.06240.
-
-.. [Kandasamy2020dragonfly]
-    K. Kandasamy et al. Tuning Hyperparameters without Grad Students: Scalable and Robust Bayesian Optimisation with
-    Dragonfly. Journal of Machine Learning Research 21, 2020; github.com/dragonfly/dragonfly.
-"""
+"""Synthetic functions with a continuous fidelity, after those of [Kandasamy2017boca]."""
 
 from __future__ import annotations
 
@@ -24,7 +13,7 @@ from mfbo_torch.space import Parameter
 from mfbo_torch.utils.validation import whole
 
 LEVELS = 101
-"""The interval of a continuous fidelity is a grid of so many levels."""
+"""Number of levels of the grid that a continuous fidelity is."""
 
 
 class ContinuousProblem(SyntheticProblem):
@@ -36,7 +25,7 @@ class ContinuousProblem(SyntheticProblem):
     .. math:: \lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}.
 
     Args:
-        levels: ``z`` is one of so many numbers, evenly from 0 to 1; 3 of them are three discrete fidelities.
+        levels: Number of values of ``z``, evenly from 0 to 1; with 3 there are three discrete fidelities.
         noise_std: Standard deviation of the observation noise, at every fidelity.
         negate: Whether to return the negative of the function, to be minimised.
 

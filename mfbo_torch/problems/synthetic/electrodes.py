@@ -1,11 +1,4 @@
-r"""A simulated choice of stimulating electrodes.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""A simulated choice of stimulating electrodes."""
 
 from __future__ import annotations
 

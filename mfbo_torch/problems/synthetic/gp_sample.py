@@ -1,11 +1,4 @@
-r"""Functions drawn from a known Gaussian process on a finite set.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""Functions drawn from a known Gaussian process on a finite set."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""The synthetic multi-fidelity functions of [Kandasamy2016mfgpucb], Appendix D.2, as BoTorch test functions.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Poczos. Gaussian process bandit
-    optimisation with multi-fidelity evaluations. NeurIPS 2016.
-"""
+"""The synthetic multi-fidelity functions of [Kandasamy2016mfgpucb], Appendix D.2, as BoTorch test functions."""
 
 from __future__ import annotations
 

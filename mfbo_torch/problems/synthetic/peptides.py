@@ -1,11 +1,4 @@
-r"""A simulated search for the peptide that a molecule binds best.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+r"""A simulated search for the peptide that a molecule binds best."""
 
 from __future__ import annotations
 
@@ -19,11 +12,11 @@ from mfbo_torch.utils.validation import whole
 
 RESIDUES, PROPERTIES, ACIDS, COUNT = 9, 5, 20, 1000
 ANCHORS = (1, 8)
-"""The residues that bind: the second and the last."""
+"""Indices of the residues that bind: the second and the last."""
 OTHERS = 0.3
-"""Deviation of the weights of the other residues, that of an anchor's being 1."""
+"""Standard deviation of the weights of the other residues; that of an anchor's weights is 1."""
 UNEXPLAINED = 0.2
-"""Deviation of what is not linear in the properties."""
+"""Standard deviation of the part of the affinity that is not linear in the properties."""
 
 
 class Peptides(FiniteProblem):

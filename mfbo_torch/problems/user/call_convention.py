@@ -1,4 +1,4 @@
-"""How an objective takes a query: by keywords, or with its parameters as one mapping; its signature decides."""
+"""The calling convention of an objective: parameters by keyword or as one mapping, as its signature has them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Convention(NamedTuple):
 def convention(
     function: Callable[..., Any], parameters: Sequence[str], named: str | None = None, num_fidelities: int = 1
 ) -> Convention:
-    """How an objective is called, as its signature has it.
+    """The calling convention of an objective, from its signature.
 
     ``f(rate, width, fidelity)`` takes each parameter by its name, ``f(parameters, fidelity)`` all of them as one
     mapping: the latter where an argument is called ``parameters``, or the first one is like no name that is known.
@@ -126,7 +126,7 @@ class _Reading:
         return self._complete(positional, [*rest, *missing])
 
     def _complete(self, positional: list[str], keywords: list[str]) -> Convention:
-        """With the fidelity where it is not among the arguments yet."""
+        """The convention, with the fidelity added where it is missing."""
         taken = {*positional, *keywords}
         if not taken & {FIDELITY, self.own}:
             if Parameter.VAR_KEYWORD in self.kinds:

@@ -17,11 +17,11 @@ from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.outcome_constraints import kinds_of
-from mfbo_torch.utils.errors import SettingError, meant
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
-"""The settings of a program."""
+"""The settings that make the objective a program."""
 _FLAGS = ("log", "integer", "ordered")
 _KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 
@@ -186,16 +186,16 @@ class UserProblem(FunctionProblem):
         return function.keeps
 
     def _check(self, program: Program) -> None:
-        """See whether a program is told every parameter and the fidelity, and nothing else."""
-        design = {p.name: p.label(p.lower) for p in self.space.parameters}
+        """Check that a command has a place for every parameter and the fidelity, and for nothing else."""
+        design = {p.name: p.decode(p.lower) for p in self.space.parameters}
         for name in (START, FIDELITY, FOLDER):
             if name in design:
                 raise SettingError("parameters", name, "another name, this one is taken where a program is run")
         own = self.space.fidelity_value(0)
         needed = [*design, *(["|".join([*own, FIDELITY])] if self.space.num_fidelities > 1 else [])]
-        told = {**design, **own, FIDELITY: 0, FOLDER: ""}
-        program.check(told, needed)
-        program.check({**told, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
+        samples = {**design, **own, FIDELITY: 0, FOLDER: ""}
+        program.check(samples, needed)
+        program.check({**samples, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
 
     def _function(self) -> Callable[..., Observed]:
         if isinstance(self.objective, str):
@@ -254,7 +254,7 @@ def import_function(path: str, folder: str) -> Callable[..., Observed]:
     if not callable(function):
         found = "not there" if function is None else f"of type {type(function).__name__}"
         place = getattr(module, "__file__", None) or module_name
-        hint = meant(attribute, [name for name, value in vars(module).items() if callable(value)])
+        hint = did_you_mean(attribute, [name for name, value in vars(module).items() if callable(value)])
         raise SettingError("objective", path, f"the name of a function in {place} ({attribute} is {found}){hint}")
     return function
 
@@ -289,7 +289,7 @@ def _places(rows: Sequence[Sequence[Any]], parameters: Sequence[Parameter]) -> A
     if not any(p.choices for p in parameters) or any(len(row) != len(parameters) for row in rows):
         return tuple(rows)
     named = [zip(parameters, row, strict=True) for row in rows]
-    return tuple(tuple(p.place(value, f"candidates.{p.name}") for p, value in row) for row in named)
+    return tuple(tuple(p.encode(value, f"candidates.{p.name}") for p, value in row) for row in named)
 
 
 def _costs(

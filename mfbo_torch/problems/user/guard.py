@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of a program that is not there or cannot be run, as shells have them."""
 TICK = 0.02
-"""Seconds between two looks at what is left."""
+"""Seconds between two checks for processes that are left."""
 
 
 def main(grace: float, command: list[str]) -> int:
@@ -60,7 +60,7 @@ def end(child: int, grace: float) -> None:
     """End a child, its group and everything below this process."""
     until = time.monotonic() + grace
     number = signal.SIGTERM if grace else signal.SIGKILL
-    told: set[int] = set()
+    signalled: set[int] = set()
     while True:
         reaped(child)
         left = descendants()
@@ -70,11 +70,11 @@ def end(child: int, grace: float) -> None:
         if not left:
             return
         if number == signal.SIGTERM and time.monotonic() > until:
-            number, told = signal.SIGKILL, set()
-        for process in left - told:
+            number, signalled = signal.SIGKILL, set()
+        for process in left - signalled:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, number)  # a negative one is a group
-        told = left if number == signal.SIGTERM else set()
+        signalled = left if number == signal.SIGTERM else set()
         time.sleep(TICK)
 
 

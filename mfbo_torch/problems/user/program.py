@@ -17,16 +17,16 @@ from typing import Any
 
 from mfbo_torch.history import Observed
 from mfbo_torch.problems.user import guard
-from mfbo_torch.utils.errors import EvaluationError, SettingError, meant
+from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.validation import number
 
 START, FIDELITY, FOLDER = "start", "fidelity", "folder"
 LAST_LINE = "last line"
 STDOUT, STDERR = "stdout.txt", "stderr.txt"
 TAIL, LONGEST = 2_000, 20_000_000
-"""Bytes of the standard error that a failure keeps, and of an output that is looked through for a value."""
+"""Bytes of the standard error in the reason of a failure, and of an output that is searched for a value."""
 GRACE = 2.0
-"""Seconds between asking a program to leave and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 class Program:
@@ -97,7 +97,7 @@ class Program:
 
         Args:
             samples: A value for each name that there is.
-            needed: Names that must be used somewhere: what is not told cannot matter. One of ``a|b`` is enough.
+            needed: Names that must be used somewhere, as the program must know them. One of ``a|b`` is enough.
 
         Raises:
             SettingError: A place is malformed, its name is not known or its format does not fit, or a name is not used.
@@ -113,7 +113,7 @@ class Program:
 
     @property
     def keeps(self) -> bool:
-        """Whether it is told the folder of its design, which survives evaluations."""
+        """Whether the command has a place for the folder of the design, which survives evaluations."""
         return any(FOLDER in _places(setting, text) for setting, text in self._templates())
 
     def _templates(self) -> Iterator[tuple[str, str]]:
@@ -125,7 +125,7 @@ class Program:
         known = {**values, START: self.start}
         for name in _places(setting, text):
             if name not in known:
-                raise SettingError(setting, f"{{{name}}}", f"one of {', '.join(known)}{meant(name, known)}")
+                raise SettingError(setting, f"{{{name}}}", f"one of {', '.join(known)}{did_you_mean(name, known)}")
         try:
             return text.format_map(known)
         except (ValueError, TypeError, LookupError) as error:
@@ -232,7 +232,7 @@ def _inside(name: str) -> bool:
 
 
 def _result(given: str | Mapping[str, str]) -> dict[str, str]:
-    """Where the value is; nothing for the last line."""
+    """The place of the value; empty for the last line."""
     forms = '"last line", {json: FILE, key: NAME} or {pattern: REGEX, file: FILE}'
     if given == LAST_LINE:
         return {}
@@ -240,7 +240,8 @@ def _result(given: str | Mapping[str, str]) -> dict[str, str]:
     for known in ({"json", "key"}, {"pattern", "file"}):
         if found and next(iter(known & {"json", "pattern"})) in found:
             if other := [key for key in found if key not in known]:
-                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{meant(other[0], known)}")
+                hint = did_you_mean(other[0], known)
+                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{hint}")
             break
     else:
         raise SettingError("result", given, forms)
@@ -276,9 +277,9 @@ def _at(text: str, key: str | None, place: str) -> Observed:
     for name in key.split(".") if key else ():
         if not isinstance(found, Mapping) or name not in found:
             known = [*found] if isinstance(found, Mapping) else []
-            raise EvaluationError(f"{place} has no {key}{meant(name, known)}")
+            raise EvaluationError(f"{place} has no {key}{did_you_mean(name, known)}")
         found = found[name]
-    return _told(found)
+    return _from_json(found)
 
 
 def _observed(text: str, place: str) -> Observed:
@@ -288,14 +289,14 @@ def _observed(text: str, place: str) -> Observed:
     except ValueError:
         pass
     try:
-        return _told(json.loads(text))
+        return _from_json(json.loads(text))
     except ValueError:
         shown = text if len(text) <= 80 else f"{text[:76]} ..."
         raise EvaluationError(f"{place} is no number: {shown!r}") from None
 
 
-def _told(found: Any) -> Any:
-    """What JSON says of an observation: a pair is a list there."""
+def _from_json(found: Any) -> Any:
+    """An observation from JSON, where a pair is a list."""
     return tuple(found) if isinstance(found, list) else found
 
 

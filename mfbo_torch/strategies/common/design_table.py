@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Record, Status, points
 from mfbo_torch.space import Space
-from mfbo_torch.utils.persistent_sequence import Shared
+from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 _LOCK = Lock()
 """Of all tables: a strategy is copied and sent to processes, which no lock of its own would survive."""
@@ -31,10 +31,10 @@ class DesignTable:
 
     def __init__(self) -> None:
         self._space: Space | None = None
-        self._records: Shared[Record] = Shared()
+        self._records: PersistentSequence[Record] = PersistentSequence()
         self._table = torch.empty(0)
 
-    def __call__(self, space: Space, records: Shared[Record], fidelity: int) -> tuple[Tensor, Tensor]:
+    def __call__(self, space: Space, records: PersistentSequence[Record], fidelity: int) -> tuple[Tensor, Tensor]:
         """The designs queried at a fidelity, ``n x D``, and whether each was observed, ``n``.
 
         Args:
@@ -44,14 +44,14 @@ class DesignTable:
         """
         with _LOCK:
             if self._space is not space:
-                self._space, self._records = space, Shared()
+                self._space, self._records = space, PersistentSequence()
                 self._table = torch.zeros(0, space.unit_dim + 2, dtype=torch.double)
             self._bring_up(space, records)
             table = self._table[: len(records)]
             found = table[table[:, -2] == fidelity]
         return found[:, :-2], found[:, -1] > 0
 
-    def _bring_up(self, space: Space, records: Shared[Record]) -> None:
+    def _bring_up(self, space: Space, records: PersistentSequence[Record]) -> None:
         if fresh := records.changed(self._records):
             if len(records) > len(self._table):
                 grown = torch.zeros(2 * len(records), space.unit_dim + 2, dtype=torch.double)

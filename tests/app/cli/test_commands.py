@@ -16,7 +16,7 @@ from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.cli.terminal import styled, table
 from mfbo_torch.app.schema import RUN, offered, settings_of_command
 from mfbo_torch.strategies import __all__ as strategies
-from mfbo_torch.utils.errors import meant
+from mfbo_torch.utils.errors import did_you_mean
 
 HERE = Path(__file__).parents[3]
 
@@ -180,6 +180,6 @@ def test_colours_only_on_a_terminal(monkeypatch):
 
 
 def test_what_was_meant():
-    assert meant("captal", ["capital", "out"]) == "; did you mean capital?"
-    assert meant("zzz", ["capital", "out"]) == ""
+    assert did_you_mean("captal", ["capital", "out"]) == "; did you mean capital?"
+    assert did_you_mean("zzz", ["capital", "out"]) == ""
     assert offered("strategy") == [name for name in strategies if name[0].isupper()]
