@@ -22,13 +22,6 @@ FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
 
 
-def unusable(value: float) -> str | None:
-    """Why a value is a failure: it is not finite; ``None`` where it is not."""
-    if not math.isfinite(value):
-        return f"the value is not finite: {value}"
-    return None
-
-
 class Outcome(NamedTuple):
     """The measurement of an outcome.
 
@@ -132,10 +125,14 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
         SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
     """
     found = parse(given, setting=setting)
-    if reason := unusable(found.value):
-        wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
-        raise SettingError(setting, found.value, wanted)
+    if refusal(found.value):
+        raise SettingError(setting, found.value, "a finite number")
     return found.judged(limits)
+
+
+def refusal(value: float) -> str:
+    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
+    return "" if math.isfinite(value) else f"the value is not finite: {value}"
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:
