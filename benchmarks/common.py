@@ -11,7 +11,7 @@ import signal
 import subprocess
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +39,7 @@ PACKAGES = (
     "smac",
     "scikit-learn",
 )
-"""Whose versions are told where they are installed."""
+"""Whose versions are listed where they are installed."""
 
 
 def parser(page: str | None, **defaults: Any) -> ArgumentParser:
@@ -67,7 +67,7 @@ def _folder(name: str) -> Path:
 
 
 def quiet(threads: int = 1) -> None:
-    """So many threads, and no warnings."""
+    """Set the number of threads, and no warnings."""
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
 
@@ -100,10 +100,21 @@ def cut_after(minutes: float) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean of some seeds; NaN of one."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
 def mean_and_error(values: Sequence[float], mean: str, error: str) -> str:
     """The mean of some seeds ± its standard error, each in a format; of one seed without."""
-    told = f"{fmean(values):{mean}}"
-    return f"{told} ± {stdev(values) / math.sqrt(len(values)):{error}}" if len(values) > 1 else told
+    shown = f"{fmean(values):{mean}}"
+    return f"{shown} ± {standard_error(values):{error}}" if len(values) > 1 else shown
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:
+    """The lines of a table, its first ``left`` columns aligned to the left and the others to the right."""
+    line = "| --- " * left + "| ---: " * (len(head) - left) + "|"
+    return [f"| {' | '.join(head)} |", line, *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def about(device: str = "cpu") -> dict[str, Any]:

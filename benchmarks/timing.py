@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from itertools import accumulate
 from statistics import median, quantiles
 from typing import Any
@@ -18,21 +19,50 @@ FLUSH_BYTES = 2**28
 """More than any L2 cache."""
 
 
+def processor_seconds(call: Callable[[], Any]) -> float:
+    """Seconds of processor time of a call."""
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
 @contextmanager
-def replaced(
-    parts: Mapping[str, Sequence[tuple[Any, str]]], watched: Callable[[str, Callable[..., Any]], Callable[..., Any]]
-) -> Iterator[None]:
-    """While this lasts, each of some calls is replaced by what ``watched`` makes of it.
+def timed(parts: Mapping[str, Sequence[tuple[Any, str]]], keeping: Collection[str]) -> Iterator[dict[str, float]]:
+    """Seconds of processor time spent in some calls, a part within another one not counted as that.
 
     Args:
         parts: By name, where the calls of a part are: modules or classes, and the name there.
-        watched: From a part's name and a call to the one that is made in its place.
+        keeping: The parts that whatever they call belongs to.
     """
-    with ExitStack() as stack:
+    spent, stack = dict.fromkeys(parts, 0.0), [time.process_time()]
+    open_parts: list[str] = []
+
+    def switch(part: str | None) -> None:
+        now = time.process_time()
+        if open_parts:
+            spent[open_parts[-1]] += now - stack[0]
+        stack[0] = now
+        if part is None:
+            open_parts.pop()
+        else:
+            open_parts.append(part)
+
+    def watched(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def wrapper(*arguments: Any, **settings: Any) -> Any:
+            switch(next((kept for kept in open_parts if kept in keeping), part))
+            try:
+                return call(*arguments, **settings)
+            finally:
+                switch(None)
+
+        return wrapper
+
+    with ExitStack() as patches:
         for part, places in parts.items():
             for owner, name in places:
-                stack.enter_context(patch.object(owner, name, watched(part, getattr(owner, name))))
-        yield
+                patches.enter_context(patch.object(owner, name, watched(part, getattr(owner, name))))
+        yield spent
 
 
 def seconds(call: Callable[[], Any], repeats: int = 1, device: str = "cpu", flush: torch.Tensor | None = None) -> float:

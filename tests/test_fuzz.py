@@ -130,7 +130,7 @@ def test_configs_with_other_letters(finished, data):
     shutil.rmtree(other, ignore_errors=True)
 
 
-@settings(FUZZ, max_examples=120)  # more of them: benchmarks.fuzz
+@settings(FUZZ, max_examples=120)  # more of them: benchmarks.robustness.fuzz
 @given(st.data())
 def test_damaged_journals(finished, data):
     whole = (finished / "out" / "history.sqlite").read_bytes()

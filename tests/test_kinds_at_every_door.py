@@ -281,5 +281,5 @@ def test_what_cannot_be_is_refused_in_one_line(kind, strategy, message, door, tm
 
 
 def test_a_function_that_cannot_go_on_is_refused():
-    with pytest.raises(SettingError, match="continues = True: must be False, or the function must take a trial"):
+    with pytest.raises(SettingError, match="continues = True: must be false, or the objective must take a trial"):
         minimize(loss, KINDS["continuing"].space, 12)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,3 +19,10 @@ def test_a_process_has_the_threads_it_was_told():
     command = [sys.executable, "-c", "import torch; print(torch.get_num_threads())"]
     child = subprocess.run(command, capture_output=True, text=True, check=True)
     assert child.stdout.strip() == os.environ["OMP_NUM_THREADS"]
+
+
+def test_tests_share_helpers_only():
+    """What two test files need is in ``tests/helpers``, the only folder of the tests on the path."""
+    files = Path(__file__).parent.rglob("*.py")
+    shared = re.compile(r"^\s*(?:from|import) test_\w+", re.MULTILINE)
+    assert [path.name for path in files if shared.search(path.read_text("utf-8"))] == []

@@ -20,8 +20,8 @@ from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
 from benchmarks.gpu.sizes import CANDIDATES, Sizes
-from benchmarks.ops.cases import Case
-from benchmarks.ops.operations import BETA, draw, model_of, several
+from benchmarks.speed.ops.cases import Case
+from benchmarks.speed.ops.operations import BETA, draw, model_of, several
 from benchmarks.timing import ceilings
 from mfbo_torch import MFGPUCB, CachedGP, run
 from mfbo_torch.acquisition.optimize import optimize_acqf

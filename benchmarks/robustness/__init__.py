@@ -1,1 +1,1 @@
-"""What a change of the code must not change."""
+"""What a run survives: killed workers and drivers, damaged files, flipped bits, 10,000 evaluations."""

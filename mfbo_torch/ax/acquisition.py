@@ -58,23 +58,21 @@ def _fit(model: PerFidelityGP, mll_class: Any = None, mll_options: Any = None) -
 
 
 class MultiFidelityAcquisition(Acquisition):
-    """Optimises the design, then picks the fidelity: MF-GP-UCB in Ax's modular generator.
+    """MF-GP-UCB in Ax's modular generator: optimises the design, then selects the fidelity.
 
     For a :class:`~mfbo_torch.PerFidelityGP`, the fidelity last, with
-    :class:`~mfbo_torch.MultiFidelityUpperConfidenceBound`. β, ζ and γ come from the data the model is given, in the
-    units it is given them, so that they fit whether or not Ax has standardised the targets: with the
-    recursive link γ is :func:`~mfbo_torch.cost_thresholds`'; with the independent one ζ and γ start at
-    1 % of the range of the values, ζ is at least twice any larger difference between adjacent fidelities
-    observed at one design, and γ is doubled as in MF-GP-UCB. Options of the acquisition function
-    (``beta``, ``zeta``) override them.
+    :class:`~mfbo_torch.MultiFidelityUpperConfidenceBound`. β, ζ and γ are computed from the model's data in their
+    units, whether or not Ax has standardised the targets. With the recursive link γ is that of
+    :func:`~mfbo_torch.cost_thresholds`. With the independent one ζ and γ start at 1 % of the range of the values, ζ is
+    at least twice any larger difference between adjacent fidelities at one design, and γ is doubled as in MF-GP-UCB.
+    Options of the acquisition function (``beta``, ``zeta``) override them.
 
     Args:
         options: ``{"costs": [...]}``, ``M`` increasing costs.
         **kwargs: As in Ax.
 
     Raises:
-        SettingError: No costs, or another number than there are fidelities, outcome constraints, or see
-            :func:`num_fidelities`.
+        SettingError: There is not one cost a fidelity, there are outcome constraints, or see :func:`num_fidelities`.
     """
 
     X_pending: Tensor | None
@@ -104,14 +102,15 @@ class MultiFidelityAcquisition(Acquisition):
         return self.surrogate.model
 
     def _records(self) -> History:
-        """What the generator knows as a history: observations in the order of their trials, then pending points."""
+        """The generator's data as a history: observations in the order of their trials, then pending points."""
         history = History()
         (data,) = self.surrogate.training_data
-        for row, value in zip(data.X.tolist(), data.Y.view(-1).tolist(), strict=True):
+        pending = [] if self.X_pending is None else self.X_pending.tolist()
+        values = [*data.Y.view(-1).tolist(), *[None] * len(pending)]
+        for row, value in zip(data.X.tolist() + pending, values, strict=True):
             history = history.asked(Query(tuple(row[:-1]), round(row[-1])), self.costs[round(row[-1])])
-            history = history.updated(history.records[-1].done(value))
-        for row in [] if self.X_pending is None else self.X_pending.tolist():
-            history = history.asked(Query(tuple(row[:-1]), round(row[-1])), self.costs[round(row[-1])])
+            if value is not None:
+                history = history.updated(history.records[-1].done(value))
         return history
 
     def _thresholds(self) -> Thresholds:
@@ -139,7 +138,7 @@ class MultiFidelityAcquisition(Acquisition):
         """``n`` points ``n x (d + 1)``, each with the ones before it pending; their values and weights."""
         dim = self._gp.dim
         fixed = dict(fixed_features or {})
-        asked = fixed.pop(dim, None)
+        fidelity = fixed.pop(dim, None)
         designs = _designs(search_space_digest)
         points, scores = [], []
         for _ in range(n):
@@ -157,7 +156,7 @@ class MultiFidelityAcquisition(Acquisition):
                 )
             finally:
                 self.X_pending, self.X_observed = pending, observed
-            point = _with(x, self._fidelity(x) if asked is None else asked)
+            point = _with(x, self._fidelity(x) if fidelity is None else fidelity)
             self.X_pending = point if pending is None else torch.cat([pending, point])
             self._instantiate_acquisition()
             points.append(point)
@@ -184,7 +183,7 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
         name: Of the node.
 
     Raises:
-        SettingError: The costs are not. When first asked: see :func:`num_fidelities`.
+        SettingError: The costs are not. At the first candidate: see :func:`num_fidelities`.
     """
     config = ModelConfig(botorch_model_class=PerFidelityGP, model_options={"link": link})
     settings = {

@@ -20,12 +20,11 @@ from mfbo_torch.utils.errors import SettingError
 
 
 class ValueAgainstCost(Analysis):
-    """Values of the objective against the cost spent, by fidelity, and the best at the target so far.
+    """Values of the objective against the cost spent, by fidelity, and the best feasible value at the target so far.
 
-    ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its number, fidelity,
-    cost, the cost spent when it was asked, its status, value (in the objective's own sign) and the best value at
-    the target until then, of those that keep the limits. Where arms are averages these are averages, and the best one
-    is not what :func:`~mfbo_torch.ax.best_point` gives.
+    ``client.compute_analyses([ValueAgainstCost()])``. The card's data have one row a trial: its index, fidelity, cost,
+    the cost spent up to and including it, its status, its value (in the objective's own sign) and the best value so
+    far. Where arms are averages so are these values: :func:`~mfbo_torch.ax.best_point` gives another optimum.
     """
 
     def validate_applicable_state(
@@ -34,7 +33,7 @@ class ValueAgainstCost(Analysis):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> str | None:
-        """Why there is nothing to show, ``None`` where there is something."""
+        """The reason why there is nothing to show, ``None`` where there is something."""
         if experiment is None or generation_strategy is None:
             return "An experiment and a generation strategy are needed."
         try:
@@ -69,7 +68,7 @@ class ValueAgainstCost(Analysis):
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=f"{metric} against cost",
-            subtitle="Each completed trial at the cost spent when it was asked, itself included.",
+            subtitle="Each completed trial at the cost spent up to and including it.",
             df=frame,
             fig=figure,
         )

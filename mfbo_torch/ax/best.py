@@ -26,16 +26,16 @@ class BestPoint(NamedTuple):
 
     Attributes:
         parameters: Its parameters, the fidelity included.
-        trial_index: Its trial.
-        observed: The value observed there.
-        mean: What the model expects there, noise removed.
-        deviation: The standard deviation of that.
-        spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
-        noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty where there
-            is none, or the strategy has no model of it.
-        outcomes: What was observed there of the metrics that have limits.
-        feasible: The probability that they keep these; ``None`` where there are none, or no model of them.
-        best_index: The trial with the best observation: the same one but for noise, where it may have been lucky.
+        trial_index: The index of its trial.
+        observed: The observed value.
+        mean: The posterior mean of the noise-free value.
+        deviation: The posterior standard deviation of the noise-free value.
+        spent: The cost of all trials so far, one sum a fidelity.
+        noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty without a
+            model of the noise.
+        outcomes: The observed values of the metrics that have limits.
+        feasible: The probability that these keep their limits; ``None`` without limits, or without a model of them.
+        best_index: The index of the trial with the best observation, which may be another one where values are noisy.
     """
 
     parameters: dict[str, Any]
@@ -54,10 +54,10 @@ class BestInput(NamedTuple):
     """An input where arms are averages over inputs; values are in the objective's own units and sign.
 
     Attributes:
-        x: The input, one of the space's ``inputs``. It is no arm, and cannot be asked itself.
-        mean: What the model expects of the function there, not of an average around it.
-        deviation: The standard deviation of that.
-        spent: ``M`` sums of costs, one a fidelity: of all trials asked so far.
+        x: The input, one of the space's ``inputs``. It is no arm, and cannot be queried itself.
+        mean: The posterior mean of the function at the input, not of an average around it.
+        deviation: The posterior standard deviation of the function at the input.
+        spent: The cost of all trials so far, one sum a fidelity.
     """
 
     x: tuple[float, ...]
@@ -67,13 +67,12 @@ class BestInput(NamedTuple):
 
 
 def best_point(client: Client) -> BestPoint | BestInput:
-    """What the strategy recommends: a completed arm at the target fidelity, or an input.
+    """The strategy's recommendation: a completed arm at the target fidelity, or an input.
 
-    An arm comes with what was observed and what the model expects there; where values are noisy it is the one of which
-    the model expects most, see :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the
-    strategy's; where that has none of the target, a :class:`~mfbo_torch.PerFidelityGP`. A strategy whose arms are
-    averages of what is optimised recommends the input with the best posterior mean: the best average is not the
-    optimum.
+    Where values are noisy the arm is the one with the best posterior mean, see
+    :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the strategy's, or a
+    :class:`~mfbo_torch.PerFidelityGP` where the strategy has none of the target. Where arms are averages of the
+    objective it is the input with the best posterior mean: the best average is not the optimum.
 
     Raises:
         SettingError: The client has no strategy node, or nothing is completed (at the target).
@@ -121,10 +120,10 @@ def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
 
 
 def _modelled(strategy: Strategy, history: History, best: Record) -> tuple[float, float]:
-    """Mean and deviation of the target at a record's design, after everything observed."""
-    believed = strategy.predict(history, torch.tensor([best.query.x], dtype=torch.double))
-    if believed is not None and not believed[0][0, -1].isnan():
-        return believed[0][0, -1].item(), believed[1][0, -1].item()
+    """The posterior mean and standard deviation of the target at a record's design."""
+    predicted = strategy.predict(history, torch.tensor([best.query.x], dtype=torch.double))
+    if predicted is not None and not predicted[0][0, -1].isnan():
+        return predicted[0][0, -1].item(), predicted[1][0, -1].item()
     X, Y = strategy.unit_points(history.done), values(history.done)
     with quiet():
         model = PerFidelityGP(X, Y, strategy.space.num_fidelities, noise_variances(history.done))

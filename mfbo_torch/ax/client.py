@@ -51,10 +51,10 @@ def multi_fidelity_client(
         objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``.
         strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are averages brings its
             :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
-        fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last.
+        fidelities: The name and the values of the fidelities, ``{"epochs": [3, 9, 27]}``, the target last.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
-        outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which are told with the objective's at
-            every fidelity; the best one keeps them at the target.
+        outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which every trial reports beside the
+            objective; the best point keeps them at the target.
         continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
             its checkpoint, and costs what is missing.
         name: Of the experiment, needed to store it in a database.

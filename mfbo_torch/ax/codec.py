@@ -83,7 +83,7 @@ class AxCodec(Codec):
         return super().encode(parameters) if self.search_space.check_membership(parameters) else None
 
     def check(self, own: Space) -> None:
-        """Check that a strategy's own space is this one in all that Ax knows; it may know more.
+        """Check that a strategy's own space agrees with this one in every setting that Ax has too.
 
         Raises:
             SettingError: Other parameters (names, bounds, log, integer), costs, constraints or limits, or measured
@@ -96,7 +96,7 @@ class AxCodec(Codec):
 
 
 def _known(space: Space) -> dict[str, Any]:
-    """The settings of a space that Ax has too, by name: first which parameters there are."""
+    """The settings of a space that Ax has too, by name: first the names of the parameters."""
     each = {f"{p.name}.{part}": getattr(p, part) for p in space.parameters for part in PARTS}
     return {"parameters": [p.name for p in space.parameters], **each, **{name: getattr(space, name) for name in SHARED}}
 
@@ -105,7 +105,7 @@ def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
     """The values of the fidelity, the target last.
 
     Raises:
-        SettingError: It is of another kind, starts elsewhere or has another target; or there are not as many costs.
+        SettingError: It is of another kind, starts elsewhere or has another target; or there is not one cost a value.
     """
     name = fidelity.name
     if isinstance(fidelity, ChoiceParameter) and fidelity.is_ordered:
@@ -129,7 +129,7 @@ def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
 
 
 def _conditions(parameters: Sequence[AxParameter]) -> dict[str, dict[str, list[Any]]]:
-    """For each parameter that depends on choices, their names, and the values with which it is there."""
+    """For each parameter that depends on choices, the names of these and the values that make it active."""
     found: dict[str, dict[str, list[Any]]] = {}
     for parent in parameters:
         if not parent.is_hierarchical:
@@ -141,7 +141,7 @@ def _conditions(parameters: Sequence[AxParameter]) -> dict[str, dict[str, list[A
 
 
 def _coordinate(parameter: AxParameter, when: Any) -> Coordinate:
-    """What a strategy searches for an Ax parameter, and the values of its numbers."""
+    """The coordinate of an Ax parameter."""
     if isinstance(parameter, RangeParameter):
         if parameter.logit_scale:
             raise SettingError(f"{parameter.name}.logit_scale", True, "False: scales are linear or logarithmic")

@@ -1,4 +1,4 @@
-"""What an Ax experiment optimises: one metric, others within limits."""
+"""The goal of an Ax experiment: one metric to optimise, others within limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Goal(NamedTuple):
 
 
 def goal(config: OptimizationConfig | None) -> Goal:
-    """What an experiment with this configuration optimises.
+    """The goal of an experiment with this configuration.
 
     Raises:
         SettingError: Nothing, several metrics, or see :func:`limit`; two bounds on one metric.
@@ -54,7 +54,7 @@ def limit(constraint: OutcomeConstraint) -> Limit:
     if constraint.relative:
         raise SettingError(CONSTRAINTS, constraint.expression, 'with a bound of its own, "latency <= 20", no baseline')
     if len(constraint.metric_names) != 1:
-        wanted = 'each on one metric, "latency <= 20"; a sum of several has to be told as a metric of its own'
+        wanted = 'each on one metric, "latency <= 20"; report a sum of several as a metric of its own'
         raise SettingError(CONSTRAINTS, constraint.expression, wanted)
     return Limit(constraint.metric_names[0], float(constraint.bound), constraint.op is ComparisonOp.LEQ)
 

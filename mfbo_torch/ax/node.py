@@ -35,11 +35,10 @@ from mfbo_torch.utils.validation import one_of
 class StrategyNode(ExternalGenerationNode):
     """Generates trials with a strategy, from everything that is in the Ax experiment.
 
-    The experiment is the only state: it becomes a history (see :func:`mfbo_torch.ax.history.read`), and
-    the strategy's next queries become arms whose candidate metadata carry what later decisions need.
-    So the decisions are those of :class:`~mfbo_torch.Optimizer` on the same history, also after the
-    experiment was stored and loaded elsewhere. What Ax computes from a model of its own (predictions, some of its
-    analyses) is told to be not available, as in its own random stage: Ax asks no model of a node like this one.
+    The experiment is the only state: it becomes a history (see :func:`mfbo_torch.ax.history.read`), and the strategy's
+    next queries become arms whose candidate metadata carry what later decisions need. So the decisions are those of
+    :class:`~mfbo_torch.Optimizer` on the same history, also after the experiment was stored and loaded elsewhere. Ax
+    has no model of its own in such a node: its predictions, and some of its analyses, are not available.
 
     Args:
         strategy: Decides the trials. The space is the experiment's; one of its own, such as an
@@ -75,7 +74,7 @@ class StrategyNode(ExternalGenerationNode):
         super().__init__(
             name=name,
             suggested_experiment_status=suggested_experiment_status,
-            should_deduplicate=False,  # strategies keep away from what was asked themselves
+            should_deduplicate=False,  # strategies avoid earlier designs themselves
             transition_criteria=transition_criteria,
         )
         self.strategy, self.costs, self.continues = strategy, costs, one_of("continues", continues, (True, False))
@@ -101,7 +100,7 @@ class StrategyNode(ExternalGenerationNode):
     def deserialize_init_args(
         cls, args: dict[str, Any], decoder_registry: Any = None, class_decoder_registry: Any = None
     ) -> dict[str, Any]:
-        """What a stored node is made with again."""
+        """The arguments of a stored node."""
         registries = {"decoder_registry": decoder_registry, "class_decoder_registry": class_decoder_registry}
         given = {name: object_from_json(value, **registries) for name, value in args.items()}
         return {**given, "strategy": strategy_from_settings(given.get("strategy"))}
@@ -111,7 +110,7 @@ class StrategyNode(ExternalGenerationNode):
 
         Raises:
             SettingError: The search space does not suit, the objective is not one metric, a limit on another one
-                cannot be, or the strategy does not heed limits or has a space of its own that differs in what Ax knows.
+                cannot be, or the strategy ignores limits or has a space of its own that is another one.
         """
         limits = goal(experiment.optimization_config).limits
         codec = AxCodec(experiment.search_space, self.costs, self.continues, limits)
@@ -132,8 +131,8 @@ class StrategyNode(ExternalGenerationNode):
         """The parameters of the strategy's next query.
 
         Args:
-            pending_parameters: Of arms whose values are out. Those that are not in the experiment yet, as another
-                node generated them just now, count as pending too.
+            pending_parameters: Of pending arms, which may not be in the experiment yet, as when another node has
+                generated them just now.
         """
         assert self._codec is not None, "update_generator_state comes first"
         for parameters in pending_parameters:

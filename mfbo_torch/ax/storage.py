@@ -21,7 +21,7 @@ from mfbo_torch.ax.node import StrategyNode
 
 
 def encode_node(node: StrategyNode) -> dict[str, Any]:
-    """A node as values that Ax knows how to store; :meth:`StrategyNode.deserialize_init_args` reads them."""
+    """A node as values that Ax can store; :meth:`StrategyNode.deserialize_init_args` reads them."""
     return {
         "__type": StrategyNode.__name__,
         "strategy": strategy_to_settings(node.strategy),

@@ -1,4 +1,4 @@
-"""Observations of before, as completed trials that cost nothing."""
+"""Earlier observations as completed trials that cost nothing."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def levels_of(
 
 
 def _coordinate(name: str, distribution: BaseDistribution) -> Coordinate:
-    """What a strategy searches for a parameter, and the values of its numbers."""
+    """The coordinate of a parameter."""
 
     def internal(value: Any) -> float:
         found = distribution.to_internal_repr(value)

@@ -23,9 +23,9 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     """The history of a study before the trial that is decided now, values to be maximised, and the number of running
     trials that were begun earlier and have no parameters yet.
 
-    Completed trials are done. Those that failed or were pruned have failed and keep their cost; where the last step
-    that a pruned trial reported is a value of the fidelity below the one it was asked at, it is done at that one.
-    Running trials are pending. Trials outside the search space, and those that wait, are left out.
+    Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
+    trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
+    Trials outside the search space, and waiting ones, are left out.
 
     Args:
         study: With one objective.

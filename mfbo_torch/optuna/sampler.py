@@ -26,21 +26,21 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class Sampler(BaseSampler):
-    """Asks a strategy for the parameters of each trial, several fidelities included.
+    """Samples the parameters of each trial by a strategy, several fidelities included.
 
-    The study is the only state: its trials become a history (:func:`~mfbo_torch.optuna.history.read`), and what later
-    decisions need is kept in their system attributes. A study that was ended goes on as if it had not been, with any
-    storage, and several processes can work on one: each trial is decided with the running ones pending, that is with
-    the deviation they will leave and no invented values.
+    The study is the only state: its trials become a history (:func:`~mfbo_torch.optuna.history.read`), and their system
+    attributes keep what later decisions need. A study can be continued with any storage, and several processes can work
+    on one: each trial is decided with the running ones pending, that is with the deviation they will leave and no
+    invented values.
 
-    What is searched jointly are the parameters that all completed trials have in common; the others, and those of the
-    first trial, are drawn independently. ``study.best_trial`` knows nothing of fidelities: ask :meth:`best_trial`.
+    The parameters that all completed trials have in common are searched jointly; the others, and those of the first
+    trial, are drawn independently. ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
             trial is at the target.
-        costs: What its values cost, by value, as in ``{3: 1.0, 9: 3.0, 27: 9.0}``: these are the fidelities, and the
-            dearest is the target. Or one for each value from low to high. By default the value is its cost, and the
+        costs: The costs by value, as in ``{3: 1.0, 9: 3.0, 27: 9.0}``: these are the fidelities, and the most expensive
+            one is the target. Or one for each value from low to high. By default a value is its own cost, and the
             fidelities are the highest value, a third of it, and so on, four at most.
         strategy: Decides the trials; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
             :class:`~mfbo_torch.strategies.ExpectedImprovement`.
@@ -77,7 +77,7 @@ class Sampler(BaseSampler):
         self._state = GlobalState()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """What all completed trials have in common, parameters of a single value left out."""
+        """The parameters that all completed trials have in common, without those of a single value."""
         common = intersection_search_space(study.get_trials(deepcopy=False))
         return {name: distribution for name, distribution in common.items() if not distribution.single()}
 
@@ -123,18 +123,14 @@ class Sampler(BaseSampler):
         Raises:
             ValueError: There is none yet, or the study has several objectives.
         """
-        if self.fidelity is None:
+        if (name := self.fidelity) is None:
             return study.best_trial
-        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._is_target(t)]
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
         if not found:
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
-
-    def _is_target(self, trial: FrozenTrial) -> bool:
-        name = self.fidelity
-        assert name is not None
-        return trial.params.get(name) == levels_of(name, trial.distributions, self.costs)[0][-1]
 
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""

@@ -26,8 +26,8 @@ class SearchCodec:
 
     A continuous distribution becomes its quantiles, a uniform one thus its range and a log-uniform one that of the
     logarithm; a discrete one becomes its range; a list the ranks of its numbers, or choices. A distribution that can
-    only be drawn from becomes the list of :data:`DRAWS` draws. What has a single value is not searched. Of several
-    dictionaries one is a choice, and the parameters of each have that choice as their condition.
+    only be drawn from becomes the list of :data:`DRAWS` draws. A parameter with a single value is not searched. One of
+    several dictionaries is a choice, and the parameters of each have that choice as their condition.
 
     Args:
         distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by the
@@ -79,7 +79,7 @@ class SearchCodec:
 
 Settings = dict[str, Any]
 Found = Coordinate | list[Any]
-"""What is searched; or the only value there is, in a list."""
+"""A coordinate; or the only value, in a list."""
 
 
 def _values(setting: str, given: Any, settings: Settings, random_state: Any = None) -> Found:

@@ -38,21 +38,21 @@ Design = tuple[tuple[float, ...], int]
 
 
 class MultiFidelitySearchCV(BaseSearchCV):
-    """Search over parameters with cross-validation, on a part of the resources where that tells enough.
+    """Search over parameters with cross-validation, with less than all of a resource where that is enough.
 
     It is used as :class:`~sklearn.model_selection.HalvingRandomSearchCV` is, and has its attributes. A strategy decides
-    which parameters are tried next and with how much of the ``resource``: candidates are not drawn but learned, and
-    the best of those with all of it is refitted.
+    which parameters are evaluated next and with how much of the ``resource``; the best candidate with all of it is
+    refitted.
 
     Args:
-        estimator: What is tuned.
+        estimator: The estimator to tune.
         param_distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by
             the names of the estimator's parameters; or a list of such dictionaries, alternatives. See
             :class:`~mfbo_torch.sklearn.codec.SearchCodec`.
-        budget: What the search may spend, in evaluations of a candidate with all of the resource: as many as
+        budget: The cost of the whole search, in evaluations of a candidate with all of the resource: as many as
             ``n_iter`` of :class:`~sklearn.model_selection.RandomizedSearchCV`, or more with less of it.
         resource: ``"n_samples"``, or an integer parameter of the estimator, such as ``"n_estimators"``.
-        max_resources: All of it: ``"auto"`` are the samples there are; a parameter needs a number.
+        max_resources: All of it; ``"auto"``: the number of samples. A parameter needs a number.
         min_resources: The least of it; ``"auto"``: about a ninth, ``"smallest"``: two samples of each class a fold,
             or 1 of another resource.
         factor: The ratio of the resource of a fidelity to that of the fidelity below.
@@ -234,9 +234,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
         """The best candidate with all of the resource, the first where no score is a number; or what ``refit`` says."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        scores = np.where(np.isnan(results[f"mean_test_{refit_metric}"]), -np.inf, results[f"mean_test_{refit_metric}"])
+        scores = results[f"mean_test_{refit_metric}"]
         (most,) = np.nonzero(results["n_resources"] == results["n_resources"].max())
-        return int(most[scores[most].argmax()])
+        return int(most[np.where(np.isnan(scores), -np.inf, scores)[most].argmax()])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

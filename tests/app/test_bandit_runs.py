@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.bandit.metrics import pseudo_regret
+from benchmarks.quality.bandit.metrics import pseudo_regret
 from mfbo_torch.app import builder, compare, regret_curves
 from mfbo_torch.app.cli import main
 from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from test_cli import contents, history, refused
-from test_runner import timeless
+from command_line import contents, fails, history
+from runs import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics
@@ -199,7 +199,7 @@ def test_a_curve_without_values_or_without_bounds():
     ],
 )
 def test_bad_settings_are_one_line_and_leave_nothing(config, tmp_path, capsys, changes, said):
-    refused(capsys, ["compare", config(**changes)], said)
+    fails(capsys, ["compare", config(**changes)], said)
     assert not (tmp_path / "out").exists()
 
 
@@ -208,16 +208,16 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     out = tmp_path / "out"
     before = contents(out / "Hill" / "Plain" / "seed-0")
     strategies = {"Plain": "toy.Walk"}
-    refused(capsys, ["compare", config(strategies=strategies)], "strategy is {'class_path': 'toy.Plain'")
+    fails(capsys, ["compare", config(strategies=strategies)], "strategy is {'class_path': 'toy.Plain'")
     assert contents(out / "Hill" / "Plain" / "seed-0") == before
     single = str(out / "Hill" / "Plain" / "seed-0")
-    refused(capsys, ["compare", config(), "--out", single], "it holds a single run")
+    fails(capsys, ["compare", config(), "--out", single], "it holds a single run")
 
     def full(path, text):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_folder, "write", full)
-    refused(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
+    fails(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
 
 
 def test_folders_have_plain_names():

@@ -15,8 +15,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from ax_problem import COSTS, Run, client_of
-from test_ax_run import SPACE, sixty_trials
+from ax_problem import COSTS, SPACE, Run, client_of, sixty_trials
 
 from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter, SettingError
 from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings

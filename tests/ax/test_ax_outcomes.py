@@ -120,7 +120,7 @@ def test_observations_of_before_bring_their_outcomes():
         ),
         (["loss <= 1"], r"outcome_constraints = \['loss <= 1'\]: must be inequalities of other metrics than 'loss'"),
         (["latency <= twenty"], "'latency <= twenty': must be each on one metric"),
-        (["latency + recall <= 2"], "each on one metric, .*a sum of several has to be told as a metric of its own"),
+        (["latency + recall <= 2"], "each on one metric, .*report a sum of several as a metric of its own"),
         (["latency <= 0.9*baseline"], 'must be with a bound of its own, "latency <= 20", no baseline'),
         (
             ["latency <= 2", "latency >= 1"],

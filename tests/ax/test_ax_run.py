@@ -11,14 +11,12 @@ import strategy_table
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax_problem import COSTS, NAMES, Run, client_of, loss
+from ax_problem import COSTS, NAMES, SPACE, Run, client_of, loss, sixty_trials
 
-from mfbo_torch import MFGPUCB, Optimizer, Parameter, Query, Space, strategies
+from mfbo_torch import MFGPUCB, Optimizer, Query, strategies
 from mfbo_torch.ax import best_point, multi_fidelity_client
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.utils.global_state import GlobalState
-
-SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
 
 
 def from_json(tmp_path):
@@ -28,27 +26,6 @@ def from_json(tmp_path):
         return Client.load_from_json_file(path)
 
     return reload
-
-
-def sixty_trials(run: Run, batch: int = 4, trials: int = 60) -> None:
-    """Trials in flight are refilled to ``batch``; five fail, two are abandoned, one is attached."""
-    ends = {7: "failed", 12: "failed", 23: "failed", 37: "failed", 51: "failed", 18: "abandoned", 44: "abandoned"}
-    ended = stored = 0
-    while ended < trials:
-        asked = len(run.optimizer.history)
-        if ended == 20:
-            run.attach({"x": 0.25, "rate": 3.0, "fidelity": 1})
-        elif asked < trials:
-            run.ask(min(batch - len(run.flying), trials - asked))
-        if len(run.optimizer.history) // 10 > stored:
-            stored = len(run.optimizer.history) // 10
-            assert run.flying
-            run.store()
-        for _ in range(run.order.randint(1, len(run.flying))):
-            run.end(ends.get(ended, "done"))
-            ended += 1
-            if ended == 20:
-                break
 
 
 def strategy_of(link: str) -> MFGPUCB:

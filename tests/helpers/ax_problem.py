@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
-from mfbo_torch import Optimizer
+from mfbo_torch import Optimizer, Parameter, Space
 from mfbo_torch.ax import multi_fidelity_client
 from mfbo_torch.ax.history import META
 from mfbo_torch.history import Query
@@ -101,3 +101,27 @@ class Run:
 
     def store(self) -> None:
         self.client = self.reload(self.client)
+
+
+SPACE = Space((Parameter("x", -1.0, 2.0), Parameter("rate", 0.01, 100.0, log=True)), tuple(COSTS))
+
+
+def sixty_trials(run: Run, batch: int = 4, trials: int = 60) -> None:
+    """Trials in flight are refilled to ``batch``; five fail, two are abandoned, one is attached."""
+    ends = {7: "failed", 12: "failed", 23: "failed", 37: "failed", 51: "failed", 18: "abandoned", 44: "abandoned"}
+    ended = stored = 0
+    while ended < trials:
+        asked = len(run.optimizer.history)
+        if ended == 20:
+            run.attach({"x": 0.25, "rate": 3.0, "fidelity": 1})
+        elif asked < trials:
+            run.ask(min(batch - len(run.flying), trials - asked))
+        if len(run.optimizer.history) // 10 > stored:
+            stored = len(run.optimizer.history) // 10
+            assert run.flying
+            run.store()
+        for _ in range(run.order.randint(1, len(run.flying))):
+            run.end(ends.get(ended, "done"))
+            ended += 1
+            if ended == 20:
+                break

@@ -8,8 +8,8 @@ import pytest
 import torch
 from refusals import refused
 
-from benchmarks.bandit import plain
-from benchmarks.bandit.metrics import plays, pseudo_regret
+from benchmarks.quality.bandit import plain
+from benchmarks.quality.bandit.metrics import plays, pseudo_regret
 from mfbo_torch.history import History
 from mfbo_torch.loop import bandit_simulation
 from mfbo_torch.loop.bandit_simulation import simulate

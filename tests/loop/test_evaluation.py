@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from test_runner import quiet
+from runs import quiet
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status

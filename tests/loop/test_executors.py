@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from refusals import refused
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status

@@ -2,27 +2,13 @@ import math
 
 import numpy as np
 import pytest
+from pictures import history, saved, texts
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop import plots
-from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Hartmann6
 from mfbo_torch.utils.standardize import outliers
-
-
-def history(problem, capital=60.0, strategy=None):
-    return run(problem, strategy or Walk(), capital, progress=False)
-
-
-def texts(axes):
-    found = [text.get_text() for text in axes.texts]
-    return found + [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else found
-
-
-def saved(figure, tmp_path):
-    figure.savefig(tmp_path / "a.png")
-    return (tmp_path / "a.png").stat().st_size
 
 
 def test_progress_shows_values_in_the_users_sign(tmp_path):

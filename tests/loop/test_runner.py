@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from runs import quiet, timeless
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
@@ -21,14 +22,6 @@ from mfbo_torch.loop.runner import describe, drive, evaluate, run
 from mfbo_torch.utils.errors import SettingError
 
 HERE = Path(__file__).parents[1] / "helpers"
-
-
-def timeless(history: History) -> History:
-    return History(replace(r, decision_seconds=0.0, evaluation_seconds=0.0) for r in history)
-
-
-def quiet(problem, strategy, capital, **settings):
-    return run(problem, strategy, capital, progress=False, **settings)
 
 
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 import yaml
 from refusals import refused
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.app import cli

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from epochs import EPOCHS, RATE, Ladder
 from refusals import refused
 from toy import Walk
 
@@ -22,12 +23,9 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.multi.resume_candidates import nested
 from mfbo_torch.utils.errors import SettingError
 
-RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
-EPOCHS = {"epochs": [3, 9, 27]}
 PAUSE = 0.0
 
 
@@ -44,19 +42,6 @@ def train(rate, epochs, trial):
         os.replace(trial.folder / "new.json", state)
         trial.report(epoch, (rate - 0.3) ** 2 + 1 / epoch)
     return (rate - 0.3) ** 2 + 1 / epochs
-
-
-class Ladder(Strategy):
-    """Each of some designs at every fidelity, one design after another or all of them at one fidelity first."""
-
-    def __init__(self, *, wide=False, designs=4, **settings):
-        super().__init__(**settings)
-        self.wide, self.designs = wide, designs
-
-    def decide(self, history):
-        n, levels = len(history), self.space.num_fidelities
-        design, level = (n % self.designs, n // self.designs) if self.wide else (n // levels, n % levels)
-        return Query((0.1 + 0.1 * (design % self.designs),), level % levels, {})
 
 
 def problem(**settings):

@@ -5,8 +5,8 @@ import statistics
 from contextlib import nullcontext
 
 import pytest
+from epochs import EPOCHS, RATE, Ladder
 from refusals import refused
-from test_trainings import EPOCHS, RATE, Ladder
 
 from mfbo_torch.history import Query, Record
 from mfbo_torch.history.continuation import lower_training

@@ -10,7 +10,6 @@ import pytest
 import yaml
 from refusals import refused
 
-from benchmarks.continuous import run as continuous
 from mfbo_torch import problems, strategies
 from mfbo_torch.app.cli import main
 from mfbo_torch.history import History
@@ -130,18 +129,3 @@ def test_from_yaml_to_the_report(tmp_path, monkeypatch, capsys):
     config |= {"out": "other", "capital": 2.0, "warm_start": "again.csv"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
     assert main(["run", "mine.yaml"]) == 0
-
-
-def test_benchmark_tells_medians_and_seeds(tmp_path, monkeypatch):
-    monkeypatch.setattr(continuous, "CAPITALS", (2, 3))
-    wanted = ["--results", str(tmp_path), "--seeds", "2", "--methods", "LogEI, target alone"]
-    assert continuous.main([*wanted, "--problems", "ContinuousCurrin"]) == 0
-    rows = continuous.read(tmp_path / continuous.FILE)
-    assert [(row["seed"], row["capital"], row["queries"]) for row in rows] == [
-        (seed, capital, capital) for seed in "01" for capital in "23"
-    ]
-    median = sum(float(row["regret"]) for row in rows if row["capital"] == "3") / 2
-    report = (tmp_path / "continuous.md").read_text()
-    assert f"| LogEI, target alone | {median:.2g}, " in report.partition("## Capital 3")[2]
-    assert "(2)" in report
-    assert "not measured" in report

@@ -1,10 +1,7 @@
 """Rows that are not as they were written are found and named."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
-from test_journal import fill
+from journals import change, fill
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal, JournalError
@@ -22,14 +19,6 @@ CHANGES = [
     "DELETE FROM event WHERE sequence = 1",
     "UPDATE event SET sequence = 6 WHERE sequence = 5",
 ]
-
-
-def change(path, statement):
-    """Do what no one may."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP TRIGGER IF EXISTS event_is_never_changed")
-        connection.execute("DROP TRIGGER IF EXISTS event_is_never_removed")
-        connection.execute(statement)
 
 
 @pytest.mark.parametrize("statement", CHANGES)

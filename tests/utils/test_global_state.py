@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch import fit
-from test_runner import quiet, timeless
+from runs import quiet, timeless
 from toy import Hill
 
 from mfbo_torch.history.storage.journal import Journal

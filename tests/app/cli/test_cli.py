@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_runner import timeless
+from command_line import contents, fails, history
+from runs import timeless
 from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package
@@ -38,26 +39,6 @@ def config(tmp_path):
         return str(path)
 
     return write
-
-
-def history(out):
-    with Journal(out / "history.sqlite", read_only=True) as journal:
-        return journal.history()
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def refused(capsys, argv, said):
-    """The command ends with code 2 and exactly one line on the standard error."""
-    capsys.readouterr()
-    assert cli.main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("mfbo: ")
-    assert said in err
 
 
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
@@ -112,7 +93,7 @@ def test_a_larger_capital_continues(config, tmp_path, capsys):
     assert timeless(long) == timeless(run(Hill(), Walk(2), 90.0, progress=False))
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["capital"] == 90.0
     before = contents(tmp_path / "out")
-    refused(capsys, ["run", config(), "--capital", "20"], f"capital = 20.0: must be at least {long.spent:g}")
+    fails(capsys, ["run", config(), "--capital", "20"], f"capital = 20.0: must be at least {long.spent:g}")
     assert contents(tmp_path / "out") == before
 
 
@@ -129,7 +110,7 @@ def test_a_larger_capital_continues(config, tmp_path, capsys):
 def test_another_run_in_the_same_folder_is_refused(config, tmp_path, capsys, flags, said):
     assert cli.main(["run", config()]) == 0
     before = contents(tmp_path / "out")
-    refused(capsys, ["run", config(), *flags], said)
+    fails(capsys, ["run", config(), *flags], said)
     assert contents(tmp_path / "out") == before
 
 
@@ -149,14 +130,14 @@ def test_another_run_in_the_same_folder_is_refused(config, tmp_path, capsys, fla
     ],
 )
 def test_bad_settings_are_one_line_and_leave_nothing(config, tmp_path, capsys, changes, said):
-    refused(capsys, ["run", config(**changes)], said)
+    fails(capsys, ["run", config(**changes)], said)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_setting_found_wrong_at_the_first_decision(config, tmp_path, capsys, monkeypatch):
     """The folder of a run that never asked anything can be used with other settings."""
     monkeypatch.setattr(Walk, "decide", lambda self, history: Walk(every=0))
-    refused(capsys, ["run", config()], "every = 0")
+    fails(capsys, ["run", config()], "every = 0")
     monkeypatch.undo()
     assert cli.main(["run", config(), "--strategy.every", "4"]) == 0
 
@@ -183,27 +164,27 @@ def test_a_setting_found_wrong_at_the_first_decision(config, tmp_path, capsys, m
 )
 def test_bad_commands(capsys, tmp_path, monkeypatch, argv, said):
     monkeypatch.chdir(tmp_path)
-    refused(capsys, argv, said)
+    fails(capsys, argv, said)
 
 
 def test_folders_that_hold_something_else(config, tmp_path, capsys):
     out = tmp_path / "out"
     out.write_text("a file")
-    refused(capsys, ["run", config()], "must be a folder")
+    fails(capsys, ["run", config()], "must be a folder")
     out.unlink()
     out.mkdir()
-    refused(capsys, ["show", str(out)], "must be an existing file")
+    fails(capsys, ["show", str(out)], "must be an existing file")
     (out / "summary.json").write_text("{}")
-    refused(capsys, ["run", config()], "it has summary.json but no config.yaml")
+    fails(capsys, ["run", config()], "it has summary.json but no config.yaml")
     (out / "config.yaml").write_text("strategies: {}")
-    refused(capsys, ["run", config()], "it holds a comparison")
+    fails(capsys, ["run", config()], "it holds a comparison")
     (out / "config.yaml").write_text("a: [")
-    refused(capsys, ["run", config()], "must be a YAML file")
+    fails(capsys, ["run", config()], "must be a YAML file")
     (out / "config.yaml").write_text(yaml.safe_dump(BASE))
     (out / "history.sqlite").write_text("something else")
     before = contents(out)
-    refused(capsys, ["run", config()], "must be a journal of mfbo_torch")
-    refused(capsys, ["show", str(out)], "must be a journal of mfbo_torch")
+    fails(capsys, ["run", config()], "must be a journal of mfbo_torch")
+    fails(capsys, ["show", str(out)], "must be a journal of mfbo_torch")
     assert contents(out) == before
 
 
@@ -212,7 +193,7 @@ def test_a_folder_that_cannot_be_written(config, tmp_path, capsys, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_folder, "write", full)
-    refused(capsys, ["run", config()], "must be a folder that can be written: No space left on device")
+    fails(capsys, ["run", config()], "must be a folder that can be written: No space left on device")
 
 
 def test_defaults_that_came_later_do_not_matter(config, tmp_path):
@@ -378,7 +359,7 @@ def test_a_time_limit_retries_and_processes_from_the_command_line(config, tmp_pa
     ],
 )
 def test_settings_of_workers_that_cannot_work(config, tmp_path, capsys, flags, said):
-    refused(capsys, ["run", config(), *flags], said)
+    fails(capsys, ["run", config(), *flags], said)
     assert not (tmp_path / "out").exists()
 
 
@@ -394,9 +375,9 @@ def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
     assert [r.value for r in records][:7] == [r.value for r in history(out)]
     assert records.spent == sum(r.cost for r in records.records[7:]) > 30
     assert cli.main(["run", config(), *flags, "--capital", "60"]) == 0
-    refused(capsys, ["run", config(), "--out", again], "there warm_start is")
-    refused(capsys, ["export", str(out), "a.csv", "b.csv"], "argument = 'b.csv': must be left out")
-    refused(capsys, ["export", str(out), str(tmp_path / "a.xls")], "must be a name that ends with .csv or .parquet")
+    fails(capsys, ["run", config(), "--out", again], "there warm_start is")
+    fails(capsys, ["export", str(out), "a.csv", "b.csv"], "argument = 'b.csv': must be left out")
+    fails(capsys, ["export", str(out), str(tmp_path / "a.xls")], "must be a name that ends with .csv or .parquet")
 
 
 def test_a_run_as_a_page(config, tmp_path, capsys):
@@ -474,7 +455,7 @@ def test_a_running_run_keeps_its_config(config, tmp_path, capsys):
     assert cli.main(["run", path]) == 0
     before = (out / "config.yaml").read_bytes()
     with Journal(out / "history.sqlite"):
-        refused(capsys, ["run", path, "--capital", "90"], "must be written by one process")
+        fails(capsys, ["run", path, "--capital", "90"], "must be written by one process")
     assert (out / "config.yaml").read_bytes() == before
     summary = json.loads((out / "summary.json").read_text())
     assert run_folder.finished(out)
@@ -491,11 +472,11 @@ def test_a_run_killed_before_its_config_was_written_begins_again(config, tmp_pat
 
 def test_the_wrong_kind_of_config_or_folder(config, tmp_path, capsys):
     path = config()
-    refused(capsys, ["compare", path], "must be one of mfbo compare; this one has strategy and is one of mfbo run")
+    fails(capsys, ["compare", path], "must be one of mfbo compare; this one has strategy and is one of mfbo run")
     several = tmp_path / "several.yaml"
     several.write_text(yaml.safe_dump({"problem": "toy.Hill", "strategies": {"walk": "toy.Walk"}, "capital": 12}))
     said = "must be one of mfbo run; this one has strategies and is one of mfbo compare"
-    refused(capsys, ["run", str(several)], said)
+    fails(capsys, ["run", str(several)], said)
     assert cli.main(["compare", str(several), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "c")]) == 0
     capsys.readouterr()
     table = tmp_path / "all.csv"
@@ -505,11 +486,11 @@ def test_the_wrong_kind_of_config_or_folder(config, tmp_path, capsys):
     assert {(row["problem"], row["strategy"], row["seed"]) for row in rows} == {("Hill", "walk", "0")}
     told = history(tmp_path / "c" / "Hill" / "walk" / "seed-0")
     assert [float(row["x"]) for row in rows] == [r.query.x[0] for r in told]
-    refused(capsys, ["best", str(tmp_path / "c")], "must be that of a single run; this one holds a comparison")
-    refused(capsys, ["run", path, "--out", ""], "out = '': must be the name of a folder")
+    fails(capsys, ["best", str(tmp_path / "c")], "must be that of a single run; this one holds a comparison")
+    fails(capsys, ["run", path, "--out", ""], "out = '': must be the name of a folder")
     lost = {"class_path": "UserProblem", "init_args": {"parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1]}}
     said = 'objective = None: must be a function or "package.module:function", or left out where command is given'
-    refused(capsys, ["run", config(problem=lost)], said)
+    fails(capsys, ["run", config(problem=lost)], said)
 
 
 def test_a_journal_of_another_space_is_one_line_wherever_it_is_read(config, tmp_path, capsys):
@@ -522,4 +503,4 @@ def test_a_journal_of_another_space_is_one_line_wherever_it_is_read(config, tmp_
             journal.asked([Record(0, query, 1.0)])
             journal.ended(Record(0, query, 1.0).done(1.0))
         for command in (["show", str(out)], ["show", str(out), "--html"], ["export", str(out)]):
-            refused(capsys, command, "must be a history of this problem")
+            fails(capsys, command, "must be a history of this problem")

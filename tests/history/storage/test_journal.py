@@ -4,30 +4,12 @@ import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from journals import AWKWARD, fill, other_columns
 from refusals import refused
 
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
 from mfbo_torch.utils.errors import SettingError
-
-AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
-
-
-def fill(journal: Journal) -> History:
-    """Three queries: one done, one failed with another cost, one pending."""
-    history = History()
-    for i, value in enumerate(AWKWARD[:3]):
-        query = Query((value, -value), i % 2, {"beta": value, "tree": [1, None, {"a": True}]})
-        history = history.asked(query, 1.5 + i, decision_seconds=0.25)
-    journal.asked(history.records[:2])
-    journal.asked(history.records[2:])
-    for record in (
-        history.records[1].failed("ValueError: é", cost=0.7, evaluation_seconds=0.1),
-        history.records[0].done(AWKWARD[2], AWKWARD[1], evaluation_seconds=1e-9),
-    ):
-        journal.ended(record)
-        history = history.updated(record)
-    return history
 
 
 def test_history_comes_back_exactly(tmp_path):
@@ -241,12 +223,6 @@ def newer_schema(path, version=SCHEMA_VERSION + 1):
 
 def older_schema(path):
     return newer_schema(path, SCHEMA_VERSION - 1)
-
-
-def other_columns(path):
-    with Journal(path) as journal:
-        journal._connection.execute("ALTER TABLE event RENAME COLUMN seen TO known")
-    return f"its columns are not those of schema {SCHEMA_VERSION}"
 
 
 def damaged(path):

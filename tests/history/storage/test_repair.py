@@ -1,9 +1,8 @@
 """The good rows of damaged journals."""
 
 import pytest
+from journals import change, fill, other_columns
 from refusals import refused
-from test_checksum import change
-from test_journal import fill, other_columns
 
 from mfbo_torch.app import cli
 from mfbo_torch.app.cli import commands

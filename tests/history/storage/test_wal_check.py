@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from test_journal import fill
+from journals import fill
 
 from mfbo_torch.history import Query
 from mfbo_torch.history.storage.journal import Journal, JournalError

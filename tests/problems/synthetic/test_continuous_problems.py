@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from formulas import FORMULAS, best_by_search, borehole, currin
 from refusals import refused
-from test_synthetic_problems import FORMULAS, best_by_search, borehole, currin
 
 from mfbo_torch import problems
 from mfbo_torch.problems import Hartmann3, Hartmann6

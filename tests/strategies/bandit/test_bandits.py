@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from benchmarks.bandit import plain
+from benchmarks.quality.bandit import plain
 from mfbo_torch.confidence.concentration import Tail
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import MultiFidelityBandit

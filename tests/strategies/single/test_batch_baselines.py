@@ -10,9 +10,9 @@ import torch
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.monte_carlo import qUpperConfidenceBound
 from botorch.sampling.normal import SobolQMCNormalSampler
+from dense_ucb import FINITE, PRIOR, asked, scores, wavy
 from scipy.stats import norm
 from strategy_table import loop, step
-from test_gp_bucb import FINITE, PRIOR, asked, scores, wavy
 
 from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query

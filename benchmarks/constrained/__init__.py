@@ -1,1 +1,0 @@
-"""Limits on outcomes: BoTorch's constrained test functions with a cheapened fidelity."""

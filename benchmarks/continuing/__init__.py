@@ -1,1 +1,0 @@
-"""Trainings that go on beside ones that begin anew."""

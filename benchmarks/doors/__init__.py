@@ -1,1 +1,0 @@
-"""The doors of other packages, beside what these packages have themselves."""

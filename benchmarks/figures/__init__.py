@@ -1,0 +1,1 @@
+"""The pictures of the papers that show how the methods work."""

@@ -1,0 +1,76 @@
+"""The figures of the MF-GP-UCB paper that show how it works: its decisions in one dimension, and where it queries.
+
+    python -m benchmarks.figures [--share 1.0]
+
+Writes ``illustration-T.png`` for the published method at some numbers of queries ``T`` (Figs. 2 and 6 of
+Kandasamy et al., NeurIPS 2016), and ``queries-by-value.png``, queries per fidelity by range of the
+target's value on Hartmann-3D after 184 queries (Fig. 3, right). Regret against capital is
+``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full capital.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from matplotlib.figure import Figure
+
+from benchmarks.common import parser
+from benchmarks.figures import pictures
+from mfbo_torch.history import History
+from mfbo_torch.loop.runner import run
+from mfbo_torch.problems import Hartmann3, Illustration
+from mfbo_torch.strategies import MFGPUCB
+
+STEPS = (8, 11, 14, 24)
+
+
+def illustrations(share: float) -> dict[int, Figure]:
+    """One figure for each of :data:`STEPS`, all from one run; a wide band, so that it can be seen."""
+    problem = Illustration()
+    strategy = MFGPUCB(link="independent", initial_capital=1.0, beta=4.0).bind(problem.space)
+    history = run(problem, strategy, 200.0 * share, progress=False)
+    x = torch.linspace(0, 1, 401, dtype=torch.double).unsqueeze(-1)
+    values = [[problem.evaluate(point, m) for point in x.tolist()] for m in range(2)]
+    figures = {}
+    for step in STEPS:
+        # the next decision of the method itself, not a comparison that a check asks for
+        step = next(i for i in itertools.count(step) if "beta" in history.records[i].query.meta)
+        before, following = History(history.records[:step]), history.records[step].query
+        model = strategy.model(before)
+        with torch.no_grad():
+            mean, variance = model.mean_variance(x)
+        widths = math.sqrt(following.meta["beta"]) * variance.sqrt()
+        bounds = mean + widths + torch.tensor(following.meta["zeta"])
+        figures[step] = pictures.illustration(
+            x.squeeze(-1).numpy(),
+            values,
+            list(bounds.mT.numpy()),
+            [(r.query.x[0], r.value, r.query.fidelity) for r in before if r.value is not None],
+            (following.x[0], following.fidelity),
+            widths[:, 0].numpy(),
+            following.meta["gamma"][0],
+            problem.optimizers[0, 0].item(),
+        )
+    return figures
+
+
+def queries_by_value(share: float, queries: int = 184) -> Figure:
+    """Where the default strategy queries on Hartmann-3D."""
+    problem = Hartmann3()
+    history = run(problem, MFGPUCB(), 1500.0 * share, progress=False)
+    return pictures.queries_by_value(History(history.records[:queries]), problem)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw and save."""
+    given = parser(__doc__, share=1.0).parse_args(arguments)
+    for step, figure in illustrations(given.share).items():
+        figure.savefig(given.results / f"illustration-{step}.png", dpi=110)
+    queries_by_value(given.share).savefig(given.results / "queries-by-value.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""How long selecting a batch from a finite set takes."""

@@ -1,0 +1,1 @@
+"""What runs come to at equal capital: each study is a grid of problems, methods, capitals and seeds."""

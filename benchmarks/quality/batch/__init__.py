@@ -1,0 +1,1 @@
+"""Batches and delays, with simulated workers."""

@@ -1,0 +1,66 @@
+"""What limiting the observations of a model costs in regret: long runs with the limit lowered, beside runs without one.
+
+    python -m benchmarks.quality.limits [--problems NAME ...] [--methods LIMIT ...] [--seeds 3] [--capital 300]
+
+MFGPUCB on three problems, asked one query at a time for 300 evaluations, 600 on Hartmann-6D: without a capital its last
+one begins with 240 cheap ones. With a limit its models are made of at most that many observations of each fidelity,
+chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long
+runs, 1,000, is never reached here, and 0 is none. Beside the regret at the end there is the processor time of the last
+tenth of the decisions. Adds the runs that are missing to ``limits.csv`` (:mod:`benchmarks.study`), where the method is
+the limit and the capital the number of evaluations.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from unittest.mock import patch
+
+from benchmarks.study import Job, Row, Study
+from mfbo_torch import Optimizer, problems
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.common import subsample
+
+EVALUATIONS = {"Currin": 300, "Hartmann3": 300, "Hartmann6": 600}
+
+
+def plan(problem: str, limit: str, seed: int) -> Iterable[tuple[int, ...]]:
+    """How many evaluations; the limit of 300 on the longest runs only."""
+    return [] if limit == "300" and problem != "Hartmann6" else [(EVALUATIONS[problem],)]
+
+
+def execute(job: Job) -> list[Row]:
+    """One run."""
+    (evaluations,), limit = job.capitals, int(job.method)
+    problem, share = STUDY.problems[job.problem](), (limit or 10**9) / subsample.MOST
+    parts = {part: int(share * getattr(subsample, part)) for part in ("MOST", "BLOCK", "FIRST", "NEAR")}
+    optimizer = Optimizer(MFGPUCB(seed=job.seed), problem=problem)
+    late, step = 0.0, 9 * evaluations // 10
+    with patch.multiple(subsample, **parts):
+        for i in range(evaluations):
+            started = time.process_time()
+            (record,) = optimizer.ask()
+            late += (time.process_time() - started) * (i >= step)
+            optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
+    history, space = optimizer.history, problem.space
+    best, most = history.best(space.target), max(history.queries_per_fidelity(space.num_fidelities))
+    regret = problem.signed(problem.optimum or 0.0) - (best.value if best else float("-inf"))
+    return [(*job[:3], evaluations, most, f"{regret:.6g}", round(1e3 * late / (evaluations - step)))]
+
+
+STUDY = Study(
+    "benchmarks.quality.limits",
+    "limits",
+    {name: getattr(problems, name) for name in EVALUATIONS},
+    dict.fromkeys(("100", "300", "0")),
+    (),
+    ("most_of_a_fidelity", "regret", "ms_a_late_decision"),
+    seeds=3,
+    plan=plan,
+    execute=execute,
+)
+
+
+if __name__ == "__main__":
+    sys.exit(STUDY.main(__doc__))

@@ -1,0 +1,1 @@
+"""Problems that nothing was tuned on, and methods of other packages."""

@@ -1,1 +1,0 @@
-"""Does a method ever lose: every method on problems that nobody tuned it on."""

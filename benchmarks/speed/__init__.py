@@ -1,0 +1,1 @@
+"""How long things take: operations, decisions, workers, doors of other packages."""

@@ -1,0 +1,79 @@
+"""What Ax costs a trial, beside the decision itself: MFGPUCB through a client, in memory and in SQLite.
+
+    python -m benchmarks.speed.ax_overhead [--trials 100]
+
+One trial at a time of Hartmann-3D with three fidelities: ``get_next_trials`` and ``complete_trial``, in seconds of
+the processor (this process), means over the last ten trials. ``decision`` is the part of it spent in the strategy;
+``ax`` is the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Sequence
+from statistics import mean
+from unittest import mock
+
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig, StorageConfig
+
+from benchmarks.common import parser, quiet, write_json
+from mfbo_torch.ax import multi_fidelity_client
+from mfbo_torch.problems import Hartmann3
+from mfbo_torch.strategies import MFGPUCB
+
+LAST = 10
+
+
+def client_of(storage_config: StorageConfig | None) -> Client:
+    """A client for Hartmann-3D."""
+    space = Hartmann3().space
+    parameters = [RangeParameterConfig(p.name, (p.lower, p.upper), "float") for p in space.parameters]
+    return multi_fidelity_client(
+        parameters, space.costs, "value", MFGPUCB(), name="overhead", storage_config=storage_config
+    )
+
+
+def measure(client: Client, trials: int) -> dict[str, float]:
+    """Seconds a trial, the last ten of them."""
+    problem = Hartmann3()
+    deciding, spent = [0.0] * trials, [0.0] * trials
+    ask = MFGPUCB.ask
+
+    def timed(*args, **kwargs):
+        started = time.process_time()
+        try:
+            return ask(*args, **kwargs)
+        finally:
+            deciding[trial] += time.process_time() - started
+
+    with mock.patch.object(MFGPUCB, "ask", timed):
+        for trial in range(trials):
+            started = time.process_time()
+            ((index, p),) = client.get_next_trials(max_trials=1).items()
+            spent[trial] += time.process_time() - started
+            value = problem.reward([p[n.name] for n in problem.space.parameters], p["fidelity"])
+            started = time.process_time()
+            client.complete_trial(index, {"value": value})
+            spent[trial] += time.process_time() - started
+    decision, total = (mean(seconds[-LAST:]) for seconds in (deciding, spent))
+    return {"decision": decision, "ax": total - decision}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, write."""
+    given = parser(__doc__, trials=100).parse_args(arguments)
+    quiet()
+    logging.disable(logging.INFO)
+    with tempfile.TemporaryDirectory() as folder:
+        stores = {"memory": None, "sqlite": StorageConfig(url=f"sqlite:///{folder}/ax.db")}
+        seconds = {name: measure(client_of(config), given.trials) for name, config in stores.items()}
+    for name, row in seconds.items():
+        print(f"{name:8s}", "  ".join(f"{part} {value:.3f} s" for part, value in row.items()))
+    write_json(given.results / "ax_overhead.json", {"trials": given.trials, "processor_seconds": seconds})
+
+
+if __name__ == "__main__":
+    main()

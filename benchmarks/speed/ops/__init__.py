@@ -1,0 +1,1 @@
+"""The operations beside BoTorch's."""

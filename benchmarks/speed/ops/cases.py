@@ -1,0 +1,120 @@
+"""The registry: what is measured, at which sizes, and the bytes and flops that it needs at least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation at one size.
+
+    Args:
+        operation: A key of :data:`benchmarks.speed.ops.operations.OPERATIONS`.
+        n: Points of the GP (of each of them).
+        m: Points queried at once.
+        d: Inputs.
+        q: Picks of a greedy selection.
+        processes: How many GPs at once.
+        dtype: Precision.
+        bar: Least ratio to the peer that the project holds itself to, or ``None``.
+        devices: Where it is run.
+        peer: Whether the peer is run too; for sizes at which it cannot.
+    """
+
+    operation: str
+    n: int
+    m: int
+    d: int = 6
+    q: int = 1
+    processes: int = 1
+    dtype: torch.dtype = torch.double
+    bar: float | None = None
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    peer: bool = True
+
+    @property
+    def name(self) -> str:
+        extra = "".join(f" {k}={v}" for k, v in (("q", self.q), ("B", self.processes)) if v > 1)
+        kind = "" if self.dtype == torch.double else " float32"
+        return f"{self.operation} n={self.n} m={self.m} d={self.d}{extra}{kind}"
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions of the products with a triangular factor: ``n² m``, twice with a gradient,
+        and of a greedy selection ``2 (n + t) m`` more for pick ``t``."""
+        forward = float(self.n) ** 2 * self.m * self.processes
+        if self.operation == "greedy":
+            return forward + sum(2.0 * (self.n + t) * self.m for t in range(self.q - 1))
+        return forward * (2 if "gradient" in self.operation else 1)
+
+    @property
+    def bytes(self) -> float:
+        """What must be read and written at least: the points, half of the factor, the results."""
+        size = torch.finfo(self.dtype).bits // 8
+        results = self.d if "gradient" in self.operation else 0
+        numbers = self.processes * (self.n * (self.n + 1) / 2 + self.n * self.d) + self.m * (self.d + results + 2)
+        if self.operation == "greedy":
+            numbers += sum((self.n + t + 4) * self.m for t in range(self.q))
+        return size * numbers
+
+
+THROUGH = [(operation, None) for operation in ("bound", "bound gradient", "ucb", "ucb gradient")]
+"""The same through torch: this package's acquisition function, and BoTorch's own with the cached model."""
+BARS = {  # n: bare, then of an acquisition function's fused form: values, with a gradient
+    20: (15, 12, 10),
+    100: (15, 12, 10),
+    400: (7, 7, 7),
+    1000: (4, 4, 4),
+}
+SMALL = [
+    Case(operation, n, b, bar=bar if b == 10 else None, devices=("cpu",) if "fused" in operation else ("cpu", "cuda"))
+    for n, bars in BARS.items()
+    for operation, bar in (*zip(("posterior", "fused", "fused gradient"), bars, strict=True), *THROUGH)
+    for b in (1, 10, 20)
+]
+SMALL_CUDA = [
+    Case("posterior gradient", n, b, dtype=dtype, bar=15, devices=("cuda",))
+    for n in (20, 100, 400)
+    for b in (1, 16, 64)
+    for dtype in (torch.double, torch.float)
+]
+WHOLE = [
+    Case("optimize_acqf", 30, 256, 2, bar=8),
+    Case("optimize_acqf", 100, 256, 6, bar=8),
+    Case("optimize_acqf", 400, 256, 8, bar=8),
+    Case("greedy", 200, 10_000, q=10, bar=50),
+    Case("fidelities", 20, 5, processes=3, bar=1 / 1.5),
+    Case("fidelities", 100, 5, processes=3, bar=1 / 1.5),
+    Case("fidelities", 400, 5, processes=3),
+    Case("posterior", 1000, 10_000),
+    Case("posterior gradient", 1000, 10_000),
+    Case("posterior", 1000, 10_000, dtype=torch.float),
+]
+LARGE = [
+    Case("posterior", 1024, 10**6, devices=("cuda",)),
+    Case("posterior", 4096, 10**6, devices=("cuda",), peer=False),
+    Case("posterior", 1024, 10**7, devices=("cuda",), peer=False),
+    Case("posterior gradient", 1024, 10**6, devices=("cuda",)),
+    Case("posterior", 1024, 10**6, processes=4, devices=("cuda",), peer=False),
+    *(Case("greedy", 1024, 10**6, q=q, devices=("cuda",), peer=False) for q in (1, 64)),
+]
+CASES = SMALL + SMALL_CUDA + WHOLE + LARGE
+TINY = [
+    Case("posterior", 7, 3, 2),
+    Case("posterior gradient", 7, 3, 2),
+    Case("posterior gradient", 7, 3, 2, dtype=torch.float),
+    Case("posterior", 5, 4, 2, processes=2, peer=False),
+    *(Case(f"{function}{extra}", 7, 3, 2) for function in ("fused", "bound", "ucb") for extra in ("", " gradient")),
+    Case("optimize_acqf", 7, 8, 2),
+    Case("greedy", 7, 20, 2, q=3),
+    Case("fidelities", 6, 3, 2, processes=3),
+]
+"""Every operation in a second, for the tests."""
+SWEEPS = {
+    "m": [Case("posterior", 200, m) for m in (30, 100, 300, 1_000, 3_000, 10_000)],
+    "n": [Case("posterior", n, 1_000) for n in (25, 50, 100, 200, 400, 800, 1_600)],
+}
+"""How the time grows: with the points queried and with those of the GP."""

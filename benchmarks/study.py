@@ -1,0 +1,350 @@
+"""A study: every method on every problem with every seed, looked at when some capitals are spent; one CSV file.
+
+A module of a benchmark holds one :class:`Study`, named ``STUDY``. :meth:`Study.main` does the runs that are missing,
+adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report.
+
+- A run that is in the file is not done again, so a command can be stopped, killed and started again, with more
+  methods or seeds too. Rows are on disk when their run has ended; what a kill has truncated is cut off at the next
+  start. A run that fails is reported, has no rows, and the others go on.
+- Beside ``NAME.csv``, ``NAME.about.json`` lists the commands that have added rows, each with the number of its
+  ``first_row``, counted from 0, and what :func:`benchmarks.common.about` says: versions, commit, processor, date. Rows
+  before the first of them are older.
+- Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import gzip
+import json
+import time
+from argparse import ArgumentParser, Namespace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from io import FileIO, StringIO
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from benchmarks.common import about, cut_after, parser, quiet
+from mfbo_torch.history import History
+from mfbo_torch.loop import executors
+from mfbo_torch.loop.runner import run
+from mfbo_torch.metrics import capital_spent, paid_for
+from mfbo_torch.problems import Problem
+
+KEY = ("problem", "method", "seed", "capital")
+"""The first columns of every file."""
+UNFINISHED = ".unfinished"
+Row = Sequence[object]
+Rows = dict[tuple[str, str, float], list[dict[str, str]]]
+"""The rows of all seeds by problem, method and capital."""
+
+
+class Job(NamedTuple):
+    """One run: where, by what, with which seed, and the capitals at which it is looked at.
+
+    Without capitals the run itself says at which it is: it is done when it has any row. A run that has rows for several
+    methods has all of their names.
+    """
+
+    problem: str
+    method: Any
+    seed: int
+    capitals: tuple[Any, ...] = ()
+
+
+class Look(NamedTuple):
+    """A run when a capital is spent.
+
+    Attributes:
+        job: Which run.
+        problem: What was evaluated.
+        history: The records that the capital pays for.
+        capital: In units of the target's cost.
+        spent: What they cost, in the same unit.
+        whole: The records of the whole run.
+        seconds: Processor time of the whole run.
+    """
+
+    job: Job
+    problem: Problem
+    history: History
+    capital: float
+    spent: float
+    whole: History
+    seconds: float
+
+    @property
+    def decision_seconds(self) -> float:
+        """Of all decisions until then, by the clock."""
+        return round(sum(record.decision_seconds for record in self.history), 3)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of runs and what is measured of each.
+
+    Args:
+        module: Where the study is the attribute ``STUDY``: worker processes find it there.
+        name: Stem of its files.
+        problems: From a name to what makes the problem, or whatever ``execute`` makes of it.
+        methods: From a name to the strategy of a seed, or whatever ``play`` makes of it.
+        capitals: At which a run is looked at, in units of the target's cost; one run goes to the largest.
+        columns: What is measured, besides the key.
+        measure: From a look at a run to the values of the columns. Not needed with ``execute``.
+        seeds: How many of them by default.
+        minutes: A run that takes more processor time is cut and keeps what it had; 0: none is cut.
+        plan: From a problem, a method and a seed to the capitals of each run; none where nothing is to run. By
+            default one run with all capitals.
+        play: From a job, its problem and its capital to the history of a run. By default the method's strategy runs.
+        execute: From a job to its rows, in place of ``play`` and ``measure``.
+        report: Writes tables and pictures of a CSV file beside it.
+        together: Whether one run has the rows of all methods, which then only look at it.
+    """
+
+    module: str
+    name: str
+    problems: Mapping[str, Any]
+    methods: Mapping[str, Any]
+    capitals: tuple[Any, ...]
+    columns: tuple[str, ...]
+    measure: Callable[[Look], Row] | None = None
+    seeds: int = 10
+    minutes: float = 0.0
+    plan: Callable[[Any, Any, int], Iterable[tuple[Any, ...]]] | None = None
+    play: Callable[[Job, Any, float], History] | None = None
+    execute: Callable[[Job], Iterable[Row]] | None = None
+    report: Callable[[Path], object] | None = None
+    together: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _study_of, (self.module,)
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the file."""
+        return (*KEY, *self.columns)
+
+    def jobs(
+        self,
+        problems: Iterable[str] | None = None,
+        methods: Iterable[str] | None = None,
+        seeds: Iterable[int] | None = None,
+        most: float | None = None,
+    ) -> list[Job]:
+        """Every run, the first seed of all methods before the next one.
+
+        Args:
+            problems: Only these.
+            methods: Only these.
+            seeds: Only these.
+            most: The largest capital at which runs are looked at.
+        """
+        labels = tuple(self.methods if methods is None else methods)
+        pairs = list(product(self.problems if problems is None else problems, [labels] if self.together else labels))
+        found: dict[Job, None] = {}
+        for seed in range(self.seeds) if seeds is None else seeds:
+            for problem, method in pairs:
+                for capitals in self.plan(problem, method, seed) if self.plan else (self.capitals,):
+                    some = capitals if most is None else tuple(c for c in capitals if c <= most) or (most,)
+                    found[Job(problem, method, seed, some)] = None
+        return list(found)
+
+    def rows(self, job: Job) -> list[Row]:
+        """Do a run; one row for each capital."""
+        quiet()
+        if self.execute is not None:
+            return [*self.execute(job)]
+        assert self.measure is not None
+        problem, started = self.problems[job.problem](), time.process_time()
+        problem.trial = job.seed
+        top = problem.space.costs[-1]
+        with cut_after(self.minutes) if self.minutes else nullcontext():
+            history = (self.play or self._played)(job, problem, max(job.capitals) * top)
+        seconds, spent = round(time.process_time() - started, 1), capital_spent(history) / top
+        found: list[Row] = []
+        for capital, within in zip(job.capitals, paid_for(spent, job.capitals).tolist(), strict=True):
+            paid = round(spent[within - 1].item(), 6) if within else 0.0
+            part = History(history.records[:within])
+            look = Look(job, problem, part, capital, paid, history, seconds)
+            found.append((*job[:3], capital, *self.measure(look)))
+        return found
+
+    def _played(self, job: Job, problem: Any, capital: float) -> History:
+        return run(problem, self.methods[job.method](job.seed), capital, progress=False)
+
+    def parser(self, page: str | None, **defaults: Any) -> ArgumentParser:
+        """The options of :meth:`main`."""
+        grid = {"problems": list(self.problems), "methods": list(self.methods), "seeds": self.seeds, "first": 0}
+        made = parser(page, **grid, workers=1, **defaults)
+        made.add_argument("--capital", type=float, help="the largest at which runs are looked at")
+        made.add_argument("--report", action="store_true", help="only write the report of the rows that are there")
+        return made
+
+    def finish(self, given: Namespace) -> int:
+        """Do what is missing by the options, and write the report; the exit status."""
+        path, failed = given.results / f"{self.name}.csv", 0
+        if not given.report:
+            seeds, most = range(given.first, given.first + given.seeds), given.capital
+            most = int(most) if most is not None and most == int(most) else most
+            wanted = self.jobs(given.problems, given.methods, seeds, most)
+            failed = measure(wanted, self.rows, path, self.header, workers=given.workers)
+        if self.report is not None:
+            reported(path, self.report)
+        return failed
+
+    def main(self, page: str | None, arguments: Sequence[str] | None = None) -> int:
+        """Do what is missing, and write the report; the exit status."""
+        return self.finish(self.parser(page).parse_args(arguments))
+
+
+def _study_of(module: str) -> Study:
+    study: Study = import_module(module).STUDY
+    return study
+
+
+def reported(path: Path, report: Callable[[Path], object]) -> None:
+    """Write the report of a file.
+
+    Raises:
+        SystemExit: It has no rows.
+    """
+    if not read(path):
+        raise SystemExit(f"{path}: there are no runs to report")
+    report(path)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a file, or of ``.gz`` beside it; none where neither is there."""
+    packed = path.with_name(f"{path.name}.gz")
+    if path.exists():
+        text = path.read_text()
+    elif packed.exists():
+        text = gzip.decompress(packed.read_bytes()).decode()
+    else:
+        return []
+    return list(csv.DictReader(StringIO(text, newline="")))
+
+
+def grouped(path: Path) -> Rows:
+    """The rows of a study's file, those of all seeds together."""
+    found: Rows = defaultdict(list)
+    for row in read(path):
+        found[row["problem"], row["method"], float(row["capital"])].append(row)
+    return found
+
+
+def measure(
+    jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, columns: Sequence[str], workers: int = 1
+) -> int:
+    """Do the runs that are missing.
+
+    Args:
+        jobs: In the order in which the runs are to start.
+        execute: From a job to its rows, on one thread; worker processes find it by name.
+        path: The CSV file; made if it is not there.
+        columns: Its header, beginning with :data:`KEY`.
+        workers: How many processes run at once; 1: all in this one, one run after another.
+
+    Returns:
+        The command's exit status: 1 if a run has failed, else 0.
+
+    Raises:
+        SystemExit: The file has other columns, or another command is adding to it.
+    """
+    quiet()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    packed = path.with_name(f"{path.name}.gz")
+    if packed.exists() and not path.exists():
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    with path.open("ab+", buffering=0) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"{path}: another command is adding to it") from None
+        header, *rows = _rows_of(file, path.with_suffix(UNFINISHED)) or [list(columns)]
+        if header != list(columns):
+            raise SystemExit(f"{path} has the columns {', '.join(header)}, not {', '.join(columns)}")
+        have = {tuple(row[:length]) for row in rows for length in (3, 4)}
+        left = [job for job in jobs if not _keys(job) <= have]
+        entry, failed = {"first_row": len(rows), **about()} if left else {}, False
+        outcomes = _outcomes(left, execute, workers)
+        for job, found in tqdm(outcomes, initial=len(jobs) - len(left), total=len(jobs), unit="run"):
+            if isinstance(found, BaseException):
+                failed = True
+                tqdm.write(f"{job[:3]} failed, the others go on: {type(found).__name__}: {found}")
+                continue
+            if entry:
+                _note(path.with_suffix(".about.json"), entry)
+                entry = {}
+            lines = [] if file.tell() else [columns]
+            lines += [row for row in found if tuple(map(str, row[:4])) not in have]
+            _add(file, lines, path.with_suffix(UNFINISHED))
+    return int(failed)
+
+
+def _keys(job: Job) -> set[tuple[str, ...]]:
+    """What tells the rows of a job from the others."""
+    parts = (part if isinstance(part, tuple) else (part,) for part in job[: 4 if job.capitals else 3])
+    return set(product(*(map(str, part) for part in parts)))
+
+
+def _rows_of(file: FileIO, unfinished: Path) -> list[list[str]]:
+    """The header and the rows, without those of a run that a kill has truncated."""
+    if unfinished.exists():
+        file.truncate(int(unfinished.read_text() or file.tell()))
+        unfinished.unlink()
+    file.seek(0)
+    text = file.read().decode()
+    if not text.endswith("\n") and text:
+        raise SystemExit(f"{file.name}: its last line has no end")
+    return list(csv.reader(StringIO(text, newline="")))
+
+
+def _add(file: FileIO, rows: Iterable[Row], unfinished: Path) -> None:
+    """Put rows at the end; as long as they are not all there, a note beside the file says where they began."""
+    text = StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    unfinished.write_text(str(file.tell()))
+    if file.write(data := text.getvalue().encode()) < len(data):
+        raise OSError(f"{file.name}: the disk is full")
+    unfinished.unlink()
+
+
+def _note(path: Path, entry: dict[str, Any]) -> None:
+    """Put an entry behind those of a file."""
+    entries = json.loads(path.read_text()) if path.exists() else []
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps([*entries, entry], indent=1) + "\n")
+    draft.replace(path)
+
+
+def _outcomes(
+    jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], workers: int
+) -> Iterator[tuple[Job, list[Row] | BaseException]]:
+    """Each job with its rows or its error, as they come."""
+    if workers == 1:
+        for job in jobs:
+            try:
+                yield job, _rows(execute, job)
+            except Exception as error:
+                yield job, error
+        return
+    with executors.start("processes", workers) as pool:
+        futures = {pool.submit(_rows, execute, job): job for job in jobs}
+        for future in as_completed(futures):
+            yield futures[future], future.exception() or future.result()
+
+
+def _rows(execute: Callable[[Job], Iterable[Row]], job: Job) -> list[Row]:
+    quiet()
+    return list(execute(job))

@@ -1,0 +1,42 @@
+"""Journals with some records, and journals changed behind the back of the package."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from mfbo_torch.history import History, Query
+from mfbo_torch.history.storage.journal import SCHEMA_VERSION, Journal
+
+AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
+
+
+def fill(journal: Journal) -> History:
+    """Three queries: one done, one failed with another cost, one pending."""
+    history = History()
+    for i, value in enumerate(AWKWARD[:3]):
+        query = Query((value, -value), i % 2, {"beta": value, "tree": [1, None, {"a": True}]})
+        history = history.asked(query, 1.5 + i, decision_seconds=0.25)
+    journal.asked(history.records[:2])
+    journal.asked(history.records[2:])
+    for record in (
+        history.records[1].failed("ValueError: é", cost=0.7, evaluation_seconds=0.1),
+        history.records[0].done(AWKWARD[2], AWKWARD[1], evaluation_seconds=1e-9),
+    ):
+        journal.ended(record)
+        history = history.updated(record)
+    return history
+
+
+def other_columns(path):
+    with Journal(path) as journal:
+        journal._connection.execute("ALTER TABLE event RENAME COLUMN seen TO known")
+    return f"its columns are not those of schema {SCHEMA_VERSION}"
+
+
+def change(path, statement):
+    """Do what no one may."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TRIGGER IF EXISTS event_is_never_changed")
+        connection.execute("DROP TRIGGER IF EXISTS event_is_never_removed")
+        connection.execute(statement)
