@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
+LARGEST = 1e75
+"""Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
+
+
+def unusable(value: float) -> str | None:
+    """Why models cannot use a value, which makes its evaluation a failure; ``None`` where they can."""
+    if not math.isfinite(value):
+        return f"the value is not finite: {value}"
+    if abs(value) > LARGEST:
+        return f"the value {value:g} is out of range (at most {LARGEST:g} in size): rescale it or return its logarithm"
+    return None
 
 
 class Outcome(NamedTuple):
@@ -132,14 +143,10 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
         SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
     """
     found = parse(given, setting=setting)
-    if refusal(found.value):
-        raise SettingError(setting, found.value, "a finite number")
+    if reason := unusable(found.value):
+        wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
+        raise SettingError(setting, found.value, wanted)
     return found.judged(limits)
-
-
-def refusal(value: float) -> str:
-    """Why models cannot use a value, which makes its evaluation a failure; empty where they can."""
-    return "" if math.isfinite(value) else f"the value is not finite: {value}"
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from mfbo_torch.history.observation import Observation, Outcome, refusal
+from mfbo_torch.history.observation import Observation, Outcome, unusable
 from mfbo_torch.history.query import ENQUEUED, GIVEN, Query
 
 
@@ -67,8 +67,8 @@ class Record:
         return self.query.meta.get("stage") not in (GIVEN["stage"], ENQUEUED["stage"])
 
     def done(self, value: float, standard_error: float | None = None, **changes: Any) -> Record:
-        """This record with its value; it fails where models cannot use that."""
-        if reason := refusal(value):
+        """This record with its value; a value that is :func:`~mfbo_torch.history.observation.unusable` is a failure."""
+        if (reason := unusable(value)) is not None:
             return self.failed(reason, **changes)
         found, status = float(value), Status.DONE
         return replace(self, value=found, standard_error=standard_error, status=status, reason="", **changes)

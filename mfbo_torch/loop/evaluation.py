@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mfbo_torch.history.observation import Observation, parse, refusal
+from mfbo_torch.history.observation import Observation, parse, unusable
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError
@@ -49,7 +49,7 @@ def evaluate(
     try:
         given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         found = parse(given).judged(problem.space.limits)
-        reason = refusal(found.value)
+        reason = unusable(found.value) or ""
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
             raise
