@@ -1,7 +1,5 @@
 """One call, its result, and how results look in a notebook."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

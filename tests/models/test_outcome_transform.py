@@ -1,7 +1,5 @@
 """The map that shortens long tails."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The page of a run: what is in it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

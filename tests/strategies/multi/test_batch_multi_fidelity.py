@@ -1,9 +1,6 @@
 """MF-GP-UCB in batches and with asynchronous workers: pending queries count everywhere they should."""
 
-from __future__ import annotations
-
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -12,9 +9,7 @@ from strategy_table import box, loop, step, toy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.optimizer import Optimizer
-from mfbo_torch.loop.runner import run
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.problems import Currin
 from mfbo_torch.strategies import MFGPUCB
 
 LINKS = ("recursive", "independent")
@@ -23,6 +18,10 @@ SPACE = box(2)
 
 def strategy(link: str, **settings: object) -> MFGPUCB:
     return MFGPUCB(link=link, **{"initial_capital": 2.0, **settings}).bind(SPACE)
+
+
+def model_of(asks: MFGPUCB, history: History) -> PerFidelityGP:
+    return asks.rule.model(asks.snapshot(history))
 
 
 def started(link: str, steps: int = 2) -> History:
@@ -44,7 +43,7 @@ def conditioned(model: PerFidelityGP, points: torch.Tensor, x: torch.Tensor) -> 
 def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
     """Each query of a batch is that of a model which has seen values of the ones before, but for the mean."""
     history, asks = started(link), strategy(link, hedge=False)
-    model = asks.model(history)
+    model = model_of(asks, history)
     for query in asks.ask(history, 4):
         if "check" not in query.meta:
             points, beta = asks.unit_points(history.pending), query.meta["beta"]
@@ -65,7 +64,7 @@ def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
 def test_the_fidelity_rule_sees_what_is_pending():
     """What a cheap query there would tell is on its way, so the target is asked."""
     history = started("recursive")
-    model = strategy("recursive").model(history)
+    model = model_of(strategy("recursive"), history)
     x = torch.tensor([[0.9, 0.1]], dtype=torch.double)
     costs, cheap = SPACE.costs, torch.tensor([[0.9, 0.1, 0.0]], dtype=torch.double)
 
@@ -86,7 +85,7 @@ def test_the_strategy_goes_up_where_the_cheap_fidelity_is_pending():
 @pytest.mark.parametrize("link", LINKS)
 def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_link(link):
     history = started(link)
-    model = strategy(link).model(history)
+    model = model_of(strategy(link), history)
     x, point = torch.tensor([[0.9, 0.1]], dtype=torch.double), torch.tensor([[0.9, 0.1, 1.0]], dtype=torch.double)
     before, after = model.mean_variance(x)[1][0], model.hallucinate(point).mean_variance(x)[1][0]
     assert (after[0] < before[0]) == (link == "recursive")
@@ -115,21 +114,6 @@ def test_capital_counts_what_is_in_flight(link, workers):
     assert SPACE.target in {r.query.fidelity for r in history if r.query.meta["stage"] == "model"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [0, 4])
-def test_batches_and_workers_of_the_runner(threads):
-    problem = Currin()
-    settings = {"capital": 120.0, "max_pending": 4, "progress": False}
-    if threads:
-        with ThreadPoolExecutor(threads) as executor:
-            history = run(problem, MFGPUCB(initial_capital=4.0), executor=executor, **settings)
-    else:
-        history = run(problem, MFGPUCB(initial_capital=4.0), **settings)
-    assert history.spent <= 120.0
-    assert not history.pending
-    assert len({(r.query.x, r.query.fidelity) for r in history}) == len(history)
-
-
 def test_failures_condition_nothing():
     """A failed query is not pending any more: the model that decides is the one without it."""
     history = started("recursive")
@@ -137,7 +121,7 @@ def test_failures_condition_nothing():
     failed = failed.updated(failed.records[-1].failed("a test"))
     asks = strategy("recursive")
     query = asks.ask(failed)[0]
-    bound = MultiFidelityUpperConfidenceBound(asks.model(history), query.meta["beta"])
+    bound = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
     grid = torch.rand(1500, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
     with torch.no_grad():
         assert bound(torch.tensor([query.x], dtype=torch.double)) >= bound(grid).max() - 1e-3

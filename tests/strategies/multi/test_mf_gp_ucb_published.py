@@ -1,13 +1,10 @@
 """MF-GP-UCB as published: known ζ, γ and processes, the width of the theorem, the protocol of the experiments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from refusals import refused
 from strategy_table import SPACE, loop, toy
 
 from mfbo_torch.confidence import mf_gp_ucb_beta
@@ -51,7 +48,7 @@ def test_width_of_theorem_10():
 def test_a_known_process_is_that_of_dense_algebra():
     asks, history = strategy(prior=PRIOR), loop(strategy(prior=PRIOR), toy(SPACE), 14)
     at = torch.rand(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    mean, variance = asks.model(history).mean_variance(at)
+    mean, variance = asks.rule.model(asks.snapshot(history)).mean_variance(at)
     for m in range(2):
         records = history.select("done", m)
         X, y = asks.unit_points(records)[:, :-1], torch.tensor([r.value for r in records]).double() - PRIOR.mean
@@ -65,15 +62,15 @@ def test_a_known_process_is_that_of_dense_algebra():
 def test_the_protocol_to_the_letter():
     """All of the initial capital, half of it at the lowest fidelity; fits after it and every 25 queries."""
     asks = strategy(capital=400.0, initial_capital=20.0, strict=True)
-    counts = asks.counts(History())
+    counts = asks.rule.counts(asks.snapshot(History()))
     assert counts == [40, 10]
     history = loop(asks, toy(SPACE), 52)
     assert len(decided(history)) == 2
     for extra, size in ((0, 50), (24, 50), (25, 75), (49, 75), (50, 100)):
-        assert asks._fit_size(history.records[:50] + history.records[-1:] * extra) == size
+        assert asks.rule.fit_size(history.records[:50] + history.records[-1:] * extra) == size
     query = asks.ask(history)[0]
     u = SPACE.to_unit(torch.tensor([query.x], dtype=torch.double))
-    model = asks.model(history)
+    model = asks.rule.model(asks.snapshot(history))
 
     def phi(points: torch.Tensor) -> np.ndarray:
         mean, variance = model.mean_variance(points)
@@ -82,17 +79,3 @@ def test_the_protocol_to_the_letter():
 
     grid = torch.rand(4000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     assert phi(u)[0] >= phi(grid).max() - 1e-2 * np.ptp(phi(grid))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"zeta": [1.0, 2.0, 0.0]}, {"zeta": [1.0, 0.5]}, {"zeta": [-1.0]}, {"gamma": [1.0, 1.0]}, {"gamma": 3.0}],
-    ids=str,
-)
-def test_what_does_not_fit_the_fidelities_is_refused_before_anything_is_asked(settings):
-    refused(next(iter(settings)), lambda: strategy(**settings).ask(History()))
-
-
-@pytest.mark.parametrize("settings", [{"zeta": [1.0]}, {"gamma": [1.0]}, {"prior": PRIOR}, {"strict": True}], ids=str)
-def test_settings_of_the_other_link(settings):
-    refused("independent", MFGPUCB, **settings)

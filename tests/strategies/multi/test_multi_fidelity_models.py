@@ -1,21 +1,20 @@
 """MF-SKO against dense formulas; BoTorch's knowledge gradient and GIBBON on a short run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
-from refusals import refused
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 
+from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import History
+from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
 from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
-from mfbo_torch.strategies.multi.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
+from mfbo_torch.strategies.snapshot import data_of
 
 SPACE3 = box(2, 3)
 
@@ -111,7 +110,7 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
     """At a pending point of the same fidelity there is less to gain than without it."""
     strategy = make()
     history = loop(strategy, toy(SPACE3), 9)
-    X, Y = strategy.data(history.done)
+    X, Y, _ = data_of(strategy.space, history.done)
     model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
     utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
     pending = torch.tensor([[0.9, 0.9, 1.0]], dtype=torch.double)
@@ -127,26 +126,6 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
     assert busy.X_pending is not None
     if make is gibbon:
         assert after.item() < before.item()
-
-
-@pytest.mark.parametrize("make", [gibbon, gradient])
-def test_short_run(make):
-    history = loop(make(), toy(SPACE3), 11)
-    assert {r.query.meta["stage"] for r in history} == {"initial", "model"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "named"),
-    [
-        (MFSKO, {"initial_capital": 0.0}, "initial_capital"),
-        (MFGIBBON, {"num_candidates": 0}, "num_candidates"),
-        (MFGIBBON, {"num_restarts": 0}, "num_restarts"),
-        (MFKnowledgeGradient, {"num_fantasies": 0}, "num_fantasies"),
-        (MFKnowledgeGradient, {"max_iterations": 1.5}, "max_iterations"),
-    ],
-)
-def test_wrong_settings(kind, settings, named):
-    refused(named, kind, **settings)
 
 
 @pytest.mark.slow

@@ -1,16 +1,13 @@
 """The single-fidelity baselines and MF-NAIVE against independent computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import scipy.optimize
 import torch
-from refusals import refused
 from scipy.stats import norm
-from strategy_table import SPACE, box, loop, step, toy
+from strategy_table import SPACE, loop, step, toy
 
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
@@ -21,11 +18,11 @@ from mfbo_torch.strategies import (
     ExpectedImprovement,
     MFNaive,
     ProbabilityOfImprovement,
-    RandomSearch,
 )
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
-from mfbo_torch.strategies.single.analytic import WORTH
+from mfbo_torch.strategies.single.analytic import MIN_IMPROVEMENT
+from mfbo_torch.strategies.snapshot import data_of
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
 
@@ -36,7 +33,7 @@ def wavy(query: Query) -> float:
 
 def dense_posterior(strategy: GPUCB, history: History, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation on a 1-D grid by NumPy, with the hyper-parameters of the strategy's model."""
-    X, Y = strategy.data(history.done)
+    X, Y, _ = data_of(strategy.space, history.done)
     model = strategy.surrogate.model(single_task_gp, X[:, :-1], Y)
     lengthscale = model.covar_module.lengthscale.item()
     noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
@@ -67,8 +64,8 @@ def test_improvement_is_the_maximiser_on_a_grid(kind):
     history = loop(strategy, wavy, 5)
     grid = np.linspace(0.0, 1.0, 20001)
     mean, deviation = dense_posterior(strategy, history, grid)
-    best = standardized(strategy.data(history.done)[1]).max().item()
-    over = best + WORTH if kind is ProbabilityOfImprovement else best
+    best = standardized(data_of(strategy.space, history.done).Y).max().item()
+    over = best + MIN_IMPROVEMENT if kind is ProbabilityOfImprovement else best
     z = (mean - over) / deviation
     value = norm.cdf(z) if kind is ProbabilityOfImprovement else deviation * (z * norm.cdf(z) + norm.pdf(z))
     x = (strategy.ask(history)[0].x[0] + 2.0) / 5.0
@@ -103,25 +100,6 @@ def test_default_initial_design():
 def test_precision(dtype):
     history = loop(GPUCB(initial=4, space=LINE, dtype=dtype), wavy, 8)
     assert all(-2.0 <= r.query.x[0] <= 3.0 for r in history)
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "named"),
-    [
-        (GPUCB, {"initial": 0}, "initial"),
-        (GPUCB, {"beta": -1.0}, "beta"),
-        (GPUCB, {"beta": float("nan")}, "beta"),
-        (GPUCB, {"refit_every": 0}, "refit_every"),
-        (GPUCB, {"dtype": "int"}, "dtype"),
-        (GPUCB, {"device": "nowhere"}, "device"),
-        (RandomSearch, {"seed": -1}, "seed"),
-        (Direct, {"eps": -1.0}, "eps"),
-        (MFNaive, {"explore": "all"}, "explore"),
-        (MFNaive, {"limit": 0}, "limit"),
-    ],
-)
-def test_wrong_settings(kind, settings, named):
-    refused(named, kind, **settings)
 
 
 BRANIN = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
@@ -173,12 +151,3 @@ def test_mf_naive_limit_and_end():
     assert [r.query.fidelity for r in history] == [0] * 3 + [1] * 5
     assert len({r.query.x for r in history.records[3:]}) == 5
     assert [r.query.meta["stage"] for r in history.records[3:]] == ["verify"] * 3 + ["random"] * 2
-
-
-def test_mf_naive_default_limit():
-    assert MFNaive().limit == 500
-
-
-def test_mf_naive_needs_a_capital():
-    refused("capital", MFNaive(space=SPACE).ask, History())
-    assert MFNaive(space=box(2, 1)).ask(History())[0].fidelity == 0
