@@ -45,7 +45,8 @@ class Plan:
         settings: The resolved settings.
         problem: What to optimise.
         strategy: How to search; bound to the problem's space and the capital.
-        options: How to evaluate, and when to stop.
+        options: How to evaluate.
+        stopping: What ends it early.
         workers: Where to evaluate; ``None`` in the context is this process.
         given: Observations to begin with.
         out: The output folder, as an absolute path: an objective may go elsewhere.
@@ -55,6 +56,7 @@ class Plan:
     problem: Problem
     strategy: Strategy
     options: RunOptions
+    stopping: Stopping
     workers: AbstractContextManager[Workers | None]
     given: list[Record]
     out: Path
@@ -79,12 +81,12 @@ def prepare(settings: Mapping[str, Any]) -> Plan:
     options = RunOptions.of(settings)
     workers = options.start()
     options.check(problem)
-    Stopping(options, problem, strategy)
+    stopping = Stopping(options, problem, strategy)
     out = Path(settings["out"]).absolute()
     history = begun(out)
     given = observations_of(settings["warm_start"], problem) if settings["warm_start"] and not len(history) else []
     check_folder(settings, history)
-    return Plan(settings, problem, strategy, options, workers, given, out)
+    return Plan(settings, problem, strategy, options, stopping, workers, given, out)
 
 
 def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summary:
@@ -106,7 +108,7 @@ def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summa
             with plan.workers as workers:
                 run_folder.write_settings(plan.settings, out)  # by the one process that has the journal
                 keep(plan.problem, out)
-                how = (plan.options, workers, journal, progress, plan.given, out / TRIALS)
+                how = (plan.options, workers, journal, progress, plan.given, out / TRIALS, plan.stopping)
                 ended = drive(plan.problem, plan.strategy, plan.settings["capital"], *how)
         except JournalGone as error:
             saved = _free(out.with_name(f"{out.name}.saved.sqlite"))

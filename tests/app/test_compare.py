@@ -11,7 +11,6 @@ import pytest
 import torch
 import yaml
 from command_line import contents, fails, history
-from runs import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics
@@ -23,6 +22,7 @@ from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.strategies import QueryMES
 from mfbo_torch.strategies.indirect.base import recommendations
+from runs import timeless
 
 BASE = {
     "problem": "toy.Hill",

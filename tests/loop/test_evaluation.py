@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 import pytest
-from runs import quiet
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status
@@ -12,6 +11,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe, evaluate
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils import validation
+from runs import quiet
 
 
 class Mute(Exception):

@@ -11,7 +11,6 @@ from itertools import count
 import pytest
 import yaml
 from refusals import refused
-from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.app import cli
@@ -23,6 +22,7 @@ from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.utils.errors import SettingError
+from runs import quiet, timeless
 
 
 class Flaky(Hill):
