@@ -39,7 +39,7 @@ def illustrations(share: float) -> dict[int, Figure]:
         # the next decision of the method itself, not a comparison that a check asks for
         step = next(i for i in itertools.count(step) if "beta" in history.records[i].query.meta)
         before, following = History(history.records[:step]), history.records[step].query
-        model = strategy.model(before)
+        model = strategy.rule.model(strategy.snapshot(before))
         with torch.no_grad():
             mean, variance = model.mean_variance(x)
         widths = math.sqrt(following.meta["beta"]) * variance.sqrt()

@@ -20,7 +20,7 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound, least_bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, affine, bound, least_bound
 from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
@@ -198,3 +198,25 @@ def cost_thresholds(
         width * math.sqrt(g * cost / costs[-1]) / slope if width * slope > 0 else math.inf
         for g, cost, slope in zip(growth, costs[:-1], slopes[:-1], strict=True)
     ]
+
+
+class StandardizedBound(AcquisitionFunction):
+    """The bound in standardised units, as the tolerances of an optimiser are absolute."""
+
+    def __init__(self, bound: MultiFidelityUpperConfidenceBound) -> None:
+        super().__init__(bound.model)
+        self.bound = bound
+
+    def forward(self, X: Tensor) -> Tensor:
+        return (self.bound(X) - self.model.shift[-1]) / self.model.scale[-1]
+
+    def mean(self, X: Tensor) -> float:
+        """The target's mean at a ``1 x d`` design."""
+        with torch.no_grad():
+            mean, _ = self.model.mean_variance(X)
+        return float((mean[0, -1] - self.model.shift[-1]) / self.model.scale[-1])
+
+    def fused(self) -> Fused | None:
+        """As that of the bound."""
+        inner, scale = self.bound.fused(), self.model.scale[-1].item()
+        return None if inner is None else affine(inner, 1 / scale, -self.model.shift[-1].item() / scale)

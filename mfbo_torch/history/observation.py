@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
+LARGEST = 1e75
+"""Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
 
 
 def unusable(value: float) -> str | None:
-    """Why a value is a failure: it is not finite; ``None`` where it is not."""
+    """Why models cannot use a value, which makes its evaluation a failure; ``None`` where they can."""
     if not math.isfinite(value):
         return f"the value is not finite: {value}"
+    if abs(value) > LARGEST:
+        return f"the value {value:g} is out of range (at most {LARGEST:g} in size): rescale it or return its logarithm"
     return None
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+SMALLEST = 1e-150
+"""Smallest size of a value that is not 0 for a model: the squares of smaller ones vanish in double precision."""
+
+
 def points(records: Iterable[Record]) -> Tensor:
     """The ``n x (d + 1)`` double tensor of designs (user's units) and fidelities."""
     import torch  # here, so that a journal is read without it
@@ -19,10 +23,11 @@ def points(records: Iterable[Record]) -> Tensor:
 
 
 def values(records: Iterable[Record]) -> Tensor:
-    """The ``n x 1`` double tensor of observations."""
+    """The ``n x 1`` double tensor of observations; those below :data:`SMALLEST` in size are 0."""
     import torch
 
-    return torch.tensor([[r.value] for r in records], dtype=torch.double)
+    Y = torch.tensor([[r.value] for r in records], dtype=torch.double)
+    return Y.masked_fill(Y.abs() < SMALLEST, 0.0)
 
 
 def noise_variances(records: Iterable[Record]) -> Tensor | None:

@@ -1,4 +1,4 @@
-r"""One monotone map that shortens long tails of values."""
+r"""Outcome transforms: one monotone map that shortens long tails of values, and what counts as an outlier."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BELOW, ABOVE = (0.0, *(4.0**k for k in range(60))), (0.0, 1.0)
 """How strongly the tails may be shortened, per deviation: by 1, six deviations become two. Losses that explode are
 below, and make up the deviation themselves; what stands out above is what is looked for."""
 PRICE = 3.0
-"""By how many nats a bend must raise the likelihood."""
+"""Nats by which a bend must raise the likelihood."""
 
 LEAST = 10
-"""Fewer values say nothing of their tails."""
-FAR = 10.0
-"""So many times as far from the centre as any other is an explosion, or another unit."""
+"""Number of values below which nothing is said of their tails."""
+OUTLIER = 10.0
+"""A value this many times as far from the centre as any other is an outlier: an explosion, or another unit."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class Warp:
         """The values in its units."""
         u = (Y - self.centre) / self.scale
         return torch.where(u < 0, -_bent(-u, self.below), _bent(u, self.above))
+
+    def with_noise(self, Y: Tensor, Yvar: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The values in its units, and the variances of their noise, where known, to first order."""
+        return self(Y), None if Yvar is None else Yvar * (2 * self.log_slope(Y)).exp()
 
     def inverse(self, Z: Tensor) -> Tensor:
         """Back to the values."""
@@ -78,18 +82,18 @@ def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
 
     Args:
         Y: Values from points that fill the space.
-        others: Values that are mapped as well, each fidelity's for itself. Those that are :data:`FAR` times as far out
-            as any of ``Y`` count as well; where all of one fidelity are, it has other units, and nothing is bent.
+        others: Values of other fidelities that are mapped as well. Outliers beside ``Y`` (:data:`OUTLIER`) count
+            too; where all values of one fidelity are outliers, it has other units, and nothing is bent.
     """
     Y = Y.reshape(-1).double()
     if len(Y) < LEAST or not varies(Y):
         return IDENTITY
     centre = Y.median().item()
-    reach = FAR * (Y - centre).abs().max()
+    reach = OUTLIER * (Y - centre).abs().max()
     beyond = [(other - centre).abs() > reach for other in others]
-    if any(far.numel() and far.all() for far in beyond):
+    if any(outliers.numel() and outliers.all() for outliers in beyond):
         return IDENTITY
-    Y = torch.cat([Y, *(other[far].to(Y) for other, far in zip(others, beyond, strict=True))])
+    Y = torch.cat([Y, *(other[outliers].to(Y) for other, outliers in zip(others, beyond, strict=True))])
     scale = Y.std().item()
 
     def merit(warp: Warp) -> float:
@@ -100,35 +104,62 @@ def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
     return best if best.below or best.above else IDENTITY
 
 
-def torn(values: Sequence[float]) -> bool:
-    """Whether up to half of some values are :data:`FAR` times as far below their centre as the others are apart."""
+def separated(values: Sequence[float]) -> bool:
+    """Whether up to half of some values are :data:`OUTLIER` times as far below their centre as the others are apart."""
     return edge(values) > min(values)
 
 
 def edge(values: Sequence[float]) -> float:
-    """The smallest value that is not torn from those above it."""
+    """The smallest value that is not separated from those above it."""
     ordered = sorted(values)
     centre, top = ordered[len(ordered) // 2], ordered[-1]
     pairs = itertools.pairwise(ordered)
-    tears = [upper for lower, upper in pairs if upper <= centre and 0 < FAR * (top - upper) < centre - lower]
-    return max(tears, default=ordered[0])
+    gaps = [upper for lower, upper in pairs if upper <= centre and 0 < OUTLIER * (top - upper) < centre - lower]
+    return max(gaps, default=ordered[0])
 
 
-def exploded(first: Sequence[float], later: Sequence[float]) -> int | None:
-    """Where the last of some later values is that is :data:`FAR` times as far below the centre of the first ones as all
-    before; ``None`` if none is.
+def last_outlier(first: Sequence[float], later: Sequence[float]) -> int | None:
+    """The place of the last of some later values that is :data:`OUTLIER` times as far below the centre of the first
+    ones as all before; ``None`` if none is.
 
     Args:
         first: The values there are, at least one.
         later: Further values in their order.
     """
     centre = sorted(first)[(len(first) - 1) // 2]
-    reach, last = FAR * max(abs(value - centre) for value in first), None
+    reach, last = OUTLIER * max(abs(value - centre) for value in first), None
     for k, value in enumerate(later):
         if 0 < reach < centre - value:
             last = k
-        reach = max(reach, FAR * abs(value - centre))
+        reach = max(reach, OUTLIER * abs(value - centre))
     return last
+
+
+def near_limit(margins: Sequence[float]) -> list[tuple[float, float]]:
+    r"""The margins by which an outcome keeps its limit, with outliers beyond the limit, such as penalties, drawn near.
+
+    The range of the first :data:`LEAST` margins that are not :func:`separated`, and of the limit itself, is from ``e``
+    to ``e + r``, and grows with every value. A margin :math:`e - r u` with ``u`` above :data:`OUTLIER` becomes
+    :math:`e - r u / (1 + u)`.
+
+    Args:
+        margins: In their order, negative where the limit is broken.
+
+    Returns:
+        For each, what is left and the slope of the map there.
+    """
+    first = [*margins[:LEAST], 0.0]
+    low, high = min(edge(first), 0.0), max(first)
+    outliers: list[bool] = []
+    for margin in margins:
+        outliers.append(0 < OUTLIER * (high - low) < low - margin)
+        if not outliers[-1]:
+            low, high = min(low, margin), max(high, margin)
+    found: list[tuple[float, float]] = []
+    for margin, outlier in zip(margins, outliers, strict=True):
+        u = (low - margin) / (high - low) if outlier else 0.0
+        found.append((low - (high - low) * u / (1 + u), (1 + u) ** -2) if outlier else (margin, 1.0))
+    return found
 
 
 def _bent(u: Tensor, bend: float) -> Tensor:

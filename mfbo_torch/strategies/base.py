@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Query, Recommendation, Record
-from mfbo_torch.history.continuation import full_costs, lower_training, matching_design
-from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
+from mfbo_torch.history.continuation import matching_design
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.design_table import Asked, unit_points
-from mfbo_torch.strategies.common.fit_schedule import Memo
-from mfbo_torch.strategies.common.initial_design import allowed
+from mfbo_torch.strategies.common.design_table import unit_points
+from mfbo_torch.strategies.common.initial_design import random_design
+from mfbo_torch.strategies.snapshot import Snapshot, SnapshotCache
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.init_signature import settings_of
 from mfbo_torch.utils.validation import whole
@@ -59,8 +58,7 @@ class Strategy(ABC):
         self.seed = whole("seed", seed, 0)
         self._space = space
         self.capital = capital
-        self._log_cost: Memo[LogCost] = Memo()
-        self._asked = Asked()
+        self._cache = SnapshotCache()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -97,22 +95,21 @@ class Strategy(ABC):
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         """A copy of this strategy for a space and a capital, where it has none of its own."""
-        bound = self.moved(self._space or space)
+        bound = copy.copy(self)
+        bound._space = self._space or space
         bound.capital = self.capital if self.capital is not None else capital
+        bound._check_limits()
         return bound
 
-    def moved(self, space: Space) -> Self:
-        """A copy of this strategy for another space."""
-        copied = copy.copy(self)
-        copied._space = space
-        copied._check_limits()
-        return copied
+    def snapshot(self, history: History) -> Snapshot:
+        """What a decision after a history is made from."""
+        return self._cache.snapshot(history, self.space)
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         """The next ``n`` queries.
 
         Args:
-            history: Everything asked so far; its pending queries are taken into account.
+            history: Everything queried so far; its pending queries are taken into account.
             n: How many to decide. Each sees the ones before it as pending.
 
         Raises:
@@ -132,7 +129,7 @@ class Strategy(ABC):
         while len(queries) < n:
             for query in self.decide_some(history, n - len(queries)):
                 if self.space.continues:
-                    query = replace(query, x=matching_design(history, query.x))
+                    query = replace(query, x=matching_design(history.records, query.x))
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__
@@ -152,7 +149,7 @@ class Strategy(ABC):
         """The next query."""
 
     def decide_some(self, history: History, n: int) -> list[Query]:
-        """The next query, or up to ``n`` where deciding several at once costs less: the same ones."""
+        """The next query, or up to ``n`` where deciding several at once costs less; they are the same queries."""
         return [self.decide(history)]
 
     def recommend(self, history: History) -> Record | Recommendation | None:
@@ -164,10 +161,10 @@ class Strategy(ABC):
         return history.best(self.space.target)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """What the strategy's model believes of the objective; ``None`` where there is no model (yet).
+        """What the strategy's model predicts of the objective; ``None`` where there is no model (yet).
 
         Args:
-            history: Everything asked so far; queries without a value are left out.
+            history: Everything queried so far; queries without a value are left out.
             X: ``n x d`` designs in the user's own units.
 
         Returns:
@@ -185,72 +182,32 @@ class Strategy(ABC):
         return None
 
     def costs(self, history: History) -> tuple[float, ...]:
-        """The cost of a query at each fidelity, ``M`` numbers, from the beginning where evaluations continue.
+        """The cost of a query at each fidelity, ``M`` numbers.
 
-        Where costs are measured: the mean so far, and for a fidelity that never ran its
-        nominal cost scaled by what the nearest measured fidelity took.
+        See :attr:`~mfbo_torch.strategies.snapshot.Snapshot.costs`.
         """
-        if not self.space.measured:
-            return tuple(self.space.costs)
-        nominal, done = tuple(self.space.costs), history.done
-        took = full_costs(done) if self.space.continues else [r.cost for r in done]
-        means = {}
-        for m in range(len(nominal)):
-            seen = [cost for r, cost in zip(done, took, strict=True) if r.query.fidelity == m and not r.given]
-            if seen:
-                means[m] = max(sum(seen) / len(seen), 1e-9)
-        if not means:
-            return nominal
-        known = {m: min(means, key=lambda seen: abs(seen - m)) for m in range(len(nominal))}
-        return tuple(means[k] * nominal[m] / nominal[k] for m, k in known.items())
+        return self.snapshot(history).costs
+
+    def cost(self, query: Query, history: History) -> float:
+        """What a query is expected to cost: see :meth:`~mfbo_torch.strategies.snapshot.Snapshot.cost`."""
+        return self.snapshot(history).cost(query)
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The fidelity at which it would ask a design that somebody else has chosen; the target unless it knows better.
 
         Args:
             x: The design, in the user's own units.
-            history: Everything asked so far.
+            history: Everything queried so far.
         """
         return self.space.target
 
-    def costs_at(self, u: Tensor, history: History) -> tuple[float, ...]:
-        """The cost of a query at a design at each fidelity, ``M`` numbers.
-
-        Where costs are measured, and :data:`~mfbo_torch.models.log_cost.FEW` evaluations or more have ended well, a
-        :class:`~mfbo_torch.models.log_cost.LogCost` tells it; before that, :meth:`costs`.
-
-        Args:
-            u: A design of the unit cube, ``d`` or ``1 x d``.
-            history: Everything asked so far.
-        """
-        if not self.space.measured:
-            return tuple(self.space.costs)
-        records = [r for r in history.done if r.cost > r.sunk]
-        if len(records) < FEW:
-            return self.costs(history)
-        points, last = self.unit_points(records), [r.cost - r.sunk for r in records]  # earlier attempts do not count
-        last = full_costs(records) if self.space.continues else last
-
-        def learned() -> LogCost:
-            return LogCost(points, torch.tensor(last, dtype=torch.double), self.space.costs)
-
-        model = self._log_cost((points.tolist(), last, self.space.costs), learned)
-        return tuple(model(u.detach().to("cpu", torch.double).reshape(1, -1))[0].tolist())
-
-    def cost(self, query: Query, history: History) -> float:
-        """What a query is expected to cost; what is missing, where it continues."""
-        whole = self.costs_at(self._unit(query), history)[query.fidelity]
-        base = lower_training(history, query.x, query.fidelity) if self.space.continues else None
-        return whole if base is None else max(whole - base.paid, LEAST)
-
     def generator(self, history: History) -> torch.Generator:
         """Random numbers for the next decision: the same ones for the same history length."""
-        return torch.Generator().manual_seed(hash((self.seed, len(history))) % 2**63)
+        return self.snapshot(history).generator(self.seed)
 
     def random_design(self, generator: torch.Generator) -> Tensor:
         """A uniform random design of the unit cube, ``d`` numbers; one that the constraints allow."""
-        dim = self.space.dim
-        return allowed(lambda n: torch.rand(n, dim, generator=generator, dtype=torch.double), 1, self.space)[0]
+        return random_design(self.space, generator)
 
     def query(self, u: Tensor, fidelity: int, **meta: object) -> Query:
         """The query at a point of the unit cube."""
@@ -259,10 +216,6 @@ class Strategy(ABC):
 
     def _unit(self, query: Query) -> Tensor:
         return self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
-
-    def taken(self, history: History, fidelity: int) -> tuple[Tensor, Tensor]:
-        """The designs of the unit cube asked at a fidelity, ``n x D``, and whether each was observed, ``n``."""
-        return self._asked(self.space, history, fidelity)
 
     def unit_points(self, records: list[Record]) -> Tensor:
         """``n x (D + 1)`` points of some records: designs in the unit cube, then the fidelity."""

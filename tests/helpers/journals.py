@@ -8,7 +8,7 @@ from contextlib import closing
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, Journal
 
-AWKWARD = (0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1 / 3)
+AWKWARD = (0.1 + 0.2, 5e-324, 9.876543210987654e74, -1 / 3)
 
 
 def fill(journal: Journal) -> History:

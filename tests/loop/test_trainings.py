@@ -23,7 +23,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
-from mfbo_torch.strategies.multi.resume_candidates import nested
+from mfbo_torch.strategies.multi.resume_candidates import resumed
 from mfbo_torch.utils.errors import SettingError
 
 PAUSE = 0.0
@@ -162,7 +162,7 @@ def test_what_has_begun_is_cheaper():
     begun = asked((0.5, 0, 3.0), (0.5, 1, 6.0), (0.75, 0, 3.0))
 
     def chosen(history, *gains, fidelity=2, of=space):
-        found, m = nested(Walk(space=of), lambda X: torch.tensor(gains[: len(X)]), u, fidelity, history)
+        found, m = resumed(Walk(space=of).snapshot(history), lambda X: torch.tensor(gains[: len(X)]), u, fidelity)
         return found.item(), m
 
     assert chosen(begun, 1.0, 0.7, 0.5) == (0.5, 2)  # 0.7 / 18 is more than 1 / 27

@@ -187,8 +187,8 @@ def test_scale_of_the_values(design_row, scale):
     scaled = history
     for r in history:
         noted = dict(r.query.meta)
-        if "foretold" in noted:  # in the units of the values
-            noted["foretold"] = {name: [scale * part for part in both] for name, both in noted["foretold"].items()}
+        if "predicted" in noted:  # in the units of the values
+            noted["predicted"] = {name: [scale * part for part in both] for name, both in noted["predicted"].items()}
         scaled = scaled.updated(replace(r.done(scale * r.value), query=replace(r.query, meta=noted)))
     expected, found = following(design_row), bound(design_row).ask(scaled)[0]
     assert found.fidelity == expected.fidelity

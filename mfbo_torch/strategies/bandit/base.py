@@ -15,6 +15,7 @@ from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.incremental import Fold
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.utils.errors import SettingError
 
 
@@ -39,7 +40,7 @@ class Plays(NamedTuple):
 class ArmStrategy(Strategy):
     """Plays arms: the values of the space's only parameter, a whole number.
 
-    An arm is played again and again, so nothing keeps it from being asked twice. A play that is
+    An arm is played again and again, so nothing keeps it from being queried twice. A play that is
     pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity has
     given a value, the least of all means stands in for its own (0 while there is none), so that arms which
     only fail are left.
@@ -58,14 +59,13 @@ class ArmStrategy(Strategy):
         super().__init__(**settings)
         self.rewards, self.scale = rewards, scale
         self.tail = tail_of(rewards, scale)
-        self._fold: Fold[np.ndarray] | None = None
+        self._fold: Memo[Fold[np.ndarray]] = Memo()
         if self._space is not None:
             self._check(self._space)
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         bound = super().bind(space, capital)
         bound._check(bound.space)
-        bound._fold = None
         return bound
 
     def _check(self, space: Space) -> None:
@@ -84,10 +84,12 @@ class ArmStrategy(Strategy):
         Raises:
             SettingError: A value is not finite, or not where :attr:`tail` has rewards.
         """
-        if self._fold is None:
+
+        def made() -> Fold[np.ndarray]:
             counting = _Counting(self.space, self.tail)
-            self._fold = Fold(counting.empty, counting)
-        return Plays(*torch.from_numpy(self._fold(history)))
+            return Fold(counting.empty, counting)
+
+        return Plays(*torch.from_numpy(self._fold(self.space, made)(history)))
 
     def play(self, arm: int, fidelity: int) -> Query:
         """The query of an arm, ``0 ... K - 1``, at a fidelity."""

@@ -1,15 +1,4 @@
-r"""MF-UCB: upper confidence bounds over arms with several fidelities, and UCB at the target alone.
-
-References:
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
-
-.. [Auer2002finite]
-    P. Auer, N. Cesa-Bianchi, P. Fischer. Finite-time Analysis of the Multiarmed Bandit Problem.
-    Machine Learning 47, 2002.
-"""
+"""MF-UCB: upper confidence bounds over arms with several fidelities, and UCB at the target alone."""
 
 from __future__ import annotations
 
@@ -17,15 +6,16 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mfbo_torch.confidence.concentration import Tail, switching_thresholds
 from mfbo_torch.history import History, Query
-from mfbo_torch.space import Space, checked_zeta
+from mfbo_torch.space import checked_zeta
 from mfbo_torch.strategies.bandit.base import ArmStrategy, Plays, means, warn_if_contradicted
+from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
 
@@ -70,19 +60,12 @@ class UpperConfidenceBounds(ArmStrategy):
     def __init__(self, *, rho: float = 2.0, **settings: Any) -> None:
         super().__init__(**settings)
         self.rho = number("rho", rho, above=0)
-        self._rule: Rule | None = None
-
-    def bind(self, space: Space, capital: float | None = None) -> Self:
-        bound = super().bind(space, capital)
-        bound._rule = None
-        return bound
+        self._rule: Memo[Rule] = Memo()
 
     @property
     def rule(self) -> Rule:
         """What decides; the same for every history."""
-        if self._rule is None:
-            self._rule = self.make_rule()
-        return self._rule
+        return self._rule(self.space, self.make_rule)
 
     @abstractmethod
     def make_rule(self) -> Rule:

@@ -1,11 +1,4 @@
-r"""Successive elimination at the target fidelity.
-
-References:
-
-.. [EvenDar2006elimination]
-    E. Even-Dar, S. Mannor, Y. Mansour. Action Elimination and Stopping Conditions for the
-    Multi-Armed Bandit and Reinforcement Learning Problems. JMLR 7, 2006.
-"""
+"""Successive elimination at the target fidelity."""
 
 from __future__ import annotations
 
@@ -23,7 +16,7 @@ from mfbo_torch.utils.validation import number
 class SuccessiveElimination(ArmStrategy):
     r"""Plays the arms in turn and leaves those that are surely not the best [EvenDar2006elimination]_ (Sec. 3.1).
 
-    An arm is out while its upper bound lies below the largest lower bound, both at
+    An arm has left while its upper bound lies below the largest lower bound, both at
     :math:`\bar X_k \pm \psi^{-1}(\log(2 K T_k (T_k + 1) / \delta) / T_k)`; of the others the least played
     one, the lowest of several, is next. The best arm stays in with probability ``1 - δ``.
 
@@ -48,7 +41,7 @@ class SuccessiveElimination(ArmStrategy):
         return self.play(int(arm), self.space.target)
 
     def widths(self, plays: Tensor) -> Tensor:
-        """The half-widths after so many plays, read off a table (every width computed alike on every device)."""
+        """The half-widths after given numbers of plays, read off a table (computed alike on every device)."""
         most = int(plays.max())
         if most >= len(self._table):
             counts = torch.arange(max(1024, 2 ** (most + 1).bit_length()), dtype=torch.double)
@@ -57,6 +50,6 @@ class SuccessiveElimination(ArmStrategy):
 
 
 def least_played(mean: Tensor, widths: Tensor, plays: Tensor) -> Tensor:
-    """The least played arm that is not out, from ``... x K`` means, half-widths and plays."""
+    """The least played arm that has not left, from ``... x K`` means, half-widths and plays."""
     best = (mean - widths).amax(-1, keepdim=True)
     return torch.where(mean + widths >= best, plays, torch.inf).argmin(-1)

@@ -1,25 +1,26 @@
-"""Keeping away from designs that were already asked."""
+"""Keeping away from designs that were already queried."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History
+from mfbo_torch.history import Record
 from mfbo_torch.space import Space
 from mfbo_torch.space.indirect import IndirectSpace
-from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.common.initial_design import random_design
+from mfbo_torch.strategies.snapshot import Snapshot
 
 OBSERVED_RADIUS = 1e-6
-"""Max-norm distance in the unit cube below which an observed design counts as asked again."""
+"""Max-norm distance in the unit cube below which an observed design counts as queried again."""
 BUSY_RADIUS = 1e-2
 """The same for a design that is pending or failed: its neighbours tell little new or fail as well."""
 GRID_LIMIT = 4096
-"""A finite space is searched exhaustively up to this size."""
+"""Number of designs up to which a finite space is searched exhaustively."""
 
 
 def distinct(
@@ -57,9 +58,9 @@ def distinct(
         return best, True
 
     def clearance(points: Tensor) -> Tensor:
-        far = torch.full((*points.shape[:-1], 1), torch.inf, dtype=points.dtype)
+        free = torch.full((*points.shape[:-1], 1), torch.inf, dtype=points.dtype)
         rooms = (points.unsqueeze(-2) - taken).abs().amax(dim=-1) / radii
-        room = torch.cat([rooms, far], dim=-1).amin(dim=-1)
+        room = torch.cat([rooms, free], dim=-1).amin(dim=-1)
         return room if allows is None else room.masked_fill(~allows(points), -1.0)
 
     largest = clearance(u)
@@ -80,27 +81,26 @@ def distinct(
     return best, bool(largest > 1)
 
 
-def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, generator: torch.Generator) -> Tensor:
-    """A design that a strategy may ask: allowed by the space, and not one it has asked at this fidelity.
+def clear(u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
+    """A design that may be queried: allowed by the space, and not one that was queried at this fidelity.
 
     Observed designs are kept at :data:`OBSERVED_RADIUS`, pending and failed ones at
-    :data:`BUSY_RADIUS`. Where everything has been asked (a finite space), an observed
-    design is asked again rather than a pending or failed one. Where only some queries can be asked at
+    :data:`BUSY_RADIUS`. Where everything has been queried (a finite space), an observed
+    design is queried again rather than a pending or failed one. Where only some queries are possible at
     all, and give noisy averages, it is the nearest that is neither pending nor failed.
 
     Args:
-        strategy: Whose space it is.
         u: The wanted design in the unit cube, ``d`` or ``1 x d``.
-        fidelity: Where it is to be asked.
-        history: Everything asked so far.
+        fidelity: Where it is to be queried.
+        snapshot: The space, and what was queried so far.
         generator: Random numbers, a function of the history.
 
     Returns:
         The design, of the shape of ``u``, double, on the CPU.
     """
-    space = strategy.space
+    space = snapshot.space
     wanted = u.detach().to("cpu", torch.double).reshape(-1).clamp(0.0, 1.0)
-    taken, observed = strategy.taken(history, fidelity)
+    taken, observed = snapshot.taken(fidelity)
     if isinstance(space, IndirectSpace) and space.candidates:
         return _nearest(space.unit_candidates, wanted, taken[~observed]).reshape(u.shape)
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
@@ -111,17 +111,17 @@ def clear(strategy: Strategy, u: Tensor, fidelity: int, history: History, genera
     if not is_clear and grid is not None:
         found, _ = search(wanted, taken[~observed], radii[~observed])
     if not space.allows(found):
-        found = space.snap(strategy.random_design(generator))
+        found = space.snap(random_design(space, generator))
     return found.reshape(u.shape)
 
 
-def used_up(space: Space, history: History, fidelity: int) -> bool:
-    """Whether every design of a finite space has been asked at a fidelity."""
+def used_up(space: Space, records: Iterable[Record], fidelity: int) -> bool:
+    """Whether every design of a finite space has been queried at a fidelity."""
     grid = _grid(space)
     if grid is None:
         return False
-    asked = {record.query.x for record in history if record.query.fidelity == fidelity}
-    return len(asked) >= int(space.allows(grid).sum())
+    queried = {record.query.x for record in records if record.query.fidelity == fidelity}
+    return len(queried) >= int(space.allows(grid).sum())
 
 
 def _nearest(candidates: Tensor, wanted: Tensor, busy: Tensor) -> Tensor:

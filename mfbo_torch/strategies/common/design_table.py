@@ -7,7 +7,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History, Record, Status, points
+from mfbo_torch.history import Record, Status, points
 from mfbo_torch.space import Space
 from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
@@ -23,8 +23,8 @@ def unit_points(space: Space, records: list[Record]) -> Tensor:
     return torch.cat([space.to_unit(X[:, :-1]), X[:, -1:]], dim=-1)
 
 
-class Asked:
-    """What was asked, row by row; only the rows of records that have changed are made anew.
+class DesignTable:
+    """The designs that were queried, row by row; only the rows of records that have changed are made anew.
 
     Forgetting it costs time and changes no result.
     """
@@ -34,15 +34,14 @@ class Asked:
         self._records: PersistentSequence[Record] = PersistentSequence()
         self._table = torch.empty(0)
 
-    def __call__(self, space: Space, history: History, fidelity: int) -> tuple[Tensor, Tensor]:
-        """The designs asked at a fidelity, ``n x D``, and whether each was observed, ``n``.
+    def __call__(self, space: Space, records: PersistentSequence[Record], fidelity: int) -> tuple[Tensor, Tensor]:
+        """The designs queried at a fidelity, ``n x D``, and whether each was observed, ``n``.
 
         Args:
             space: Where they are from.
-            history: Everything asked so far.
-            fidelity: Where they were asked.
+            records: Everything queried so far.
+            fidelity: Where they were queried.
         """
-        records = history.records
         with _LOCK:
             if self._space is not space:
                 self._space, self._records = space, PersistentSequence()

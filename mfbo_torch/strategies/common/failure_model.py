@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from mfbo_torch.history import History, Status
+from mfbo_torch.history import Status
 from mfbo_torch.models.feasibility import Feasibility, Structure, likeliest
-from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.strategies.common.fit_schedule import Memo, refit_size
+from mfbo_torch.strategies.snapshot import Snapshot
 
 
 class Failures:
-    """From histories to models of feasibility; nothing is kept but what saves time.
+    """Models of feasibility; what is kept between decisions saves time and changes no result.
 
     Args:
         refit_every: Most records between two choices of a structure; there is one after each failure too.
@@ -23,19 +22,18 @@ class Failures:
         self._structure: Memo[Structure] = Memo()
         self._feasibility: Memo[Feasibility] = Memo()
 
-    def feasibility(self, space: Space, history: History, fidelity: int) -> Feasibility | None:
+    def feasibility(self, snapshot: Snapshot, fidelity: int) -> Feasibility | None:
         """The model of all records that have ended, at every fidelity; ``None`` while none has failed.
 
         Args:
-            space: Whose designs they are.
-            history: Everything asked so far.
+            snapshot: The space, and what was queried so far.
             fidelity: The one whose evaluations are spoken of.
         """
-        ended = [r for r in history if r.status != Status.PENDING]
+        ended = [r for r in snapshot.records if r.status != Status.PENDING]
         failed = [i for i, r in enumerate(ended) if r.status == Status.FAILED]
         if not failed:
             return None
-        points = unit_points(space, ended)
+        points = snapshot.points(ended)
         succeeded = torch.tensor([r.status == Status.DONE for r in ended])
         size = max(failed[-1] + 1, refit_size(len(ended), self.refit_every))
 

@@ -1,4 +1,4 @@
-"""One Gaussian process of one fidelity's observations, fitted to them or known beforehand."""
+"""One Gaussian process of observations in the unit cube, fitted to them or known beforehand."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def known_fidelities(
     return model.eval()
 
 
-class Process:
+class UnitCubeGP:
     """A GP of designs in the unit cube, in units of its own.
 
     Args:

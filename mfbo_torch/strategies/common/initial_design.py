@@ -1,11 +1,4 @@
-r"""Initial designs: where the first queries go, and how many at each fidelity.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""Initial designs: where the first queries go, and how many at each fidelity."""
 
 from __future__ import annotations
 
@@ -21,14 +14,14 @@ from mfbo_torch.space import Space
 from mfbo_torch.utils.errors import SettingError
 
 MOST_DRAWS = 2**16
-"""So many random designs are looked through for allowed ones."""
+"""Number of random designs that are looked through for allowed ones."""
 
 
 def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
     """The first ``n`` rows of a sequence of designs that the constraints of a space allow.
 
     Args:
-        draw: From a number of rows to so many points of ``[0, 1]^d``, which choices are taken from too.
+        draw: From a number of rows to as many points of ``[0, 1]^d``, which choices are taken from too.
         n: How many are wanted.
         space: Whose constraints they must meet.
 
@@ -45,6 +38,11 @@ def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
             met = f"met by more than {len(kept)} of {size} random designs"
             raise SettingError("constraints", space.constraints, met)
         size = min(2 * size, max(MOST_DRAWS, n))
+
+
+def random_design(space: Space, generator: torch.Generator) -> Tensor:
+    """A uniform random design of the unit cube, ``d`` numbers; one that the constraints allow."""
+    return allowed(lambda n: torch.rand(n, space.dim, generator=generator, dtype=torch.double), 1, space)[0]
 
 
 def uniform(dim: int, n: int, seed: int) -> Tensor:
@@ -98,7 +96,7 @@ def multi_fidelity_counts(
 
 
 def with_the_target(counts: Sequence[int], costs: Sequence[float], capital: float | None) -> list[int]:
-    """So many queries at each fidelity, the cheapest left out where the capital would not pay for the target's too."""
+    """Number of queries at each fidelity, less the cheapest where the capital would not pay for the target's too."""
     found = list(counts)
     if capital is None or counts[-1] * costs[-1] > payable(capital):
         return found

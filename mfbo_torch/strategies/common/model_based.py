@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.acquisition.optimize_mixed import alternated
-from mfbo_torch.history import History, Query, Recommendation, Record, Status, values
+from mfbo_torch.history import History, Query, Recommendation, Record, points, values
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
-from mfbo_torch.space.continuous_fidelity import MANY
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear, used_up
+from mfbo_torch.strategies.common.deduplicate import clear
 from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.fit_schedule import Surrogate, draw_seed, quiet, seeded
-from mfbo_torch.strategies.common.initial_design import allowed, multi_fidelity_counts, sobol, uniform
-from mfbo_torch.strategies.common.reach import PUBLIC, in_reach
-from mfbo_torch.strategies.common.recommendation import advised
+from mfbo_torch.strategies.common.initial_design import allowed, sobol, uniform
+from mfbo_torch.strategies.common.recommendation import advised, noisy
 from mfbo_torch.strategies.common.subsample import Subset
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.standardize import shift_scale
-from mfbo_torch.utils.validation import number, one_of, whole
+from mfbo_torch.utils.validation import one_of, whole
 
 DTYPES = ("float64", "float32")
 
 
 class ModelBased(Strategy):
-    """A strategy that starts with uniform random points and then asks a model.
+    """A strategy that starts with uniform random points and then goes by a model.
 
     From a thousand observations of a fidelity on, its model is made of a part of them
     (:class:`~mfbo_torch.strategies.common.subsample.Subset`): a decision after ten thousand takes no longer than one
@@ -54,13 +51,6 @@ class ModelBased(Strategy):
         SettingError: ``refit_every`` below 1, an unknown ``dtype`` or a ``device`` torch does not have.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Whatever a subclass makes of a history, values of any size are within its reach."""
-        super().__init_subclass__(**kwargs)
-        for name in PUBLIC:
-            if name in vars(cls):
-                setattr(cls, name, in_reach(vars(cls)[name]))
-
     def __init__(self, *, refit_every: int = 5, device: str = "cpu", dtype: str = "float64", **settings: Any) -> None:
         super().__init__(**settings)
         self.refit_every, self.device = whole("refit_every", refit_every), device
@@ -74,15 +64,15 @@ class ModelBased(Strategy):
         self.subset = Subset()
 
     @abstractmethod
-    def counts(self, history: History) -> list[int]:
+    def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity."""
 
     @abstractmethod
-    def modelled(self, history: History) -> list[Record]:
+    def modelled(self, snapshot: Snapshot) -> list[Record]:
         """The observations the model is made of."""
 
     @abstractmethod
-    def propose(self, history: History, generator: torch.Generator) -> Query:
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The next query, as the model has it; see :meth:`placed`."""
 
     def initial_point(self, index: int, rank: int) -> Tensor:
@@ -95,72 +85,71 @@ class ModelBased(Strategy):
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: uniform(dim, n, seed), index + 1, self.space)[index]
 
-    def ready(self, history: History) -> bool:
+    def ready(self, snapshot: Snapshot) -> bool:
         """Whether there is something to make a model of."""
-        return bool(self.modelled(history))
+        return bool(self.modelled(snapshot))
 
-    def due(self, history: History) -> int | None:
-        """The fidelity of the next initial query, ``None`` once they have all been asked."""
-        asked = [r.query.fidelity for r in history if r.query.meta.get("stage") == "initial"]
-        if any(r.query.meta.get("stage") == "model" for r in history):
+    def due(self, snapshot: Snapshot) -> int | None:
+        """The fidelity of the next initial query, ``None`` once all of them were queried."""
+        if snapshot.first_of_model is not None:
             return None
-        return next((m for m, count in enumerate(self.counts(history)) if asked.count(m) < count), None)
+        return next((m for m, count in enumerate(self.counts(snapshot)) if snapshot.initial.count(m) < count), None)
 
     def decide(self, history: History) -> Query:
+        return self.next_query(self.snapshot(history))
+
+    def next_query(self, snapshot: Snapshot) -> Query:
         """The next query: initial design, then the model."""
-        generator, due = self.generator(history), self.due(history)
-        if due is None and self.ready(history):
-            return self.propose(history, generator)
+        generator, due = snapshot.generator(self.seed), self.due(snapshot)
+        if due is None and self.ready(snapshot):
+            return self.propose(snapshot, generator)
         if due is not None:
-            initial = [r.query.fidelity for r in history if r.query.meta.get("stage") == "initial"]
-            u = self.initial_point(len(initial), initial.count(due))
-            return self.placed(u, due, history, generator, stage="initial", index=len(initial))
-        levels = [m for m, count in enumerate(self.counts(history)) for _ in range(count)]
+            index = len(snapshot.initial)
+            u = self.initial_point(index, snapshot.initial.count(due))
+            return self.placed(u, due, snapshot, generator, stage="initial", index=index)
+        levels = [m for m, count in enumerate(self.counts(snapshot)) for _ in range(count)]
         u = self.random_design(generator)
-        return self.placed(u, levels[len(history) % len(levels)], history, generator, stage="random")
+        return self.placed(u, levels[len(snapshot) % len(levels)], snapshot, generator, stage="random")
 
     def placed(
-        self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, stage: str = "model", **meta: Any
+        self,
+        u: Tensor,
+        fidelity: int,
+        snapshot: Snapshot,
+        generator: torch.Generator,
+        stage: str = "model",
+        **meta: Any,
     ) -> Query:
-        """The query at a design near ``u`` that was not asked before.
+        """The query at a design near ``u`` that was not queried before.
 
         Args:
             u: A point of the unit cube, ``d`` or ``1 x d``.
-            fidelity: Where it is to be asked.
-            history: Everything asked so far.
+            fidelity: Where it is to be queried.
+            snapshot: What was queried so far.
             generator: Random numbers for the way from ``u``.
-            stage: What it is asked for.
+            stage: What it is queried for.
             **meta: What to note with it.
         """
-        return self.query(clear(self, u, fidelity, history, generator), fidelity, stage=stage, **meta)
+        return self.query(clear(u, fidelity, snapshot, generator), fidelity, stage=stage, **meta)
 
-    def data(self, records: list[Record]) -> tuple[Tensor, Tensor]:
-        """``n x (d + 1)`` points of the unit cube with fidelities, and ``n x 1`` values, double, on the CPU."""
-        return self.unit_points(records), values(records)
-
-    def noise_deviations(self, history: History) -> tuple[float | None, ...]:
+    def noise_deviations(self, snapshot: Snapshot) -> tuple[float | None, ...]:
         """The standard deviation of the noise in an observation at each fidelity; ``None`` where no model tells it."""
         return (None,) * self.space.num_fidelities
 
-    def map(self, history: History) -> Warp:
+    def transform(self, snapshot: Snapshot) -> Warp:
         """Through which the model sees the values."""
         return IDENTITY
 
-    def spread(self, history: History) -> float:
-        """The standard deviation of the values at the target, those far below all others drawn near as in :meth:`map`,
-        or that of the process where it is known: beside it noise counts."""
-        Y, map = values(history.select(Status.DONE, self.space.target)), self.map(history)
-        return self.deviation(map(Y)) * map.unit(Y)
+    def spread(self, snapshot: Snapshot) -> float:
+        """The standard deviation of the values at the target, outliers drawn near as in :meth:`transform`, or that of
+        the process where it is known: beside it noise counts."""
+        Y, transform = values(snapshot.at(self.space.target)), self.transform(snapshot)
+        return self.deviation(transform(Y)) * transform.unit(Y)
 
     def deviation(self, Y: Tensor) -> float:
         """That of some values, or of the process where it is known."""
         return shift_scale(Y)[1]
 
-    @in_reach
-    def ask(self, history: History, n: int = 1) -> list[Query]:
-        return super().ask(history, n)
-
-    @in_reach
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target, or where observations are noisy or have limits what the model makes of
         them.
@@ -168,8 +157,20 @@ class ModelBased(Strategy):
         See :func:`~mfbo_torch.strategies.common.recommendation.advised`; a strategy whose model does not tell the noise
         keeps to the best observation.
         """
-        best = history.best(self.space.target)
-        return best if best is None else advised(self, history, best)
+        snapshot, target = self.snapshot(history), self.space.target
+        best, records = snapshot.best(target), snapshot.at(target)
+        if best is None:
+            return None
+        noise = self.noise_deviations(snapshot)
+        is_noisy = noisy(records, noise[target], self.spread(snapshot))
+        if not is_noisy and not self.space.limits:
+            return best
+        X = points(records)[:, :-1]
+        found, feasible = self.predict(history, X), self.chances(snapshot, X)
+        if found is None:
+            return best
+        mean, deviation = found
+        return advised(records, best, (mean[:, target], deviation[:, target]), noise, feasible, is_noisy)
 
     @property
     def cube(self) -> Tensor:
@@ -186,7 +187,7 @@ class ModelBased(Strategy):
     def feasible(
         self,
         acquisition: AcquisitionFunction,
-        history: History,
+        snapshot: Snapshot,
         fidelity: int,
         reference: Callable[[], float] | None = None,
     ) -> AcquisitionFunction:
@@ -196,13 +197,13 @@ class ModelBased(Strategy):
 
         Args:
             acquisition: Of points of the unit cube.
-            history: Everything asked so far.
+            snapshot: What was queried so far.
             fidelity: Whose evaluations are not to fail.
             reference: Gives that of :class:`~mfbo_torch.acquisition.feasible.Feasible`; ``None`` where the
                 acquisition is a logarithm.
         """
-        evaluated, limits = self.failures.feasibility(self.space, history, fidelity), self.within_limits(history)
-        if limits is not None and history.best(fidelity) is None:
+        evaluated, limits = self.failures.feasibility(snapshot, fidelity), self.within_limits(snapshot)
+        if limits is not None and snapshot.best(fidelity) is None:
             acquisition, limits, reference = MostFeasible(acquisition.model, limits), None, None
         factors = [chances for chances in (evaluated, limits) if chances is not None]
         over = reference() if factors and reference is not None else None
@@ -210,14 +211,14 @@ class ModelBased(Strategy):
             acquisition, over = Feasible(acquisition, chances, over), None if over is None else 0.0
         return acquisition
 
-    def within_limits(self, history: History) -> WithinLimits | None:
+    def within_limits(self, snapshot: Snapshot) -> WithinLimits | None:
         """The probability that the outcomes at the target keep their limits; ``None`` where there are none."""
         return None
 
-    def chances(self, history: History, X: Tensor) -> Tensor | None:
+    def chances(self, snapshot: Snapshot, X: Tensor) -> Tensor | None:
         """The probability ``n`` that the outcomes of ``n x d`` designs, in the user's units, keep their limits at the
         target; ``None`` where there are none."""
-        limits = self.within_limits(history)
+        limits = self.within_limits(snapshot)
         if limits is None:
             return None
         with torch.no_grad(), quiet():
@@ -291,88 +292,6 @@ class ModelBased(Strategy):
             inequality_constraints=self.inequalities,
             **starts,
         )
-
-
-class MultiFidelityModelBased(ModelBased):
-    """A strategy with one model over designs and fidelities.
-
-    The last column of its inputs is the fidelity ``0 ... M - 1``.
-
-    Args:
-        initial_capital: What the initial design may cost, in units of the target's cost; see
-            :func:`~mfbo_torch.strategies.common.initial_design.multi_fidelity_counts`.
-        **settings: Those of :class:`ModelBased`.
-
-    Raises:
-        SettingError: ``initial_capital`` is not positive.
-    """
-
-    most_fidelities: int | None = MANY
-
-    def __init__(self, *, initial_capital: float | None = 10.0, **settings: Any) -> None:
-        super().__init__(**settings)
-        if initial_capital is not None:
-            initial_capital = number("initial_capital", initial_capital, above=0)
-        self.initial_capital = initial_capital
-
-    def counts(self, history: History) -> list[int]:
-        return multi_fidelity_counts(self.costs(history), self.space.dim, self.capital, self.initial_capital or 10.0)
-
-    def modelled(self, history: History) -> list[Record]:
-        return self.subset(self.space, history.done)
-
-    def placed(
-        self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, stage: str = "model", **meta: Any
-    ) -> Query:
-        """As at one fidelity, or above, where a finite space is used up there."""
-        return super().placed(u, self.free(fidelity, history), history, generator, stage, **meta)
-
-    def probing(self, u: Tensor, fidelity: int, history: History) -> int:
-        r"""The fidelity to ask at a design: the cheapest first, where that is likely to save a failure at another.
-
-        A failure at fidelity ``m`` costs :math:`(1 - p(x)) \lambda^{(m)}` in the mean. Where a query at the cheapest
-        fidelity costs less, and none near has told yet whether the design can be evaluated, it goes first; but not once
-        so many have gone in a row that they have cost as much as the one they might save.
-
-        Args:
-            u: A ``1 x d`` design of the unit cube.
-            fidelity: Where it is to be asked.
-            history: Everything asked so far.
-        """
-        feasibility = self.failures.feasibility(self.space, history, self.space.target)
-        costs = self.costs_at(u, history)
-        below = list(itertools.takewhile(lambda r: r.query.fidelity < fidelity, reversed(history.records)))
-        if feasibility is None or fidelity == 0 or sum(r.cost for r in below) >= costs[fidelity]:
-            return fidelity
-        with torch.no_grad():
-            risk = 1 - feasibility(self.surrogate.to(u)).item()
-        told = self.unit_points([r for r in history if r.status != Status.FAILED])[:, :-1]
-        near = (told - u.to(told)).abs().amax(dim=-1) < BUSY_RADIUS
-        return fidelity if near.any() or risk * costs[fidelity] <= costs[0] else 0
-
-    def free(self, fidelity: int, history: History) -> int:
-        """The lowest fidelity from ``fidelity`` on where there is a design left to ask."""
-        levels = range(fidelity, self.space.num_fidelities)
-        return next((m for m in levels if not used_up(self.space, history, m)), fidelity)
-
-    def predict_jointly(
-        self, model: Callable[[History], Model], inputs: Callable[[Tensor], Tensor], history: History, X: Tensor
-    ) -> tuple[Tensor, Tensor] | None:
-        """:meth:`predict` where one GP has the fidelity among its inputs.
-
-        Args:
-            model: From a history to the GP of everything observed, with standardized targets.
-            inputs: From points of the unit cube, the fidelity last, to what it takes.
-            history: Everything asked so far.
-            X: ``n x d`` designs in the user's own units.
-        """
-        if not self.modelled(history):
-            return None
-        designs, num_fidelities = self.space.to_unit(X), self.space.num_fidelities
-        levels = [torch.full_like(designs[:, :1], m) for m in range(num_fidelities)]
-        at = torch.cat([torch.cat([designs, level], dim=-1) for level in levels])
-        mean, deviation = self.surrogate.predict(model(history), values(self.modelled(history)), inputs(at))
-        return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT
 
 
 def _best_of_each(scores: Tensor, origin: Tensor, most: int) -> Tensor:

@@ -1,59 +1,40 @@
-"""What the outcomes of a history teach: a model of each that has a limit."""
+"""Models of the outcomes that have limits, and the probability that a design keeps these."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import WithinLimits
-from mfbo_torch.history import History, Record
+from mfbo_torch.history import Record
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
+from mfbo_torch.models.outcome_transform import near_limit
 from mfbo_torch.space.outcome_constraints import Limit
 from mfbo_torch.strategies.common.fit_schedule import Growing, Memo, Surrogate
-from mfbo_torch.strategies.common.gp import Process, outcome_gp
-from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.common.tails import drawn_near
-
-T = TypeVar("T")
-
+from mfbo_torch.strategies.common.gp import UnitCubeGP, outcome_gp
+from mfbo_torch.strategies.snapshot import Data
 
 Chain = PerFidelityGP | CoKrigingGP
 DECIDED = 0.05
-"""An outcome that keeps its limit, or breaks it, with less doubt than this is not worth a query of its own."""
+"""Probability of keeping a limit, or of breaking it, below which an outcome gets no query of its own."""
 MOST = 4
-"""So many observed designs at most are where the search starts."""
-
-
-class Each(Generic[T]):
-    """One thing for each name, made when it is first asked for.
-
-    Args:
-        make: Makes one.
-    """
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self.make, self._made = make, dict[str, T]()
-
-    def __getitem__(self, name: str) -> T:
-        if name not in self._made:
-            self._made[name] = self.make()
-        return self._made[name]
+"""Number of observed designs, at most, from which the search starts."""
 
 
 def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
-    """Records with an outcome in the place of the value, :func:`~mfbo_torch.strategies.common.tails.drawn_near` its
-    limit, those of each fidelity for themselves: another one may have other units."""
+    """Records with an outcome in the place of the value, outliers drawn
+    :func:`~mfbo_torch.models.outcome_transform.near_limit`, each fidelity by itself: another one may have other
+    units."""
     sign, margins = 1 if limit.upper else -1, defaultdict[int, list[float]](list)
     for record in records:
         margins[record.query.fidelity].append(sign * (limit.bound - record.outcomes[limit.name].value))
-    near, found = {m: iter(drawn_near(some)) for m, some in margins.items()}, list[Record]()
+    near, found = {m: iter(near_limit(some)) for m, some in margins.items()}, list[Record]()
     for record in records:
         outcome, (margin, slope) = record.outcomes[limit.name], next(near[record.query.fidelity])
         value = outcome.value if slope == 1.0 else limit.bound - sign * margin
@@ -62,33 +43,33 @@ def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
     return found
 
 
-def processes(surrogate: Surrogate, groups: tuple[int, ...] | None) -> Each[Process]:
-    """A Gaussian process for each outcome, fitted as those of values are.
+def outcome_gps(surrogate: Surrogate, groups: tuple[int, ...] | None) -> defaultdict[str, UnitCubeGP]:
+    """A Gaussian process for each outcome by its name, fitted as those of values are.
 
     Args:
         surrogate: What those are fitted by.
         groups: For each column of a design its parameter, see :attr:`~mfbo_torch.Space.groups`.
     """
     settings = surrogate.refit_every, surrogate.device, surrogate.dtype
-    return Each(partial(_process, settings, groups))
+    return defaultdict(partial(_outcome_gp, settings, groups))
 
 
-def _process(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int, ...] | None) -> Process:
-    return Process(Surrogate(*settings), build=outcome_gp, groups=groups)
+def _outcome_gp(settings: tuple[int, torch.device, torch.dtype], groups: tuple[int, ...] | None) -> UnitCubeGP:
+    return UnitCubeGP(Surrogate(*settings), build=outcome_gp, groups=groups)
 
 
 def moments_of(
-    each: Each[Process], limits: Sequence[Limit], data: Callable[[Limit], tuple[Tensor, Tensor, Tensor | None]]
+    each: defaultdict[str, UnitCubeGP], limits: Sequence[Limit], data: Callable[[Limit], Data]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Mean and variance ``... x K`` of outcomes at ``... x d`` designs, in their own units.
 
     Args:
-        each: The processes.
+        each: The models.
         limits: Of ``K`` outcomes.
-        data: The observations of one: designs, values, and the variances of their noise where known.
+        data: The observations of one.
     """
     known = [(each[limit.name], data(limit)) for limit in limits]
-    models = [(process.model(*seen), process.units(seen[1])) for process, seen in known]
+    models = [(gp.model(*seen), gp.units(seen.Y)) for gp, seen in known]
 
     def moments(X: Tensor) -> tuple[Tensor, Tensor]:
         posteriors = [(model.posterior(X.unsqueeze(-2)), shift, scale) for model, (shift, scale) in models]
@@ -104,14 +85,16 @@ def _chain(block: int) -> tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]:
 
 
 class Chains:
-    """Models of outcomes in several fidelities; nothing is kept but what saves time.
+    """Models of outcomes at several fidelities; what is kept between decisions saves time and changes no result.
 
     Args:
         block: As that of :class:`~mfbo_torch.strategies.common.fit_schedule.Growing`.
     """
 
     def __init__(self, block: int) -> None:
-        self._each = Each(partial(_chain, block))
+        self._each: defaultdict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = defaultdict(
+            partial(_chain, block)
+        )
 
     def models(
         self,
@@ -155,11 +138,16 @@ def undecided(limits: Sequence[Limit], models: Sequence[Chain], u: Tensor) -> li
     return [model for model, p in zip(models, chances, strict=True) if DECIDED < p < 1 - DECIDED]
 
 
-def promising(strategy: ModelBased, score: AcquisitionFunction, history: History) -> Tensor:
-    """The observed designs of largest score in the unit cube, :data:`MOST` of them, where there are limits."""
-    U = strategy.unit_points(history.done if strategy.space.limits else [])[:, :-1]
+def promising(score: AcquisitionFunction, U: Tensor, to: Callable[[Tensor], Tensor]) -> Tensor:
+    """Those of ``n x d`` designs with the largest score, :data:`MOST` of them.
+
+    Args:
+        score: An acquisition of one design.
+        U: Designs of the unit cube.
+        to: Takes them to where the model lives.
+    """
     if not len(U):
         return U
     with torch.no_grad():
-        scores = score(strategy.surrogate.to(U).unsqueeze(-2))
+        scores = score(to(U).unsqueeze(-2))
     return U[scores.topk(min(MOST, len(U))).indices.cpu()]

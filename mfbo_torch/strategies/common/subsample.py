@@ -14,13 +14,13 @@ from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.strategies.common.fit_schedule import Memo
 
 MOST = 1000
-"""Up to so many observations of a fidelity all of them count; above, never more."""
+"""Number of observations of a fidelity that count at most."""
 BLOCK = 250
-"""So many of the latest count beside what is kept of those before; then it is chosen anew what is kept."""
+"""Number of observations between two choices of what is kept; up to as many of the latest count beside that."""
 FIRST = 250
-"""Observations that no model asked for, such as the initial design, are kept, up to so many."""
+"""Number of observations, at most, that are kept because no model asked for them, such as the initial design."""
 NEAR = 250
-"""So many are kept around the best."""
+"""Number of observations that are kept around the best."""
 
 
 class Subset:
@@ -46,7 +46,7 @@ class Subset:
         """
         if len(records) <= MOST:
             return records
-        return [*self._last((space, records, MOST), lambda: self._counting(space, records))]  # asked for many times
+        return [*self._last((space, records, MOST), lambda: self._counting(space, records))]  # wanted many times
 
     def _counting(self, space: Space, records: list[Record]) -> list[Record]:
         groups: dict[int, list[Record]] = defaultdict(list)

@@ -1,11 +1,4 @@
-r"""What the strategies have in common whose queries are averages of the function to maximise.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""What the strategies have in common whose queries are averages of the function to maximise."""
 
 from __future__ import annotations
 
@@ -24,16 +17,17 @@ from mfbo_torch.space.indirect import IndirectSpace
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.indirect.indirect_model import Belief, LatentBelief
+from mfbo_torch.strategies.indirect.indirect_model import IndirectModel, ScaledModel
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import one_of, whole
 
 
 class OverAverages(ModelBased):
-    r"""A strategy that asks for averages, and recommends the input with the largest posterior mean :math:`m_t`
+    r"""A strategy that queries averages, and recommends the input with the largest posterior mean :math:`m_t`
     [Zhang2024indirect]_ (Algorithm 1).
 
-    Its belief is a :class:`~mfbo_torch.models.DeconditionalGP` with the space's conditional.
+    Its model is a :class:`~mfbo_torch.models.DeconditionalGP` with the space's conditional.
 
     Args:
         initial: Number of uniform random initial queries, at the finest resolution. The prior of ``f`` and what
@@ -49,7 +43,7 @@ class OverAverages(ModelBased):
     def __init__(self, *, initial: int = 1, **settings: Any) -> None:
         super().__init__(**settings)
         self.initial = whole("initial", initial)
-        self.latent = LatentBelief(self.surrogate)
+        self.latent = IndirectModel(self.surrogate)
 
     @property
     def space(self) -> IndirectSpace:
@@ -64,37 +58,37 @@ class OverAverages(ModelBased):
         """The finest resolution."""
         return self.space.target
 
-    def counts(self, history: History) -> list[int]:
+    def counts(self, snapshot: Snapshot) -> list[int]:
         count = self.initial
         if self.capital is not None:
-            count = max(1, min(count, int(self.capital / 2 / self.costs(history)[-1] + 1e-9)))
+            count = max(1, min(count, int(self.capital / 2 / snapshot.costs[-1] + 1e-9)))
         return [*([0] * self.level), count]
 
-    def modelled(self, history: History) -> list[Record]:
-        return self.recorded(history)
+    def modelled(self, snapshot: Snapshot) -> list[Record]:
+        return self.recorded(snapshot)
 
-    def recorded(self, history: History) -> list[Record]:
+    def recorded(self, snapshot: Snapshot) -> list[Record]:
         """The averages that the model of ``f`` is made of."""
-        return self.subset(self.space, history.done)
+        return self.subset(self.space, snapshot.done)
 
     def conditional(self) -> Conditional:
         """What queries average over."""
         return self.latent.conditional(self.space)
 
-    def belief(self, history: History) -> Belief:
+    def model(self, snapshot: Snapshot) -> ScaledModel:
         """The model of what is observed."""
-        return self.latent(self.space, self.recorded(history))
+        return self.latent(self.space, self.recorded(snapshot))
 
     def inputs(self) -> Tensor:
         """``n x d`` inputs as the model sees them."""
         return self.latent.inputs(self.space)
 
-    def pending(self, history: History) -> Tensor:
-        """``n x p`` queries whose averages are still out, as the model sees them."""
-        return self.latent.queries(self.space, history.pending)
+    def pending(self, snapshot: Snapshot) -> Tensor:
+        """``n x p`` pending queries as the model sees them."""
+        return self.latent.queries(self.space, snapshot.pending)
 
     def recommend(self, history: History) -> Record | Recommendation | None:
-        return self.latent.best(self.space, self.recorded(history))
+        return self.latent.best(self.space, self.recorded(self.snapshot(history)))
 
     def maximize(
         self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
@@ -108,7 +102,7 @@ class OverAverages(ModelBased):
 
 
 class Informative(OverAverages):
-    """A strategy that asks for the query which tells most about the maximum of ``f``, given what it costs.
+    """A strategy that chooses the query which tells most about the maximum of ``f``, given what it costs.
 
     Args:
         num_max_value_samples: Number of samples of the maximum of ``f``.
@@ -125,10 +119,10 @@ class Informative(OverAverages):
         self.num_max_value_samples = whole("num_max_value_samples", num_max_value_samples)
         self.sampler, self.form = one_of("sampler", sampler, SAMPLERS), one_of("form", form, FORMS)
 
-    def information(self, history: History, generator: torch.Generator) -> ConditionalMaxValueEntropy:
+    def information(self, snapshot: Snapshot, generator: torch.Generator) -> ConditionalMaxValueEntropy:
         """The logarithm of the information per cost, a function of ``b x 1 x p`` queries."""
-        model, _, scale = self.belief(history)
-        stds, costs = self.space.noise_std, self.costs(history)
+        model, _, scale = self.model(snapshot)
+        stds, costs = self.space.noise_std, snapshot.costs
         with seeded(draw_seed(generator)):
             return ConditionalMaxValueEntropy(
                 model,
@@ -138,7 +132,7 @@ class Informative(OverAverages):
                 form=self.form,
                 cost=_by_fidelity(costs) if len(costs) > 1 else None,
                 noise=None if stds is None else _by_fidelity([(std / scale) ** 2 for std in stds]),
-                X_pending=self.pending(history),
+                X_pending=self.pending(snapshot),
                 log=True,
             )
 

@@ -1,16 +1,7 @@
-r"""Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
+"""Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
 
 They differ from their namesakes in what they recommend: the maximiser of the posterior mean of ``f``, under
 the model that CMES has [Zhang2024indirect]_ (Section 7).
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-
-.. [Wang2017mes]
-    Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
 """
 
 from __future__ import annotations
@@ -29,13 +20,14 @@ from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.indirect.base import OverAverages
 from mfbo_torch.strategies.single.analytic import GPUCB, ExpectedImprovement
 from mfbo_torch.strategies.single.base import Noted, OneFidelity
+from mfbo_torch.strategies.snapshot import Snapshot
 
 CANDIDATES = 1000
 """Most queries over which MES samples the maximum of ``g``."""
 
 
 class OverQueries(OverAverages):
-    """A strategy for one fidelity decides over the queries at the finest resolution; what was asked at another
+    """A strategy for one fidelity decides over the queries at the finest resolution; what was queried at another
     one only counts for the recommendation.
 
     Args:
@@ -59,14 +51,14 @@ class OverQueries(OverAverages):
         """What decides, over the same space."""
         return self._rule.bind(self.space, self.capital)
 
-    def modelled(self, history: History) -> list[Record]:
-        return self.rule.modelled(history)
+    def modelled(self, snapshot: Snapshot) -> list[Record]:
+        return self.rule.modelled(snapshot)
 
-    def ready(self, history: History) -> bool:
-        return self.rule.ready(history)
+    def ready(self, snapshot: Snapshot) -> bool:
+        return self.rule.ready(snapshot)
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        return self.rule.propose(history, generator)
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        return self.rule.propose(snapshot, generator)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the GP over the queries, at the finest resolution."""
@@ -113,16 +105,16 @@ class QueryMES(OverQueries):
 class _MaxValueEntropy(OneFidelity):
     """Max-value entropy search at one fidelity."""
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        seed = draw_seed(self.generator(history))
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        seed = draw_seed(snapshot.generator(self.seed))
         with seeded(seed):
             points = self.surrogate.to(self._points(seed))
-            acquisition = qMaxValueEntropy(self.hallucinated(history), points, num_fantasies=1)
-        return self.maximiser(acquisition, history, generator), {}
+            acquisition = qMaxValueEntropy(self.hallucinated(snapshot), points, num_fantasies=1)
+        return self.maximiser(acquisition, snapshot, generator), {}
 
-    def discounted(self, acquisition: AcquisitionFunction, history: History) -> AcquisitionFunction:
+    def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """Information is a gain over none."""
-        return self.feasible(acquisition, history, self.level, lambda: 0.0)
+        return self.feasible(acquisition, snapshot, self.level, lambda: 0.0)
 
     def _points(self, seed: int) -> Tensor:
         """Where the maximum is sampled."""

@@ -1,11 +1,4 @@
-r"""CMES: indirect queries that tell most about the maximum.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""CMES: indirect queries that tell most about the maximum."""
 
 from __future__ import annotations
 
@@ -14,8 +7,9 @@ from typing import Any
 import torch
 from botorch.acquisition import FixedFeatureAcquisitionFunction
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import Query
 from mfbo_torch.strategies.indirect.base import Informative
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.validation import one_of
 
 RESOLUTIONS = ("target", "all")
@@ -39,8 +33,8 @@ class CMES(Informative):
         super().__init__(**settings)
         self.resolutions = one_of("resolutions", resolutions, RESOLUTIONS)
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        information, space = self.information(history, generator), self.space
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        information, space = self.information(snapshot, generator), self.space
         found = []
         for m in range(space.num_fidelities) if self.resolutions == "all" else [space.target]:
             acquisition = information
@@ -49,4 +43,4 @@ class CMES(Informative):
             u, value = self.maximize(acquisition, generator, num_restarts=4, raw_samples=128)
             found.append((value, m, u))
         value, fidelity, u = max(found, key=lambda one: one[0])
-        return self.placed(u, fidelity, history, generator, log_information_per_cost=value)
+        return self.placed(u, fidelity, snapshot, generator, log_information_per_cost=value)

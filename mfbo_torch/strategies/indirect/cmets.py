@@ -1,16 +1,7 @@
-r"""CMETS: search of a tree whose higher nodes see finer and cost more.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""CMETS: search of a tree whose higher nodes see finer and cost more."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -20,91 +11,17 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import Query
+from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, quiet
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.indirect.base import Informative
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
 MOST_CHILDREN = 256
-"""Nobody could ask the children of a node that has more."""
-
-
-@dataclass(frozen=True, order=True)
-class Node:
-    """A cell of the unit cube.
-
-    Args:
-        height: How often the cube was cut, 0 for the cube itself.
-        index: ``d`` numbers, the cell's place along each side.
-    """
-
-    height: int
-    index: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Cut:
-    """How a cell becomes ``K`` cells.
-
-    Args:
-        dim: ``d``.
-        parts: Into how many parts a side is cut.
-        one_side: Whether one side is cut at a time, the first one first; else all of them at once.
-    """
-
-    dim: int
-    parts: int = 2
-    one_side: bool = False
-
-    @classmethod
-    def into(cls, children: int | None, dim: int) -> Cut:
-        """``K`` children: equal parts along every side where ``K`` is the ``d``-th power of a whole number, else one
-        side at a time; ``None`` for halves along every side."""
-        if children is None:
-            return cls(dim)
-        root = round(children ** (1 / dim))
-        return cls(dim, root) if root > 1 and root**dim == children else cls(dim, children, one_side=True)
-
-    @property
-    def children(self) -> int:
-        """``K``."""
-        return self.parts if self.one_side else self.parts**self.dim
-
-    def sides(self, height: int) -> tuple[int, ...]:
-        """Whether each side is cut between a height and the next, as one part or :attr:`parts`."""
-        cut = [height % self.dim] if self.one_side else range(self.dim)
-        return tuple(self.parts if j in cut else 1 for j in range(self.dim))
-
-    def counts(self, height: int) -> tuple[int, ...]:
-        """How many cells there are along each side."""
-        return tuple(math.prod(sizes) for sizes in zip(*map(self.sides, range(height)), strict=True)) or (1,) * self.dim
-
-    def centre(self, node: Node) -> tuple[float, ...]:
-        """What is queried for a cell of a box."""
-        return tuple((i + 0.5) / n for i, n in zip(node.index, self.counts(node.height), strict=True))
-
-    def parent(self, node: Node) -> Node:
-        """The cell that a cell, which is not the cube, was cut from."""
-        sizes = self.sides(node.height - 1)
-        return Node(node.height - 1, tuple(i // n for i, n in zip(node.index, sizes, strict=True)))
-
-    def below(self, node: Node, highest: int) -> list[Node]:
-        """The ``K`` children of a cell; none at the greatest height."""
-        if node.height >= highest:
-            return []
-        sizes = self.sides(node.height)
-        corners = itertools.product(*map(range, sizes))
-        return [
-            Node(node.height + 1, tuple(n * i + c for n, i, c in zip(sizes, node.index, corner, strict=True)))
-            for corner in corners
-        ]
-
-    def cells(self, U: Tensor, height: int) -> Tensor:
-        """``n x d`` indices of the cells that ``n x d`` points of the unit cube are in."""
-        counts = U.new_tensor(self.counts(height))
-        return torch.minimum((U * counts).floor(), counts - 1).clamp_min(0).long()
+"""Largest number of children of a node: nobody could query more."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +29,8 @@ class Tree:
     r"""Where the search stands [Zhang2024indirect]_ (Algorithm 1).
 
     Args:
-        leaves: :math:`\mathcal L`, nodes whose cells are to be asked next.
-        ahead: :math:`\mathcal L'`, children of leaves past and present, which may be asked before their parents.
+        leaves: :math:`\mathcal L`, nodes whose cells are to be queried next.
+        ahead: :math:`\mathcal L'`, children of leaves past and present, which may be queried before their parents.
         highest: ``l_max``.
         cut: How cells become children.
     """
@@ -125,7 +42,7 @@ class Tree:
 
     @classmethod
     def root(cls, cut: Cut, highest: int) -> Tree:
-        """Nothing has been asked: the root is the only leaf."""
+        """Nothing has been queried: the root is the only leaf."""
         root = Node(0, (0,) * cut.dim)
         return cls(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
 
@@ -134,7 +51,7 @@ class Tree:
         r""":math:`\mathcal A = \mathcal L \cup \mathcal L'`, in a fixed order."""
         return sorted(self.leaves | self.ahead)
 
-    def asked(self, node: Node) -> Tree:
+    def queried(self, node: Node) -> Tree:
         """The tree after a query: a node that was ahead replaces its parent, its children become leaves."""
         below = partial(self.cut.below, highest=self.highest)
         gone = {self.cut.parent(node)} if node in self.ahead and node.height else set()
@@ -148,7 +65,7 @@ def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
     tree = Tree.root(cut, highest)
     for node in nodes:
         if node in tree.leaves or node in tree.ahead:
-            tree = tree.asked(node)
+            tree = tree.queried(node)
     return tree
 
 
@@ -156,14 +73,14 @@ class CMETS(Informative):
     r"""Conditional max-value entropy tree search [Zhang2024indirect]_ (Algorithm 1).
 
     The box of the queries is cut in halves along every side, again and again, or into another number of parts. A node
-    of the tree is a cell, asked at its centre; its height is its fidelity, so that heights have the costs and the
+    of the tree is a cell, queried at its centre; its height is its fidelity, so that heights have the costs and the
     noise of the space and what they average over comes from its feedback. Each query is
     :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children. Where only
-    some queries can be asked, a cell is asked at the one in it that is nearest to its centre, and cells without any are
-    passed over.
+    some queries are possible, a cell is queried at the one in it that is nearest to its centre, and cells without any
+    are passed over.
 
-    The tree is a fold over the nodes asked so far, pending and failed ones included, which are not asked
-    again. There is no initial design: the first query follows from the prior. Once every node has been asked
+    The tree is a fold over the nodes queried so far, pending and failed ones included, which are not queried
+    again. There is no initial design: the first query follows from the prior. Once every node has been queried
     the search goes on at the finest resolution, at random points or at the choices that are left.
 
     Args:
@@ -180,7 +97,7 @@ class CMETS(Informative):
         wanted = f"a whole number from 2 to {MOST_CHILDREN}, or None"
         self.children = None if children is None else whole("children", children, 2, MOST_CHILDREN, wanted=wanted)
 
-    def counts(self, history: History) -> list[int]:
+    def counts(self, snapshot: Snapshot) -> list[int]:
         return [0] * self.space.num_fidelities
 
     @property
@@ -192,14 +109,14 @@ class CMETS(Informative):
             raise SettingError("children", given, f"given where there are more than {MOST_CHILDREN}, such as 2")
         return cut
 
-    def tree(self, history: History) -> Tree:
+    def tree(self, snapshot: Snapshot) -> Tree:
         """The tree as the history left it."""
-        found = [r.query for r in history if "node" in r.query.meta]
+        found = [r.query for r in snapshot.records if "node" in r.query.meta]
         nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
         return fold(nodes, self.cut, self.space.target)
 
     def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:
-        """The active nodes that can be asked, each with where, ``d`` numbers of the unit cube."""
+        """The active nodes that can be queried, each with where, ``d`` numbers of the unit cube."""
         centres = [torch.tensor(tree.cut.centre(node), dtype=torch.double) for node in tree.active]
         if not self.space.candidates:
             return list(zip(tree.active, centres, strict=True))
@@ -211,28 +128,28 @@ class CMETS(Informative):
                 found.append((node, inside[(inside - centre).square().sum(-1).argmin()]))
         return found
 
-    def decide(self, history: History) -> Query:
-        """The next query: there is no initial design."""
-        return self.propose(history, self.generator(history))
+    def next_query(self, snapshot: Snapshot) -> Query:
+        """There is no initial design."""
+        return self.propose(snapshot, snapshot.generator(self.seed))
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        space, places = self.space, self.places(self.tree(history))
-        information = self.information(history, generator)
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        space, places = self.space, self.places(self.tree(snapshot))
+        information = self.information(snapshot, generator)
         if not places:
             draws = space.unit_candidates if space.candidates else sobol(space.dim, 256, draw_seed(generator))
             best = self._best(information, draws, [space.target] * len(draws))
-            return self._unasked(draws[best], space.target, history, generator, stage="random")
+            return self._at_once(draws[best], space.target, snapshot, generator, stage="random")
         where = torch.stack([u for _, u in places])
         best = self._best(information, where, [node.height for node, _ in places])
         node, u = places[best]
-        return self._unasked(u, node.height, history, generator, stage="model", node=list(node.index))
+        return self._at_once(u, node.height, snapshot, generator, stage="model", node=list(node.index))
 
-    def _unasked(self, u: Tensor, fidelity: int, history: History, generator: torch.Generator, **meta: Any) -> Query:
-        """The query at a point itself, unless it was asked: whole numbers give several cells one centre, and an
+    def _at_once(self, u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generator, **meta: Any) -> Query:
+        """The query at a point itself, unless it was queried: whole numbers give several cells one centre, and an
         exhausted tree has none left."""
         query = self.query(u, fidelity, **meta)
-        asked = any(r.query.x == query.x and r.query.fidelity == fidelity for r in history)
-        return self.placed(u, fidelity, history, generator, **meta) if asked else query
+        queried = any(r.query.x == query.x and r.query.fidelity == fidelity for r in snapshot.records)
+        return self.placed(u, fidelity, snapshot, generator, **meta) if queried else query
 
     def _best(self, information: AcquisitionFunction, U: Tensor, fidelities: list[int]) -> int:
         """Which of ``n x d`` points of the unit cube, each at its fidelity, tells most for its cost."""

@@ -1,11 +1,4 @@
-r"""What a history of averages says of the function behind them.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""The model of a function of which averages are observed."""
 
 from __future__ import annotations
 
@@ -21,15 +14,15 @@ from mfbo_torch.history import Recommendation, Record, noise_variances, values
 from mfbo_torch.models.indirect.conditionals import Conditional, EmpiricalConditional
 from mfbo_torch.models.indirect.conditionals.empirical import LEAST_SAMPLES
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
+from mfbo_torch.models.indirect.unit_conditionals import conditional_of, unit_inputs
 from mfbo_torch.space.indirect import IndirectSpace
 from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.strategies.common.fit_schedule import Growing, Surrogate, quiet, refit_size, seeded
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.strategies.indirect.unit_conditionals import conditional_of, unit_inputs
 from mfbo_torch.utils.standardize import shift_scale
 
 
-class Belief(NamedTuple):
+class ScaledModel(NamedTuple):
     """A model in standardised units, and the way back: a value is ``shift + scale * standardised``."""
 
     model: DeconditionalGP
@@ -37,7 +30,7 @@ class Belief(NamedTuple):
     scale: float
 
 
-class LatentBelief:
+class IndirectModel:
     """The model of ``f`` behind averages of it; queries are points of the unit cube, the fidelity last where there
     are several.
 
@@ -48,29 +41,29 @@ class LatentBelief:
     def __init__(self, surrogate: Surrogate) -> None:
         self.surrogate = surrogate
         self._conditional: tuple[IndirectSpace, Conditional] | None = None
-        self._growing: Growing[Belief] = Growing(surrogate.refit_every)
+        self._growing: Growing[ScaledModel] = Growing(surrogate.refit_every)
 
-    def __call__(self, space: IndirectSpace, records: list[Record]) -> Belief:
+    def __call__(self, space: IndirectSpace, records: list[Record]) -> ScaledModel:
         """The model of all observations, its hyper-parameters fitted to the first part of them."""
         A, Y, noise = self.queries(space, records), values(records).reshape(-1, 1), _noise(space, records)
         size = refit_size(len(records), self.surrogate.refit_every)
         to = self.surrogate.to
 
-        def fit() -> Belief:
+        def fit() -> ScaledModel:
             least = 0.0 if noise is None or not size else noise[:size].max().sqrt().item()
             shift, scale = shift_scale(Y[:size], least, few=2)
             variance = None if noise is None else to(noise[:size] / scale**2)
             with seeded():
                 model = DeconditionalGP(A[:size], to((Y[:size] - shift) / scale), self.conditional(space), variance)
                 model.fit(optimizer_kwargs={"options": {"maxiter": 50}})
-            return Belief(model.eval(), shift, scale)
+            return ScaledModel(model.eval(), shift, scale)
 
-        def add(belief: Belief, some: slice) -> Belief:
-            model, shift, scale = belief
+        def add(former: ScaledModel, some: slice) -> ScaledModel:
+            model, shift, scale = former
             variance = None if noise is None else to(noise[some] / scale**2)
             with quiet():
                 model = model.condition_on_observations(A[some], to((Y[some] - shift) / scale), variance)
-            return Belief(model, shift, scale)
+            return ScaledModel(model, shift, scale)
 
         return self._growing(space, records, size, fit, add)
 

@@ -1,11 +1,4 @@
-r"""Upper confidence bounds on ``f`` with windows that shrink on a schedule.
-
-References:
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""Upper confidence bounds on ``f`` with windows that shrink on a schedule."""
 
 from __future__ import annotations
 
@@ -15,9 +8,10 @@ from typing import Any
 import torch
 
 from mfbo_torch.confidence import practical_beta
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import Query
 from mfbo_torch.space.indirect import Window
 from mfbo_torch.strategies.indirect.base import OverAverages
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, whole
 
@@ -36,7 +30,7 @@ def window_variance(t: int, dim: int) -> float:
 
 
 class ShrinkingWindow(OverAverages):
-    r"""GP-UCB on ``f``, asked through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
+    r"""GP-UCB on ``f``, queried through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
 
     The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
     :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is
@@ -76,18 +70,18 @@ class ShrinkingWindow(OverAverages):
         deviation = math.sqrt(min(window_variance(t, self.space.dim), t ** -self.rate()))
         return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.level)
 
-    def counts(self, history: History) -> list[int]:
+    def counts(self, snapshot: Snapshot) -> list[int]:
         counts = [0] * self.space.num_fidelities
         for t in range(1, self.initial + 1):
             counts[self.resolution(t)] += 1
         return counts
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
-        t, d = 1 + sum(r.decided for r in history), self.space.dim
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        t, d = 1 + sum(r.decided for r in snapshot.records), self.space.dim
         fidelity = self.resolution(t)
         beta = practical_beta(t, d) if self.beta is None else self.beta
-        model = self.belief(history).model
+        model = self.model(snapshot).model
         with torch.no_grad():
-            mean, variance = model.hallucinate(self.pending(history)).latent_mean_variance(self.inputs())
+            mean, variance = model.hallucinate(self.pending(snapshot)).latent_mean_variance(self.inputs())
         best = int((mean + (beta * variance).sqrt()).argmax())
-        return self.placed(self.space.to_unit(self.space.inputs[best]), fidelity, history, generator, beta=beta)
+        return self.placed(self.space.to_unit(self.space.inputs[best]), fidelity, snapshot, generator, beta=beta)

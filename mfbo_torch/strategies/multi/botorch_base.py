@@ -15,9 +15,10 @@ from botorch.models.model import Model
 from botorch.optim import optimize_acqf_mixed
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, noise_variances
+from mfbo_torch.history import Query
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
-from mfbo_torch.strategies.common.model_based import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.validation import whole
 
 
@@ -53,7 +54,7 @@ class FidelityGP(MultiFidelityModelBased):
         num_restarts: Restarts of the search for the best design at each fidelity.
         raw_samples: Points that its starting points are chosen from.
         max_iterations: Most iterations of the search from its starting points.
-        **settings: Those of :class:`~mfbo_torch.strategies.common.model_based.MultiFidelityModelBased`.
+        **settings: Those of :class:`~mfbo_torch.strategies.multi.base.MultiFidelityModelBased`.
 
     Raises:
         SettingError: One of them is below 1.
@@ -82,23 +83,22 @@ class FidelityGP(MultiFidelityModelBased):
         """The same designs at the target fidelity."""
         return project_to_target_fidelity(X, {self.space.dim: 1.0}, self.space.dim + 1)
 
-    def model(self, history: History) -> Model:
+    def model(self, snapshot: Snapshot) -> Model:
         """The GP of everything observed."""
-        records = self.modelled(history)
-        X, Y = self.data(records)
-        return self.surrogate.model(multi_fidelity_gp, self.scaled(X), Y, noise_variances(records))
+        X, Y, Yvar = data_of(self.space, self.modelled(snapshot))
+        return self.surrogate.model(multi_fidelity_gp, self.scaled(X), Y, Yvar)
 
-    def propose(self, history: History, generator: torch.Generator) -> Query:
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         dim, num_fidelities = self.space.dim, self.space.num_fidelities
-        pending = self.scaled(self.unit_points(history.pending)) if history.pending else None
-        costs = self.surrogate.to(torch.tensor(self.costs(history), dtype=torch.double))
+        pending = self.scaled(snapshot.points(snapshot.pending)) if snapshot.pending else None
+        costs = self.surrogate.to(torch.tensor(snapshot.costs, dtype=torch.double))
         utility = InverseCostWeightedUtility(FidelityCosts(costs / costs[-1]))
         levels = self.scaled(torch.tensor([[0.0] * dim + [m] for m in range(num_fidelities)]))[:, -1].tolist()
         bounds = self.surrogate.to(torch.tensor([[0.0], [1.0]]).expand(2, dim + 1))
         seed = draw_seed(generator)
         with seeded(seed):
             point, _ = optimize_acqf_mixed(
-                self.acquisition(self.model(history), utility, pending, seed),
+                self.acquisition(self.model(snapshot), utility, pending, seed),
                 bounds,
                 1,
                 self.num_restarts,
@@ -108,11 +108,7 @@ class FidelityGP(MultiFidelityModelBased):
                 inequality_constraints=self.inequalities,
             )
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
-        return self.placed(point[:, :-1], fidelity, history, generator)
-
-    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Mean and deviation of the GP at every fidelity."""
-        return self.predict_jointly(self.model, self.scaled, history, X)
+        return self.placed(point[:, :-1], fidelity, snapshot, generator)
 
     @abstractmethod
     def acquisition(

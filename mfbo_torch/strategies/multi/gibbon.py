@@ -1,11 +1,4 @@
-r"""Multi-fidelity GIBBON, by BoTorch.
-
-References:
-
-.. [Moss2021gibbon]
-    H. Moss, D. Leslie, J. González, P. Rayson. GIBBON: General-purpose Information-Based
-    Bayesian OptimisatioN. Journal of Machine Learning Research 22, 2021.
-"""
+"""Multi-fidelity GIBBON, by BoTorch."""
 
 from __future__ import annotations
 

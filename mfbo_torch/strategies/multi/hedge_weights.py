@@ -1,61 +1,63 @@
-r"""Several beliefs that take turns at the target, by their record of predicting it.
+r"""Several models that take turns at the target, by their record of predicting it.
 
-Each belief predicts every value of the target before it comes; the predictions ride on the query. A belief's score is
+Each model predicts every value of the target before it comes; the predictions ride on the query. A model's score is
 the logarithm of the density it gave to what came, against the best of them and at least minus :data:`WORST`, and fades
 by :data:`FADE` a query; its share of the target's queries is proportional to the exponential of that, but at least
-:data:`LEAST`. The next query of the target is that of the belief which is furthest below its share so far.
+:data:`LEAST`. The next query of the target is that of the model which is furthest below its share so far.
 
-A share of at least ``a`` for each of ``k`` beliefs means that of ``n`` queries of the target each belief has decided
-at least ``a n - k``: what a belief alone would have reached with so many, the run has seen.
+A share of at least ``a`` for each of ``k`` models means that of ``n`` queries of the target each model has decided
+at least ``a n - k``: what a model alone would have reached with as many, the run has seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mfbo_torch.history import History, Record
+from mfbo_torch.history import Record, Status
 
 FADE = 0.85
-"""What is left of a score after one more value of the target."""
+"""Share of a score that is left after one more value of the target."""
 LEAST = 0.12
-"""The smallest share of a belief."""
+"""The smallest share of a model."""
 WORST = 10.0
-"""What a belief loses by one value at most: one miss should not silence it for good."""
+"""Nats that a model loses by one value at most: one miss should not silence it for good."""
 Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""
 LogDensities = Callable[[Record, Mapping[str, Prediction]], Mapping[str, float]]
-"""From a record of the target and what the beliefs said of its value to the log density that each gave it."""
+"""From a record of the target and what the models predicted of its value to the log density that each gave it."""
 
 
-def shares(history: History, beliefs: Sequence[str], log_densities: LogDensities) -> dict[str, float]:
-    """Which part of the target's next queries is each belief's; they sum to 1.
+def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogDensities) -> dict[str, float]:
+    """Which part of the target's next queries is each model's; they sum to 1.
 
     Args:
-        history: Everything asked so far.
-        beliefs: Their names.
-        log_densities: What the record is made of.
+        records: Everything queried so far.
+        models: Their names.
+        log_densities: Judges what they predicted of a record.
     """
-    scores = dict.fromkeys(beliefs, 0.0)
-    for record in history.done:
-        predictions = record.query.meta.get("foretold")
-        if predictions is None or record.value is None:
+    scores = dict.fromkeys(models, 0.0)
+    for record in records:
+        predictions = record.query.meta.get("predicted")
+        if predictions is None or record.status != Status.DONE:
             continue
         logs = log_densities(record, predictions)
         best = max(logs.values())
         scores = {name: FADE * score + max(logs[name] - best, -WORST) for name, score in scores.items()}
     best = max(scores.values())
     odds = {name: math.exp(score - best) for name, score in scores.items()}
-    free = (1.0 - LEAST * len(beliefs)) / sum(odds.values())
+    free = (1.0 - LEAST * len(models)) / sum(odds.values())
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(history: History, beliefs: Sequence[str], log_densities: LogDensities) -> tuple[str, dict[str, float]]:
-    """The belief that is furthest below its share, the first of them where several are, and the shares by now."""
-    now = shares(history, beliefs, log_densities)
+def whose_turn(
+    records: Iterable[Record], models: Sequence[str], log_densities: LogDensities
+) -> tuple[str, dict[str, float]]:
+    """The model that is furthest below its share, the first of them where several are, and the shares by now."""
+    now = shares(records, models, log_densities)
     due = dict(now)
-    for record in history:
+    for record in records:
         then = record.query.meta.get("shares")
         if then is not None:
-            due = {name: due[name] + then[name] - (record.query.meta["belief"] == name) for name in due}
+            due = {name: due[name] + then[name] - (record.query.meta["model"] == name) for name in due}
     return max(due, key=lambda name: due[name]), now

@@ -1,11 +1,4 @@
-r"""The multi-fidelity knowledge gradient, by BoTorch.
-
-References:
-
-.. [Wu2019mfkg]
-    J. Wu, S. Toscano-Palmerin, P. Frazier, A. Wilson. Practical Multi-fidelity Bayesian
-    Optimization for Hyperparameter Tuning. UAI 2019.
-"""
+"""The multi-fidelity knowledge gradient, by BoTorch."""
 
 from __future__ import annotations
 

@@ -1,25 +1,18 @@
-r"""ζ, γ and the checks of MF-GP-UCB, read off a history.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+"""ζ, γ and the checks of MF-GP-UCB, read off a history."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history import Record, Status
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What MF-GP-UCB believes of the fidelities, in the units of the values.
+    """What MF-GP-UCB assumes of the fidelities, in the units of the values.
 
     Args:
         zeta: ``M`` bounds on ``|f^(M) - f^(m)|``, the last one 0.
@@ -33,22 +26,24 @@ class Thresholds:
     check: Record | None
 
 
-def adaptive_thresholds(history: History, costs: Sequence[float], fraction: float = 0.01) -> Thresholds:
+def adaptive_thresholds(records: Iterable[Record], costs: Sequence[float], fraction: float = 0.01) -> Thresholds:
     """Adapt ζ and γ to a history [Kandasamy2016mfgpucb]_ (Sec. 5 and Appendix B).
 
     Both start at ``fraction`` of the range of the initial values. After an observation ``y`` at
-    ``m > 0`` with ``|y - μ^(m-1)(x)| > ζ`` (the mean of the moment of asking, which rides on the
-    query as ``mean_below``) the same design is due at ``m - 1``, unless it was asked there already; when both
+    ``m > 0`` with ``|y - μ^(m-1)(x)| > ζ`` (the mean at the time of the query, which rides on the
+    query as ``mean_below``) the same design is due at ``m - 1``, unless it was queried there already; when both
     values are known and differ by more than ζ, ζ becomes twice the difference. ``(M-1)ζ, ..., ζ, 0`` go to
-    the fidelities. When nothing above ``m`` was asked for more than ``λ^(m+1) / λ^(m)`` queries,
+    the fidelities. When nothing above ``m`` was queried for more than ``λ^(m+1) / λ^(m)`` queries,
     ``γ^(m)`` is doubled.
 
     Args:
-        history: Everything asked so far.
+        records: Everything queried so far.
         costs: ``M`` costs.
         fraction: Where ζ and γ start.
     """
-    start = fraction * _range([r for r in history.done if r.query.meta.get("stage") == "initial"] or history.done)
+    history = [*records]
+    done = [r for r in history if r.status == Status.DONE]
+    start = fraction * _range([r for r in done if r.query.meta.get("stage") == "initial"] or done)
     zeta, gamma, idle = start, [start] * (len(costs) - 1), [0] * (len(costs) - 1)
     checks = {r.query.meta["check"]: r for r in history if "check" in r.query.meta}
     due: Record | None = None
@@ -64,7 +59,7 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
             continue
         checked = record.query.meta.get("check")
         if checked is not None:
-            gap = abs(_value(history.records[checked]) - _value(record))
+            gap = abs(_value(history[checked]) - _value(record))
             zeta = 2 * gap if gap > zeta else zeta
         below = record.query.meta.get("mean_below")
         if below is not None and abs(_value(record) - below) > zeta and record.id not in checks:
@@ -76,22 +71,22 @@ def adaptive_thresholds(history: History, costs: Sequence[float], fraction: floa
     return Thresholds(tuple((top - m) * zeta for m in range(top + 1)), tuple(gamma), due)
 
 
-def impatience(history: History, costs: Sequence[float]) -> list[float]:
+def impatience(records: Iterable[Record], costs: Sequence[float]) -> list[float]:
     """``M - 1`` factors ``g_m`` for :func:`~mfbo_torch.acquisition.cost_thresholds`: 1, doubled whenever nothing
-    above ``m`` was asked for ``λ^(m+1) / λ^(m)`` queries, and 1 again once something is."""
+    above ``m`` was queried for ``λ^(m+1) / λ^(m)`` queries, and 1 again once something is."""
     idle = [0] * (len(costs) - 1)
-    for record in filter(lambda record: record.decided, history):
+    for record in filter(lambda record: record.decided, records):
         idle = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(idle)]
     return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
 
 
-def overdue(history: History, costs: Sequence[float], fidelity: int) -> bool:
+def overdue(records: Iterable[Record], costs: Sequence[float], fidelity: int) -> bool:
     """Whether one more query of a fidelity below the target would make those since the target's last one, or since the
     initial design, cost more than a query of the target."""
     target = len(costs) - 1
     since = itertools.takewhile(
         lambda r: r.query.fidelity != target and r.query.meta.get("stage") != "initial",
-        filter(lambda r: r.decided, reversed(history.records)),
+        filter(lambda r: r.decided, reversed([*records])),
     )
     return math.fsum(r.cost for r in since) + costs[fidelity] > costs[-1] * (1 + 1e-9)
 

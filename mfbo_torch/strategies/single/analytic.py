@@ -1,18 +1,4 @@
-r"""Bayesian optimisation at one fidelity: GP-UCB, expected and probability of improvement.
-
-References:
-
-.. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
-    Setting: No Regret and Experimental Design. ICML 2010.
-
-.. [Jones1998ego]
-    D. Jones, M. Schonlau, W. Welch. Efficient Global Optimization of Expensive Black-Box
-    Functions. Journal of Global Optimization 13, 1998.
-
-.. [Lizotte2008practical]
-    D. J. Lizotte. Practical Bayesian Optimization. PhD thesis, University of Alberta, 2008.
-"""
+"""Bayesian optimisation at one fidelity: GP-UCB, expected and probability of improvement."""
 
 from __future__ import annotations
 
@@ -20,11 +6,11 @@ import torch
 from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
 from botorch.acquisition.analytic import LogProbabilityOfImprovement
 
-from mfbo_torch.history import History
 from mfbo_torch.strategies.single.base import Banded, Noted, OneFidelity
+from mfbo_torch.strategies.snapshot import Snapshot
 
-WORTH = 0.01
-"""What :class:`ProbabilityOfImprovement` takes for an improvement, in deviations of the values."""
+MIN_IMPROVEMENT = 0.01
+"""Smallest step that :class:`ProbabilityOfImprovement` takes for an improvement, in deviations of the values."""
 
 
 class GPUCB(Banded):
@@ -36,10 +22,10 @@ class GPUCB(Banded):
 
     heeds_limits = True
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        beta = self.width(history)
-        acquisition = UpperConfidenceBound(self.hallucinated(history), beta)
-        return self.maximiser(acquisition, history, generator), {"beta": beta}
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        beta = self.width(snapshot)
+        acquisition = UpperConfidenceBound(self.hallucinated(snapshot), beta)
+        return self.maximiser(acquisition, snapshot, generator), {"beta": beta}
 
 
 class ExpectedImprovement(OneFidelity):
@@ -50,20 +36,20 @@ class ExpectedImprovement(OneFidelity):
 
     heeds_limits = True
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        acquisition = LogExpectedImprovement(self.hallucinated(history), self.best(history))
-        return self.maximiser(acquisition, history, generator), {}
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        acquisition = LogExpectedImprovement(self.hallucinated(snapshot), self.best(snapshot))
+        return self.maximiser(acquisition, snapshot, generator), {}
 
 
 class ProbabilityOfImprovement(OneFidelity):
     """Probability ``P[f(x) > y* + ξ]`` of an improvement over the best observation ``y*`` [Jones1998ego]_.
 
-    Its logarithm is maximised. It has to improve by :data:`WORTH` deviations of the values [Lizotte2008practical]_: a
-    smaller step is more likely the smaller it is.
+    Its logarithm is maximised. The improvement ``ξ`` is :data:`MIN_IMPROVEMENT` deviations of the values
+    [Lizotte2008practical]_: a smaller step is more likely the smaller it is.
     """
 
     heeds_limits = True
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        acquisition = LogProbabilityOfImprovement(self.hallucinated(history), self.best(history) + WORTH)
-        return self.maximiser(acquisition, history, generator), {}
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        acquisition = LogProbabilityOfImprovement(self.hallucinated(snapshot), self.best(snapshot) + MIN_IMPROVEMENT)
+        return self.maximiser(acquisition, snapshot, generator), {}

@@ -1,11 +1,4 @@
-r"""DIRECT, dividing rectangles, at the target fidelity.
-
-References:
-
-.. [Jones1993direct]
-    D. Jones, C. Perttunen, B. Stuckman. Lipschitzian Optimization Without the Lipschitz
-    Constant. Journal of Optimization Theory and Applications 79, 1993.
-"""
+"""DIRECT, dividing rectangles, at the target fidelity."""
 
 from __future__ import annotations
 
@@ -36,7 +29,7 @@ class Direct(RandomSearch):
     rectangle it would divide is known, on whole numbers) random designs follow.
 
     Args:
-        eps: Least improvement asked of a rectangle, relative to the best value.
+        eps: Least improvement wanted of a rectangle, relative to the best value.
         locally_biased: Use the locally biased variant.
         **settings: ``seed``, ``space`` and ``capital``.
 

@@ -1,15 +1,9 @@
-r"""GP-BUCB: upper confidence bounds for batches, delays and asynchronous workers.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+"""GP-BUCB: upper confidence bounds for batches, delays and asynchronous workers."""
 
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import torch
@@ -23,7 +17,8 @@ from mfbo_torch.confidence import gp_bucb_beta
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.single.base import PROVEN, Banded, Noted
-from mfbo_torch.strategies.single.gp_bucb_init import Stages
+from mfbo_torch.strategies.single.gp_bucb_init import BatchInformation, multiplier
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, whole
 
@@ -31,7 +26,7 @@ from mfbo_torch.utils.validation import number, whole
 class GPBUCB(Banded):
     r"""GP-BUCB, :math:`x_t = \arg\max_x \mu_{fb[t]}(x) + \beta_t^{1/2} \sigma_{t-1}(x)` [Desautels2012gpbucb]_ (Eq. 4).
 
-    The mean uses the values that have arrived, the deviation also the queries that are still out. The
+    The mean uses the values that have arrived, the deviation also the pending queries. The
     history says which those are, so batches, fixed delays and asynchronous workers need no setting: ask
     for several queries at once, or for one whenever a worker is free.
 
@@ -41,7 +36,7 @@ class GPBUCB(Banded):
             is taken into account, unless to fit hyper-parameters that are not known. 0 with ``beta="theory"``: as many
             as are needed, see :mod:`~mfbo_torch.strategies.single.gp_bucb_init`.
         gain: ``C`` of Theorem 1 in nats: with ``beta="theory"`` the squared width is ``exp(2C) α_t``. 0: the bound for
-            the largest number of queries that were ever out at once, from
+            the largest number of queries that were ever pending at once, from
             :func:`~mfbo_torch.confidence.batch_gain_bound`.
         lazy: Whether to compute over candidates only the variances that may matter; the queries are the
             same without.
@@ -58,7 +53,7 @@ class GPBUCB(Banded):
         super().__init__(**settings)
         self.initialisation, self.gain = whole("initialisation", initialisation, 0), number("gain", gain, 0)
         self.lazy = lazy
-        self._stages = Stages()
+        self._information = BatchInformation()
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         if (size := len(self.space.candidates)) and whole("n", n) > size:
@@ -67,74 +62,90 @@ class GPBUCB(Banded):
 
     def decide_some(self, history: History, n: int) -> list[Query]:
         """All ``n`` from one selection over the candidates; one by one in a box, or where not all is feasible."""
-        candidates = self.candidates(history)
-        failed = bool(history.select(Status.FAILED))
+        snapshot = self.snapshot(history)
+        candidates = self.candidates(snapshot)
+        failed = any(r.status == Status.FAILED for r in snapshot.records)
         if (
             failed
             or self.space.limits
             or not len(candidates)
-            or self.due(history) is not None
-            or not self.ready(history)
-            or self.untouched(history)
+            or self.due(snapshot) is not None
+            or not self.ready(snapshot)
+            or self.untouched(snapshot)
         ):
-            return [self.decide(history)]
+            return [self.next_query(snapshot)]
         one = self.beta in PROVEN  # the width grows with the batch
-        q = 1 if one else min(n, len(candidates), self._left(history) or n)
-        (model, pending), beta, noted = self.posterior(history), self._beta(history), self._noted(history)
+        q = 1 if one else min(n, len(candidates), self._left(snapshot) or n)
+        (model, pending), beta, noted = self.posterior(snapshot), self._beta(snapshot), self._noted(snapshot)
         points = self.surrogate.to(candidates)
         found = greedy_hallucinated_ucb(model, points, beta, q, X_pending=pending, lazy=self.lazy).indices.cpu()
         return [self.query(u, self.level, stage="model", **noted) for u in candidates[found]]
 
-    def width(self, history: History) -> float:
+    def width(self, snapshot: Snapshot) -> float:
         if self.beta not in PROVEN:
-            return super().width(history)
-        gain = self.gain or self._stages.gain(self, history, self._batch(history))
-        return gp_bucb_beta(super().width(history), gain)
+            return super().width(snapshot)
+        none = self.surrogate.to(snapshot.designs([]))
+        gain = self.gain or self._batch_information(snapshot, none, self._batch(snapshot))
+        return gp_bucb_beta(super().width(snapshot), gain)
 
-    def _batch(self, history: History) -> int:
-        """``B``: the most queries that were ever out at once, the next one included."""
-        return max([len(self.pending(history)) + 1, *(r.query.meta.get("batch", 1) for r in history)])
+    def _batch(self, snapshot: Snapshot) -> int:
+        """``B``: the most queries that were ever pending at once, the next one included."""
+        return max([len(self.pending(snapshot)) + 1, *(r.query.meta.get("batch", 1) for r in snapshot.records)])
 
-    def _left(self, history: History) -> int:
-        """How many queries of the initialisation are left, as far as is known."""
-        rounds = self._rounds(history)
+    def _batch_information(self, snapshot: Snapshot, pending: Tensor, batch: int) -> float:
+        """A bound in nats on what the rest of a batch can tell; 0 for one query at a time."""
+        return 0.0 if batch == 1 else self._information(self.gp, self.observed(snapshot), pending, self.space, batch)
+
+    def _left(self, snapshot: Snapshot) -> int:
+        r"""How many queries of the initialisation are left, as far as is known.
+
+        ``T_init``, where it is not given, is the least number of rounds after which ``C`` is at most
+        :math:`\log C'`, the multiplier of Table 1, so that batches of any size cost that factor; the table bounds it
+        from above where the constants of its bounds on the information are known. Half of the capital, where that is
+        known, is the most that it takes.
+        """
+        rounds = self._rounds(snapshot)
         if self.initialisation or self.beta not in PROVEN:
             return max(0, self.initialisation - rounds)
-        batch = self._batch(history)
-        if any("beta" in r.query.meta and r.query.meta.get("batch", 1) >= batch for r in history):
+        batch = self._batch(snapshot)
+        if any("beta" in r.query.meta and r.query.meta.get("batch", 1) >= batch for r in snapshot.records):
             return 0
-        return int(self._stages.due(self, history, batch, rounds))
+        if batch == 1 or (self.capital is not None and rounds * snapshot.costs[self.level] >= self.capital / 2):
+            return 0
+        known = self._batch_information(snapshot, self.surrogate.to(self.pending(snapshot)), batch)
+        return int(known > math.log(multiplier(self.prior, self.space.dim, batch)))
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        model, pending = self.posterior(history)
-        acquisition = HallucinatedUpperConfidenceBound(model, self._beta(history), pending)
-        return self.maximiser(acquisition, history, generator), self._noted(history)
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        model, pending = self.posterior(snapshot)
+        acquisition = HallucinatedUpperConfidenceBound(model, self._beta(snapshot), pending)
+        return self.maximiser(acquisition, snapshot, generator), self._noted(snapshot)
 
-    def maximiser(self, acquisition: AcquisitionFunction, history: History, generator: torch.Generator) -> Tensor:
+    def maximiser(self, acquisition: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """As elsewhere over candidates; in a box the search starts at the best design too."""
         if self.space.candidates:
-            return super().maximiser(acquisition, history, generator)
-        best = history.best(self.level)
-        acquisition = self.discounted(acquisition, history)
-        return self.maximize_from(acquisition, self.unit_points([best] if best else [])[:, :-1], generator)
+            return super().maximiser(acquisition, snapshot, generator)
+        best = snapshot.best(self.level)
+        acquisition = self.discounted(acquisition, snapshot)
+        return self.maximize_from(acquisition, snapshot.designs([best] if best else []), generator)
 
-    def posterior(self, history: History) -> tuple[CachedGP, Tensor]:
-        model, pending = super().posterior(history)
-        if self._left(history):
+    def posterior(self, snapshot: Snapshot) -> tuple[CachedGP, Tensor]:
+        model, pending = super().posterior(snapshot)
+        if self._left(snapshot):
             model = CachedGP(_flat(model))
         return model, pending
 
-    def _beta(self, history: History) -> float:
+    def _beta(self, snapshot: Snapshot) -> float:
         """The squared width; while no value is taken into account the mean is constant, and any will do."""
-        return 1.0 if self._left(history) else self.width(history)
+        return 1.0 if self._left(snapshot) else self.width(snapshot)
 
-    def _rounds(self, history: History) -> int:
+    def _rounds(self, snapshot: Snapshot) -> int:
         """How many queries the model has decided."""
-        return sum(r.query.meta.get("stage") == "model" and r.query.fidelity == self.level for r in history)
+        at_level = [r for r in snapshot.records if r.query.fidelity == self.level]
+        return sum(r.query.meta.get("stage") == "model" for r in at_level)
 
-    def _noted(self, history: History) -> dict[str, Any]:
-        noted: dict[str, Any] = {"uncertainty": True} if self._left(history) else {"beta": self.width(history)}
-        return {**noted, "batch": self._batch(history)} if self.beta in PROVEN else noted
+    def _noted(self, snapshot: Snapshot) -> dict[str, Any]:
+        noted: dict[str, Any] = {"uncertainty": True} if self._left(snapshot) else {"beta": self.width(snapshot)}
+        return {**noted, "batch": self._batch(snapshot)} if self.beta in PROVEN else noted
 
 
 def _flat(model: CachedGP) -> Model:

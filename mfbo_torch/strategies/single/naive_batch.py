@@ -1,24 +1,19 @@
-r"""Batches without regard to what is pending: the baselines of GP-BUCB.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-"""
+"""Batches without regard to what is pending: the baselines of GP-BUCB."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history import Query, Status
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.single.analytic import GPUCB
+from mfbo_torch.strategies.snapshot import Snapshot
 
 
-def answered(history: History) -> History:
-    """A history without the model's queries that are still out; ids are no longer places."""
-    return History(r for r in history if r.status != Status.PENDING or r.query.meta.get("stage") != "model")
+def answered(snapshot: Snapshot) -> Snapshot:
+    """What there would be without the model's pending queries; ids are no longer places."""
+    records = snapshot.records
+    return snapshot.of([r for r in records if r.status != Status.PENDING or r.query.meta.get("stage") != "model"])
 
 
 class NaiveRepeat(GPUCB):
@@ -30,15 +25,15 @@ class NaiveRepeat(GPUCB):
 
     heeds_limits = False
 
-    def decide(self, history: History) -> Query:
-        """The next query: the one that would follow if nothing were pending."""
-        return super().decide(answered(history))
+    def next_query(self, snapshot: Snapshot) -> Query:
+        """The query that would follow if nothing were pending."""
+        return super().next_query(answered(snapshot))
 
 
 class NaiveTop(GPUCB):
     """NTB-UCB: the best scores of GP-UCB in turn until a value arrives [Desautels2012gpbucb]_ (Sec. 5).
 
-    In a box, where the best scores belong to one continuum, designs beside the maximiser are asked, a
+    In a box, where the best scores belong to one continuum, designs beside the maximiser are queried, a
     hundredth of the box apart.
 
     Args:
@@ -47,15 +42,15 @@ class NaiveTop(GPUCB):
 
     heeds_limits = False
 
-    def candidates(self, history: History) -> Tensor:
-        candidates, pending = super().candidates(history), self.pending(history)
+    def candidates(self, snapshot: Snapshot) -> Tensor:
+        candidates, pending = super().candidates(snapshot), self.pending(snapshot)
         if not len(candidates) or not len(pending):
             return candidates
         free = (candidates.unsqueeze(1) != pending).any(dim=-1).all(dim=-1)
         return candidates[free] if free.any() else candidates
 
-    def untouched(self, history: History) -> bool:
-        return not self.modelled(history)
+    def untouched(self, snapshot: Snapshot) -> bool:
+        return not self.modelled(snapshot)
 
-    def hallucinated(self, history: History) -> CachedGP:
-        return super().hallucinated(answered(history))
+    def hallucinated(self, snapshot: Snapshot) -> CachedGP:
+        return super().hallucinated(answered(snapshot))

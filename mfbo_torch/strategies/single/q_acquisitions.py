@@ -1,33 +1,46 @@
-r"""BoTorch's Monte-Carlo acquisitions, which integrate over the values that are still out.
-
-References:
-
-.. [Wilson2017mc]
-    J. Wilson, R. Moriconi, F. Hutter, M. Deisenroth. The Reparameterization Trick for Acquisition
-    Functions. NeurIPS Workshop on Bayesian Optimization 2017.
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected
-    Improvement for Bayesian Optimization. NeurIPS 2023.
-"""
+"""BoTorch's Monte-Carlo acquisitions, which integrate over the pending values."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.monte_carlo import MCAcquisitionFunction, qUpperConfidenceBound
 from botorch.sampling.normal import SobolQMCNormalSampler
-from torch import Tensor
 
-from mfbo_torch.history import History
 from mfbo_torch.strategies.common.fit_schedule import draw_seed
 from mfbo_torch.strategies.single.base import Banded, Noted, OneFidelity
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.validation import whole
 
 
-class QUpperConfidenceBound(Banded):
+class _MonteCarlo(OneFidelity):
+    """A strategy with an acquisition of the next design and the pending ones together.
+
+    Args:
+        samples: Number of joint posterior samples.
+        **settings: Those of :class:`~mfbo_torch.strategies.single.base.OneFidelity`.
+    """
+
+    def __init__(self, *, samples: int = 128, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.samples = whole("samples", samples)
+
+    @abstractmethod
+    def acquisition(self, snapshot: Snapshot) -> tuple[MCAcquisitionFunction, dict[str, Any]]:
+        """The acquisition without its samples and pending designs, and what a query notes."""
+
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        acquisition, noted = self.acquisition(snapshot)
+        acquisition.sampler = SobolQMCNormalSampler(torch.Size([self.samples]), seed=draw_seed(generator))
+        pending = self.surrogate.to(self.pending(snapshot))
+        acquisition.set_X_pending(pending if len(pending) else None)
+        return self.maximiser(acquisition, snapshot, generator), noted
+
+
+class QUpperConfidenceBound(_MonteCarlo, Banded):
     """BoTorch's ``qUpperConfidenceBound`` with the pending designs [Wilson2017mc]_.
 
     Args:
@@ -38,17 +51,12 @@ class QUpperConfidenceBound(Banded):
         SettingError: ``samples`` below 1.
     """
 
-    def __init__(self, *, samples: int = 128, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.samples = whole("samples", samples)
-
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        beta = self.width(history)
-        acquisition = qUpperConfidenceBound(self.posterior(history)[0], beta)
-        return jointly(self, acquisition, history, generator), {"beta": beta}
+    def acquisition(self, snapshot: Snapshot) -> tuple[MCAcquisitionFunction, dict[str, Any]]:
+        beta = self.width(snapshot)
+        return qUpperConfidenceBound(self.posterior(snapshot)[0], beta), {"beta": beta}
 
 
-class QLogExpectedImprovement(OneFidelity):
+class QLogExpectedImprovement(_MonteCarlo):
     """BoTorch's ``qLogExpectedImprovement`` with the pending designs [Ament2023logei]_.
 
     Args:
@@ -59,23 +67,5 @@ class QLogExpectedImprovement(OneFidelity):
         SettingError: ``samples`` below 1.
     """
 
-    def __init__(self, *, samples: int = 128, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.samples = whole("samples", samples)
-
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        acquisition = qLogExpectedImprovement(self.posterior(history)[0], self.best(history))
-        return jointly(self, acquisition, history, generator), {}
-
-
-def jointly(
-    strategy: QUpperConfidenceBound | QLogExpectedImprovement,
-    acquisition: MCAcquisitionFunction,
-    history: History,
-    generator: torch.Generator,
-) -> Tensor:
-    """The maximiser of an acquisition of the next design and the pending ones together."""
-    acquisition.sampler = SobolQMCNormalSampler(torch.Size([strategy.samples]), seed=draw_seed(generator))
-    pending = strategy.surrogate.to(strategy.pending(history))
-    acquisition.set_X_pending(pending if len(pending) else None)
-    return strategy.maximiser(acquisition, history, generator)
+    def acquisition(self, snapshot: Snapshot) -> tuple[MCAcquisitionFunction, dict[str, Any]]:
+        return qLogExpectedImprovement(self.posterior(snapshot)[0], self.best(snapshot)), {}

@@ -14,6 +14,6 @@ class RandomSearch(Strategy):
 
     def decide(self, history: History) -> Query:
         """The next query."""
-        generator = self.generator(history)
-        u = self.random_design(generator)
-        return self.query(clear(self, u, self.space.target, history, generator), self.space.target)
+        snapshot, target = self.snapshot(history), self.space.target
+        generator = snapshot.generator(self.seed)
+        return self.query(clear(self.random_design(generator), target, snapshot, generator), target)

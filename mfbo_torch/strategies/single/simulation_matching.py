@@ -1,10 +1,4 @@
-r"""Simulation matching: the batch that is nearest to what a sequential policy would ask.
-
-References:
-
-.. [Azimi2010matching]
-    J. Azimi, A. Fern, X. Fern. Batch Bayesian Optimization via Simulation Matching. NeurIPS 2010.
-"""
+"""Simulation matching: the batch that is nearest to what a sequential policy would ask."""
 
 from __future__ import annotations
 
@@ -14,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history import Record, Status
 from mfbo_torch.strategies.common.fit_schedule import Memo, draw_seed
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.single.base import Banded, Noted
+from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.validation import one_of, whole
 
 POLICIES = ("ucb", "mei")
@@ -36,8 +31,8 @@ class SimulationMatching(Banded):
             posterior mean (SM-MEI).
         batch_size: Length of a simulated run.
         num_simulations: Number of simulated runs.
-        num_candidates: Policies choose from so many Sobol points, drawn anew for each batch, of a box; of a
-            larger set of candidates so many are drawn.
+        num_candidates: Number of designs that policies choose from: Sobol points of a box, or some of a larger set of
+            candidates, drawn anew for each batch.
         **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
 
     Raises:
@@ -59,45 +54,45 @@ class SimulationMatching(Banded):
         self.num_candidates = whole("num_candidates", num_candidates)
         self._simulated: Memo[tuple[Tensor, Tensor, Tensor]] = Memo()
 
-    def untouched(self, history: History) -> bool:
+    def untouched(self, snapshot: Snapshot) -> bool:
         return False  # the runs are then those of the prior
 
-    def design(self, history: History, generator: torch.Generator) -> Noted:
-        (matched, counts, gaps), pending = self.simulated(history), self.pending(history)
+    def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        (matched, counts, gaps), pending = self.simulated(snapshot), self.pending(snapshot)
         if len(pending):
             gaps = torch.minimum(gaps, _gaps(matched, pending).amin(dim=-1))
         return matched[(gaps @ counts).argmin()].unsqueeze(0), {}
 
-    def simulated(self, history: History) -> tuple[Tensor, Tensor, Tensor]:
-        """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was asked, and their
+    def simulated(self, snapshot: Snapshot) -> tuple[Tensor, Tensor, Tensor]:
+        """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was queried, and their
         squared distances.
 
         They depend on what has been observed, not on what is pending.
         """
-        ended = [r for r in history if r.status != Status.PENDING]
+        ended = [r for r in snapshot.records if r.status != Status.PENDING]
         return self._simulated(
-            [(r.query, r.value, r.standard_error) for r in ended], lambda: self._runs(history, ended)
+            [(r.query, r.value, r.standard_error) for r in ended], lambda: self._runs(snapshot, ended)
         )
 
-    def _runs(self, history: History, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
-        generator = self.generator(History(ended))
-        candidates = self._candidates(history, generator)
-        asked, counts = self._simulate(candidates, history, generator).unique(return_counts=True)
-        matched = candidates[asked]
+    def _runs(self, snapshot: Snapshot, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
+        generator = snapshot.of(ended).generator(self.seed)
+        candidates = self._candidates(snapshot, generator)
+        queried, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
+        matched = candidates[queried]
         return matched, counts.double(), _gaps(matched, matched)
 
-    def _candidates(self, history: History, generator: torch.Generator) -> Tensor:
-        candidates = self.candidates(history)
+    def _candidates(self, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
+        candidates = self.candidates(snapshot)
         if not len(candidates):
             return self.space.designs(sobol(self.space.dim, self.num_candidates, draw_seed(generator)))
         if len(candidates) <= self.num_candidates:
             return candidates
         return candidates[torch.randperm(len(candidates), generator=generator)[: self.num_candidates].sort().values]
 
-    def _simulate(self, X: Tensor, history: History, generator: torch.Generator) -> Tensor:
+    def _simulate(self, X: Tensor, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """Indices of the candidates that the runs ask, ``num_simulations * batch_size``."""
-        mean, covariance, noise = self._joint(X, history)
-        runs, beta = torch.arange(self.num_simulations), self.width(history)
+        mean, covariance, noise = self._joint(X, snapshot)
+        runs, beta = torch.arange(self.num_simulations), self.width(snapshot)
         rows: list[Tensor] = []
         mean, variance = mean.expand(len(runs), -1), covariance.diagonal().expand(len(runs), -1)
         picks = []
@@ -121,18 +116,18 @@ class SimulationMatching(Banded):
             picks.append(pick)
         return torch.cat(picks).cpu()
 
-    def _joint(self, X: Tensor, history: History) -> tuple[Tensor, Tensor, float]:
+    def _joint(self, X: Tensor, snapshot: Snapshot) -> tuple[Tensor, Tensor, float]:
         """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
         X = self.surrogate.to(X)
-        prior = self.process.prior
-        if not self.modelled(history) and prior is not None:
+        prior = self.gp.prior
+        if not self.modelled(snapshot) and prior is not None:
             scale = prior.outputscale
             return (
                 X.new_zeros(len(X)),
                 prior.covariance(X.double(), X.double()).to(X) / scale,
                 prior.noise / scale,
             )
-        model = self.process.model(*self.observed(history))
+        model = self.gp.model(*self.observed(snapshot))
         with torch.no_grad():
             mean, covariance, noise = model.joint(X)
         return mean, covariance, noise.mean().item()

@@ -106,8 +106,8 @@ def test_a_design_far_from_a_small_region_is_moved_into_it():
     unit = (Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0))
     sides = [((1.0, 0.0), 0.51), ((-1.0, 0.0), -0.49), ((0.0, 1.0), 0.51), ((0.0, -1.0), -0.49)]
     space = Space(unit, (1.0,), constraints=tuple(sides))
-    strategy, generator = RandomSearch(space=space), torch.Generator().manual_seed(0)
-    found = clear(strategy, torch.ones(1, 2, dtype=torch.double), 0, History(), generator)
+    snapshot, generator = RandomSearch(space=space).snapshot(History()), torch.Generator().manual_seed(0)
+    found = clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator)
     assert (found - 0.5).abs().max() <= 0.01 + 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Costs that depend on the design, and what they foretell."""
+"""Costs that depend on the design, and what they predict."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mfbo_torch.models import log_cost
 from mfbo_torch.models.log_cost import FEW, LogCost
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
+from mfbo_torch.strategies.snapshot import Snapshot
 
 NOMINAL = (1.0, 10.0, 100.0)
 
@@ -95,18 +96,19 @@ def timed(n: int, measured: bool = True) -> tuple[Space, History]:
 def test_costs_at_a_design():
     space, history = timed(FEW)
     strategy, u = RandomSearch(space=space), torch.tensor([0.5])
-    assert strategy.costs_at(u, history) == pytest.approx((20.0, 200.0), rel=0.05)
+    costs_at = lambda history, strategy=strategy: strategy.snapshot(history).costs_at(u)  # noqa: E731
+    assert costs_at(history) == pytest.approx((20.0, 200.0), rel=0.05)
     assert strategy.cost(Query((1.0,), 1), history) == pytest.approx(20.0, rel=0.05)
-    assert strategy.costs_at(u, history) == RandomSearch(space=space, seed=3).costs_at(u[None], history)
+    assert costs_at(history) == RandomSearch(space=space, seed=3).snapshot(history).costs_at(u[None])
     few = History(history.records[:-1])
-    assert strategy.costs_at(u, few) == strategy.costs(few)
+    assert costs_at(few) == strategy.costs(few)
     free = [replace(r, id=i, cost=0.0) for i, r in enumerate(history)]  # those a run begins with
     more = [replace(r, id=i) for i, r in enumerate([*free, *history])]
-    assert strategy.costs_at(u, History(more)) == strategy.costs_at(u, history)
+    assert costs_at(History(more)) == costs_at(history)
     failed = [replace(r, cost=r.cost + 7, sunk=7.0) for r in history]
-    assert strategy.costs_at(u, History(failed)) == strategy.costs_at(u, history)
+    assert costs_at(History(failed)) == costs_at(history)
     given, history = timed(FEW, measured=False)
-    assert RandomSearch(space=given).costs_at(u, history) is given.costs
+    assert costs_at(history, RandomSearch(space=given)) is given.costs
 
 
 def test_budget_counts_what_a_design_costs():
@@ -135,11 +137,12 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
         x, fidelity = record.query.x, record.query.fidelity
         optimizer.tell(record.id, problem.reward(x, fidelity), cost=space.costs[fidelity])
     history = optimizer.history
-    model = strategy.model(history)
+    snapshot = strategy.snapshot(history)
+    model = strategy.rule.model(snapshot)
     asked = {}
     for ratio in (1e-6, 0.999):
-        monkeypatch.setattr(type(strategy), "costs_at", lambda self, u, history, r=ratio: (10.0 * r, 10.0))
-        asked[ratio] = strategy.level(model, torch.tensor([[0.3]]).double(), 1.0, history)
+        monkeypatch.setattr(Snapshot, "costs_at", lambda self, u, r=ratio: (10.0 * r, 10.0))
+        asked[ratio] = strategy.rule.level(model, torch.tensor([[0.3]]).double(), 1.0, snapshot)
     assert asked == {1e-6: 0, 0.999: 1}
 
 

@@ -12,7 +12,7 @@ from mfbo_torch.problems import Currin, Problem
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPBUCB, GPUCB, MFGPUCB, ExpectedImprovement
 from mfbo_torch.strategies.common.fit_schedule import Growing
-from mfbo_torch.strategies.common.tails import mapped, through
+from mfbo_torch.strategies.snapshot import Snapshot, SnapshotCache, data_of
 
 
 class Penalised(Currin):
@@ -52,6 +52,10 @@ def test_penalties_of_the_first_design(penalty):
     assert regret < 0.01, "1.9 and 0.35 where the others are lost beside them"
 
 
+def warp_of(strategy, records):
+    return strategy.rule.transforms(strategy.snapshot(History(records)))[0]
+
+
 @pytest.fixture(scope="module")
 def late():
     return ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
@@ -63,7 +67,7 @@ def test_a_new_map_makes_a_new_model():
     history = run(problem, MFGPUCB(seed=0), 3 * problem.space.costs[-1], progress=False)
     X = torch.tensor([[0.5, 0.5]], dtype=torch.double)
     for map in (IDENTITY, Warp(5.0, 1.0, 0.0, 1.0)):
-        kept, new = (strategy.grown(grown, history.done, map) for grown in (growing, Growing(25)))
+        kept, new = (strategy.rule.grown(grown, history.done, map) for grown in (growing, Growing(25)))
         assert torch.equal(kept.mean_variance(X)[0], new.mean_variance(X)[0])
 
 
@@ -91,8 +95,9 @@ def test_noise_beside_a_penalty():
         query, value = Query(x, 0, {"stage": "initial"}), problem.evaluate(x, 0) + 8.0 * noise
         records.append(Record(i, query, 1.0).done(value))
     history = History(records)
-    assert strategy.map(history) != IDENTITY
-    assert 2.0 < strategy.noise_deviations(history)[0] < 40.0
+    snapshot = strategy.snapshot(history)
+    assert strategy.transform(snapshot) != IDENTITY
+    assert 2.0 < strategy.noise_deviations(snapshot)[0] < 40.0
     assert isinstance(strategy.recommend(history), Recommendation), "beside the penalty alone there would be no noise"
 
 
@@ -102,7 +107,8 @@ def test_penalties_at_one_fidelity(seed):
     problem = Bowl(-1e8)
     history = run(problem, MFGPUCB(seed=seed), 25.0, progress=False)
     assert min(r.value for r in history) == -1e8
-    warp = MFGPUCB(seed=seed).bind(problem.space, 25.0)._hedge.warp(history)
+    rule = MFGPUCB(seed=seed).bind(problem.space, 25.0).rule
+    warp, _ = rule.transforms(rule.snapshot(history))
     assert warp.below > 1e3
     assert -history.best(0).value < 0.05, "4 where the others are lost beside it"
 
@@ -114,7 +120,7 @@ def test_a_penalty_that_comes_late(late):
     assert history.records[first].query.meta["stage"] != "initial"
     assert regret < 0.01, "0.12 where the map stays as it was"
     again = MFGPUCB(seed=2).bind(problem.space, 20 * problem.space.costs[-1])
-    before, after = (again._hedge.warp(History(history.records[:n])) for n in (first, first + 1))
+    before, after = (warp_of(again, history.records[:n]) for n in (first, first + 1))
     assert before == IDENTITY
     assert after.below > 1e3
     asked = again.ask(History(history.records[: first + 3]))[0]
@@ -122,16 +128,17 @@ def test_a_penalty_that_comes_late(late):
 
 
 def test_a_history_on_the_other_side_of_a_map():
-    map, (far, out, lost, last) = Warp(1.0, 2.0, 3.0, 0.0), (Record(i, Query((0.1 * i,), 0), 1.0) for i in range(4))
-    history = History([far.done(-5.0, 0.3), out, lost.failed("it broke"), last.done(2.0)])
-    near, pending, broken, plain = mapped(history, map)
+    map, (far, pending, lost, last) = Warp(1.0, 2.0, 3.0, 0.0), (Record(i, Query((0.1 * i,), 0), 1.0) for i in range(4))
+    history = History([far.done(-5.0, 0.3), pending, lost.failed("it broke"), last.done(2.0)])
+    snapshot = Snapshot(history, Space.box([[0.0], [1.0]], (1.0,)), SnapshotCache())
+    near, pending, broken, plain = snapshot.transformed(map).records
     y = torch.tensor(-5.0, dtype=torch.double)
     assert near.value == map(y).item()
     assert near.standard_error == pytest.approx(0.3 * map.log_slope(y).exp().item())
     assert (pending, broken) == history.records[1:3]
     assert (plain.value, plain.standard_error) == (0.5, None)
-    assert mapped(history, IDENTITY) is history
-    (Y, Yvar), known = through(IDENTITY, [near, near]), history.records[:1]
-    assert through(map, known)[0].item() == near.value
-    assert through(map, known)[1].item() == pytest.approx(near.standard_error**2)
+    assert snapshot.transformed(IDENTITY) is snapshot
+    (_, Y, Yvar), known = data_of(snapshot.space, [near, near]), data_of(snapshot.space, [history.records[0]], map)
+    assert known.Y.item() == near.value
+    assert known.Yvar.item() == pytest.approx(near.standard_error**2)
     assert Y.shape == Yvar.shape == (2, 1)

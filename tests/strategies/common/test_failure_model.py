@@ -34,6 +34,11 @@ TAUGHT = [
 DEFAULT, TARGET_ONLY = TAUGHT[:2]
 
 
+def model_based(strategy):
+    """What decides: of MFGPUCB its rule."""
+    return getattr(strategy, "rule", strategy)
+
+
 class Known(torch.nn.Module):
     """Much to gain on the left, next to nothing on the right."""
 
@@ -77,12 +82,12 @@ def test_a_region_that_fails_is_left(make):
 
 @pytest.mark.parametrize("make", TAUGHT, ids=lambda make: type(make()).__name__)
 def test_without_a_failure_nothing_is_touched(make):
-    strategy = make(space=SPACE)
+    strategy = model_based(make(space=SPACE))
     history = past(SPACE, lambda query: False).asked(Query((0.0, 1.0), 0), 1.0)
     acquisition = Known()
-    assert strategy.feasible(acquisition, history, 0) is acquisition
+    assert strategy.feasible(acquisition, strategy.snapshot(history), 0) is acquisition
     failed = history.updated(history.records[-1].failed("a time-out"))
-    assert isinstance(strategy.feasible(acquisition, failed, 0), Feasible)
+    assert isinstance(strategy.feasible(acquisition, strategy.snapshot(failed), 0), Feasible)
 
 
 VARIANTS = {
@@ -117,8 +122,9 @@ def test_pending_queries_say_nothing_of_failures():
     space = box(2)
     history = past(space, beyond)
     strategy = TARGET_ONLY(space=space)
-    before = strategy.failures.feasibility(space, history, 1)
-    assert strategy.failures.feasibility(space, history.asked(Query((0.1, 0.1), 1), 4.0), 1) is before
+    before = strategy.failures.feasibility(strategy.snapshot(history), 1)
+    pending = strategy.snapshot(history.asked(Query((0.1, 0.1), 1), 4.0))
+    assert strategy.failures.feasibility(pending, 1) is before
     queries = strategy.ask(history, 4)
     assert len({query.x for query in queries}) == 4
     assert sum(map(beyond, queries)) <= 2
@@ -130,7 +136,7 @@ def test_chance_changes_little():
     crashes = iter([i % 8 == 3 for i in range(100)])
     history = past(space, lambda query: next(crashes), 32)
     strategy = TARGET_ONLY(space=space)
-    p = strategy.failures.feasibility(space, history, 1)(uniform(2, 200, 0))
+    p = strategy.failures.feasibility(strategy.snapshot(history), 1)(uniform(2, 200, 0))
     assert p.min() > 0.6
     assert (torch.tensor(strategy.ask(history)[0].x) - 0.3).abs().max() < 0.15
 
@@ -149,19 +155,21 @@ def test_everything_fails_at_first():
 def test_the_cheapest_fidelity_goes_first_where_the_target_may_fail():
     space = box(2)
     history = past(space, lambda query: query.x[0] < 0.5)
-    strategy = DEFAULT(space=space)
+    rule = DEFAULT(space=space).rule
+    probing = lambda u, history: rule.probing(u, 1, rule.snapshot(history))  # noqa: E731
     border, safe = torch.tensor([[0.48, 0.7]], dtype=torch.double), torch.tensor([[0.95, 0.5]], dtype=torch.double)
-    assert strategy.probing(border, 1, history) == 0
-    assert strategy.probing(safe, 1, history) == 1
-    assert strategy.probing(border, 1, History(r for r in history if r.status == Status.DONE)) == 1
+    assert probing(border, history) == 0
+    assert probing(safe, history) == 1
+    assert probing(border, History(r for r in history if r.status == Status.DONE)) == 1
     told = step(history, Query((0.48, 0.7), 0), space, 1.0)
-    assert strategy.probing(border, 1, told) == 1
+    assert probing(border, told) == 1
 
 
 def test_a_region_is_asked_again_where_nothing_else_gains():
     """A gain elsewhere that is small enough no longer outweighs the smallest probability."""
     history = past(box(2), beyond)
-    p = TARGET_ONLY(space=box(2)).failures.feasibility(box(2), history, 1)
+    strategy = TARGET_ONLY(space=box(2))
+    p = strategy.failures.feasibility(strategy.snapshot(history), 1)
 
     X = torch.tensor([[[0.1, 0.5]], [[0.8, 0.5]]], dtype=torch.double)
     low, high = Feasible(Known(), p, 0.0)(X)

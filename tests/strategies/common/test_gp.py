@@ -11,7 +11,7 @@ from botorch.exceptions.errors import ModelFittingError
 
 from mfbo_torch.strategies.common import fit_schedule as room
 from mfbo_torch.strategies.common.fit_schedule import Surrogate, refit_size, standardized
-from mfbo_torch.strategies.common.gp import Process, single_task_gp
+from mfbo_torch.strategies.common.gp import UnitCubeGP, single_task_gp
 
 
 def surrogate(refit_every: int = 1) -> Surrogate:
@@ -97,7 +97,7 @@ def test_pending_points_move_the_deviation_only():
     X, Y = data()
     pending = torch.tensor([[0.9, 0.1], [0.2, 0.95]], dtype=torch.double)
     grid = torch.rand(50, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
-    model, left = Process(surrogate()).posterior(X, Y, None, pending)
+    model, left = UnitCubeGP(surrogate()).posterior(X, Y, None, pending)
     before, after = model.posterior(grid), model.hallucinate(left).posterior(grid)
     assert torch.allclose(before.mean, after.mean, atol=1e-8)
     assert (after.variance <= before.variance + 1e-10).all()
@@ -126,7 +126,7 @@ def test_constants_are_as_uncertain_as_their_size(value):
     """Whether or not their sum rounds."""
     X, _ = data()
     at = torch.tensor([[0.9, 0.1]], dtype=torch.double)
-    mean, deviation = Process(surrogate()).predict(X, torch.full((9, 1), value, dtype=torch.double), None, at)
-    unit = Process(surrogate()).predict(X, torch.ones(9, 1, dtype=torch.double), None, at)[1]
+    mean, deviation = UnitCubeGP(surrogate()).predict(X, torch.full((9, 1), value, dtype=torch.double), None, at)
+    unit = UnitCubeGP(surrogate()).predict(X, torch.ones(9, 1, dtype=torch.double), None, at)[1]
     assert mean.item() == pytest.approx(value)
     assert deviation.item() == pytest.approx(value * unit.item())

@@ -142,6 +142,6 @@ def test_a_known_prior_has_a_lengthscale_a_parameter():
     prior = Prior("rbf", lengthscale=[0.5, 0.2, 0.4, 0.6, 0.3], noise=1e-4)
     strategy = GPUCB(space=SPACE, prior=prior)
     history = loop(strategy, value, 4)
-    model = strategy.process.model(*strategy.observed(history))
+    model = strategy.gp.model(*strategy.observed(strategy.snapshot(history)))
     scales = describe(model.model.covar_module, SPACE.unit_dim)[1].tolist()
     assert scales == pytest.approx([0.5, 0.5, 0.5, 0.2, 0.4, 0.6, 0.3])

@@ -14,6 +14,7 @@ from mfbo_torch import Observation, Optimizer, Parameter, Space, minimize
 from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.history import History, Query, Recommendation, Record, Status
 from mfbo_torch.history.observation import Outcome
+from mfbo_torch.models.outcome_transform import near_limit
 from mfbo_torch.space.outcome_constraints import limits_of
 from mfbo_torch.strategies import (
     GPBUCB,
@@ -29,7 +30,6 @@ from mfbo_torch.strategies import (
 )
 from mfbo_torch.strategies.base import LIMITED
 from mfbo_torch.strategies.common.outcome_models import measured
-from mfbo_torch.strategies.common.tails import drawn_near
 
 SPACE = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], [1, 10], limits={"load": ">= 16"})
 
@@ -75,8 +75,8 @@ def test_probability_and_acquisition_are_those_of_botorch():
 )
 def test_decisions_keep_to_what_is_feasible(strategy):
     """A decision is where the limit is kept, or close to where it is, and a function of the history."""
-    optimizer = Optimizer(strategy)
-    while (due := strategy.due(optimizer.history)) is not None or not optimizer.history.done:
+    optimizer, rule = Optimizer(strategy), getattr(strategy, "rule", strategy)
+    while (due := rule.due(rule.snapshot(optimizer.history))) is not None or not optimizer.history.done:
         (record,) = optimizer.ask()
         optimizer.tell(record.id, evaluated(*record.query.x, record.query.fidelity))
         assert due is None or record.query.meta["stage"] == "initial"
@@ -85,8 +85,9 @@ def test_decisions_keep_to_what_is_feasible(strategy):
         x, y = record.query.x
         assert 20 * (x + y) > 14.5
         optimizer.tell(record.id, evaluated(x, y, record.query.fidelity))
-    (chance,) = strategy.chances(optimizer.history, torch.tensor([[0.9, 0.9]])).tolist()
-    (none,) = strategy.chances(optimizer.history, torch.tensor([[0.1, 0.1]])).tolist()
+    snapshot = rule.snapshot(optimizer.history)
+    (chance,) = rule.chances(snapshot, torch.tensor([[0.9, 0.9]])).tolist()
+    (none,) = rule.chances(snapshot, torch.tensor([[0.1, 0.1]])).tolist()
     assert chance > 0.95
     assert none < 0.05
     history = optimizer.history
@@ -97,7 +98,7 @@ def test_decisions_keep_to_what_is_feasible(strategy):
         advised = optimizer.recommend()
         assert isinstance(advised, Recommendation)
         assert advised.best == best
-        assert advised.feasible == pytest.approx(strategy.chances(history, torch.tensor([advised.x]))[0].item())
+        assert advised.feasible == pytest.approx(rule.chances(snapshot, torch.tensor([advised.x]))[0].item())
 
 
 def test_while_nothing_is_feasible_the_most_likely_is_sought():
@@ -107,8 +108,9 @@ def test_while_nothing_is_feasible_the_most_likely_is_sought():
         optimizer.tell(record.id, Observation(1.0, None, {"load": 20 * sum(at)}))
     assert optimizer.recommend() is None
     (record,) = optimizer.ask()
-    chances = strategy.chances(optimizer.history, torch.rand(50, 2).double())
-    (own,) = strategy.chances(optimizer.history, torch.tensor([record.query.x])).tolist()
+    snapshot = strategy.snapshot(optimizer.history)
+    chances = strategy.chances(snapshot, torch.rand(50, 2).double())
+    (own,) = strategy.chances(snapshot, torch.tensor([record.query.x])).tolist()
     assert own >= chances.max() - 1e-6 or math.isclose(own, 1.0, abs_tol=1e-3)
 
 
@@ -141,19 +143,19 @@ def test_a_fidelity_in_other_units_is_not_far_beyond_a_limit():
     assert found[0].standard_error == 0.1
 
 
-def test_what_is_far_beyond_a_limit_is_drawn_near():
+def test_what_is_far_beyond_a_limit_is_near_limit():
     margins = [3.0, -2.0, 5.0, -1e8, 1.0, -40.0, 0.5, 2.0, -1.0, 4.0, -1e4, -500.0]
-    near = drawn_near(margins)
+    near = near_limit(margins)
     kept = [i for i, (margin, slope) in enumerate(near) if slope == 1.0]
     assert kept == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert all(near[i][0] == margins[i] for i in kept)
     far = [near[i][0] for i in (3, 10, 11)]
     assert -85.0 < far[0] < far[1] < far[2] < -40.0, "one range below the others at most, in their order"
     assert all(0 < near[i][1] < 1 for i in (3, 10, 11))
-    assert drawn_near([]) == []
-    assert drawn_near([-1e8]) == [(-1e8, 1.0)], "nothing to compare it with"
+    assert near_limit([]) == []
+    assert near_limit([-1e8]) == [(-1e8, 1.0)], "nothing to compare it with"
     plain = [9.0, 8.5, -80.0, 9.5, 8.0]
-    assert drawn_near(plain) == [(margin, 1.0) for margin in plain], "it is not far from the limit"
+    assert near_limit(plain) == [(margin, 1.0) for margin in plain], "it is not far from the limit"
 
 
 @pytest.mark.parametrize("strategy", [MFSKO, MFNaive, Direct, NaiveRepeat])

@@ -24,14 +24,15 @@ from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
+from mfbo_torch.models.indirect.unit_conditionals import conditional_of
 from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.strategies.indirect.cmets import Cut, Node, Tree, fold
+from mfbo_torch.strategies.indirect.cmets import Tree, fold
 from mfbo_torch.strategies.indirect.shrinking_window import window_variance
-from mfbo_torch.strategies.indirect.unit_conditionals import conditional_of
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
 
@@ -62,7 +63,7 @@ def history(space, n=4):
 
 def observed(strategy, found):
     """The windows that were asked, on the unit square, and their values in the units of the strategy's model."""
-    model, shift, scale = strategy.belief(found)
+    model, shift, scale = strategy.model(strategy.snapshot(found))
     centres = np.array([r.query.x for r in found.done]) / 2
     widths = 0.2 / (1 + np.array([r.query.fidelity for r in found.done]))
     return model, Windows(centres, widths), (np.array([r.value for r in found.done]) - shift) / scale
@@ -70,7 +71,7 @@ def observed(strategy, found):
 
 def by_hand(strategy, found, U, fidelities):
     """The information of windows on the unit square about the strategy's own samples of the maximum."""
-    maxima = strategy.information(found, strategy.generator(found)).max_values.numpy().ravel()
+    maxima = strategy.information(strategy.snapshot(found), strategy.generator(found)).max_values.numpy().ravel()
     mean, variance, noise = posterior(*observed(strategy, found), Windows(U, 0.2 / (1 + fidelities)))
     if strategy.form == "noisy":
         return noisy_information(mean, variance, noise, maxima)
@@ -87,20 +88,20 @@ def test_a_tree_by_hand():
     tree = Tree.root(Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
-    tree = tree.asked(node(1, 1))  # ahead: it replaces its parent
+    tree = tree.queried(node(1, 1))  # ahead: it replaces its parent
     assert tree.leaves == {node(2, 2), node(2, 3)}
     assert tree.ahead == {node(1, 0), node(3, 4), node(3, 5), node(3, 6), node(3, 7)}
-    tree = tree.asked(node(2, 2))  # a leaf
+    tree = tree.queried(node(2, 2))  # a leaf
     assert tree.leaves == {node(2, 3), node(3, 4), node(3, 5)}
     assert tree.ahead == {node(1, 0), node(3, 6), node(3, 7)}
-    tree = tree.asked(node(3, 6))  # ahead, at the greatest height: its parent leaves, it has no children
+    tree = tree.queried(node(3, 6))  # ahead, at the greatest height: its parent leaves, it has no children
     assert tree.leaves == {node(3, 4), node(3, 5)}
     assert tree.ahead == {node(1, 0), node(3, 7)}
-    tree = tree.asked(node(1, 0))
+    tree = tree.queried(node(1, 0))
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
-    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).asked(node(1, 1))  # no active node
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).queried(node(1, 1))  # no active node
 
 
 def test_cells_halve():
@@ -151,8 +152,8 @@ def test_cmets_with_other_children_walks_its_tree():
         asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
         assert asked in tree.active
         assert r.query.x == pytest.approx([2 * c for c in tree.cut.centre(asked)])
-        tree = tree.asked(asked)
-    assert strategy.tree(found) == tree
+        tree = tree.queried(asked)
+    assert strategy.tree(strategy.snapshot(found)) == tree
 
 
 def test_cmets_asks_of_a_cell_the_choice_nearest_to_its_centre():
@@ -191,16 +192,16 @@ def test_cmets_walks_the_tree():
         x = space.from_unit(torch.tensor(before.cut.centre(asked), dtype=torch.double))
         assert found.records[i].query.x == pytest.approx(x.tolist())
     assert len(set(nodes)) == 8
-    assert strategy.tree(found) == fold(nodes, Cut(2), 2)
+    assert strategy.tree(strategy.snapshot(found)) == fold(nodes, Cut(2), 2)
     foreign = step(found, Query((1.0, 1.0), 0), space, 0.0)  # a record from elsewhere is data, no node
-    assert strategy.tree(foreign) == strategy.tree(found)
+    assert strategy.tree(strategy.snapshot(foreign)) == strategy.tree(strategy.snapshot(found))
 
 
 def test_cmets_asks_what_tells_most_for_its_cost():
     space = windows((1.0, 2.0, 4.0))
     strategy = CMETS(space=space, sampler="gumbel", num_max_value_samples=20)
     found = loop(strategy, hill, 3)
-    active = strategy.tree(found).active
+    active = strategy.tree(strategy.snapshot(found)).active
     heights = np.array([n.height for n in active])
     information = by_hand(strategy, found, np.array([Cut(2).centre(n) for n in active]), heights) / 2.0**heights
     query = strategy.ask(found)[0]
@@ -232,7 +233,7 @@ def test_the_recommendation_is_the_largest_mean():
     space = windows()
     found = history(space)
     strategy = CMES(space=space)
-    _, shift, scale = strategy.belief(found)
+    _, shift, scale = strategy.model(strategy.snapshot(found))
     inputs = Windows(space.inputs.numpy() / 2, np.zeros(len(space.inputs)))
     mean, variance, _ = posterior(*observed(strategy, found), inputs)
     best = strategy.recommend(found)
@@ -248,8 +249,8 @@ def test_later_observations_extend_the_factor():
     many = history(space, 22)  # fitted to 20, 22 of them; 21 is between
     strategy = CMES(space=space)
     few = History(many.records[:21])
-    model, _, scale = strategy.belief(few)
-    fitted = strategy.belief(History(many.records[:20])).model
+    model, _, scale = strategy.model(strategy.snapshot(few))
+    fitted = strategy.model(strategy.snapshot(History(many.records[:20]))).model
     assert len(model.train_A) == 21
     assert torch.equal(model.covar_module.base_kernel.lengthscale, fitted.covar_module.base_kernel.lengthscale)
     assert model.train_Zvar[0].item() == pytest.approx((0.1 / scale) ** 2)

@@ -25,6 +25,10 @@ def strategy(link: str, **settings: object) -> MFGPUCB:
     return MFGPUCB(link=link, **{"initial_capital": 2.0, **settings}).bind(SPACE)
 
 
+def model_of(asks: MFGPUCB, history: History) -> PerFidelityGP:
+    return asks.rule.model(asks.snapshot(history))
+
+
 def started(link: str, steps: int = 2) -> History:
     """A history some decisions after the initial design."""
     asks = strategy(link)
@@ -44,7 +48,7 @@ def conditioned(model: PerFidelityGP, points: torch.Tensor, x: torch.Tensor) -> 
 def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
     """Each query of a batch is that of a model which has seen values of the ones before, but for the mean."""
     history, asks = started(link), strategy(link, hedge=False)
-    model = asks.model(history)
+    model = model_of(asks, history)
     for query in asks.ask(history, 4):
         if "check" not in query.meta:
             points, beta = asks.unit_points(history.pending), query.meta["beta"]
@@ -65,7 +69,7 @@ def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
 def test_the_fidelity_rule_sees_what_is_pending():
     """What a cheap query there would tell is on its way, so the target is asked."""
     history = started("recursive")
-    model = strategy("recursive").model(history)
+    model = model_of(strategy("recursive"), history)
     x = torch.tensor([[0.9, 0.1]], dtype=torch.double)
     costs, cheap = SPACE.costs, torch.tensor([[0.9, 0.1, 0.0]], dtype=torch.double)
 
@@ -86,7 +90,7 @@ def test_the_strategy_goes_up_where_the_cheap_fidelity_is_pending():
 @pytest.mark.parametrize("link", LINKS)
 def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_link(link):
     history = started(link)
-    model = strategy(link).model(history)
+    model = model_of(strategy(link), history)
     x, point = torch.tensor([[0.9, 0.1]], dtype=torch.double), torch.tensor([[0.9, 0.1, 1.0]], dtype=torch.double)
     before, after = model.mean_variance(x)[1][0], model.hallucinate(point).mean_variance(x)[1][0]
     assert (after[0] < before[0]) == (link == "recursive")
@@ -137,7 +141,7 @@ def test_failures_condition_nothing():
     failed = failed.updated(failed.records[-1].failed("a test"))
     asks = strategy("recursive")
     query = asks.ask(failed)[0]
-    bound = MultiFidelityUpperConfidenceBound(asks.model(history), query.meta["beta"])
+    bound = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
     grid = torch.rand(1500, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
     with torch.no_grad():
         assert bound(torch.tensor([query.x], dtype=torch.double)) >= bound(grid).max() - 1e-3

@@ -1,4 +1,4 @@
-"""Beliefs that take turns by their record."""
+"""Models that take turns by their record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def log_densities(record, predictions):
     return {name: -0.5 * ((record.value - mean) / s) ** 2 - math.log(s) for name, (mean, s) in predictions.items()}
 
 
-def told(history, value, predictions, belief=None, parts=None):
-    meta = {"foretold": predictions, "belief": belief, "shares": parts or dict.fromkeys(NAMES, 1 / 3)}
+def told(history, value, predictions, model=None, parts=None):
+    meta = {"predicted": predictions, "model": model, "shares": parts or dict.fromkeys(NAMES, 1 / 3)}
     history = history.asked(Query((0.0,), 1, meta), 1.0)
     return history if value is None else history.updated(history.records[-1].done(value))
 
@@ -28,7 +28,7 @@ def test_all_are_equal_before_anything_came():
 
 
 def test_the_record():
-    """One value that ``b`` foretold a nat better than ``a`` and ``c`` far better than ``b`` did not foretell at all."""
+    """One value that ``b`` predicted a nat better than ``a``, and that ``c`` did not predict at all."""
     history = told(History(), 0.0, {"a": (math.sqrt(2), 1.0), "b": (0.0, 1.0), "c": (100.0, 1.0)})
     found = shares(history, NAMES, log_densities)
     odds = {"a": math.exp(-1), "b": 1.0, "c": math.exp(-WORST)}
@@ -47,8 +47,8 @@ def test_what_has_no_value_counts_as_a_turn_and_says_nothing():
 
 
 @pytest.mark.parametrize("best", NAMES)
-def test_every_belief_keeps_its_least_share(best):
-    """Of ``n`` queries each belief has at least ``LEAST n`` less one for each belief, whoever predicts best."""
+def test_every_model_keeps_its_least_share(best):
+    """Of ``n`` queries each belief has at least ``LEAST n`` less one for each model, whoever predicts best."""
     history, turns = History(), dict.fromkeys(NAMES, 0)
     for n in range(1, 80):
         name, parts = whose_turn(history, NAMES, log_densities)

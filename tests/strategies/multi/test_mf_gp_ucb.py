@@ -16,7 +16,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.strategies.multi import mf_gp_ucb
+from mfbo_torch.strategies.multi import upper_bounds
 from mfbo_torch.utils.errors import SettingError
 
 LINKS = ("recursive", "independent")
@@ -26,6 +26,10 @@ FAR = 1e3
 
 def strategy(link: str, space: Space = SPACE, capital: float | None = None, **settings) -> MFGPUCB:
     return MFGPUCB(link=link, **{"initial_capital": 2.0, **settings}).bind(space, capital)
+
+
+def model_of(asks: MFGPUCB, history: History) -> PerFidelityGP:
+    return asks.rule.model(asks.snapshot(history))
 
 
 def is_initial(history: History) -> list[bool]:
@@ -71,18 +75,17 @@ def test_width_of_the_band(link):
 def test_query_maximises_phi_at_the_fidelity_of_the_rule(link):
     asks = strategy(link)
     history = loop(asks, toy(SPACE), 3, designed(asks))
-    pending = asks.ask(history)[0]
-    history = history.asked(pending, 1.0)
+    history = history.asked(asks.ask(history)[0], 1.0)
     query = asks.ask(history)[0]
     assert "check" not in query.meta
-    model, out = asks.model(history), asks.unit_points(history.pending)
-    acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"], query.meta.get("zeta"), out)
+    model, pending = model_of(asks, history), asks.unit_points(history.pending)
+    acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"], query.meta.get("zeta"), pending)
     u = SPACE.to_unit(torch.tensor([query.x], dtype=torch.double))
     grid = torch.rand(2000, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     with torch.no_grad():
         assert acquisition(u) >= acquisition(grid).max() - 1e-4
     if link == "independent":
-        assert query.fidelity == select_fidelity(model, u, query.meta["beta"], query.meta["gamma"], out)
+        assert query.fidelity == select_fidelity(model, u, query.meta["beta"], query.meta["gamma"], pending)
     mean, variance = model.mean_variance(u)
     assert query.meta["mean"] == pytest.approx(mean[0, query.fidelity].item(), rel=1e-6)
     assert query.meta["deviation"] == pytest.approx(variance[0, query.fidelity].sqrt().item(), rel=1e-3)
@@ -124,7 +127,7 @@ def test_check_of_three_fidelities_goes_down_one_by_one():
 
 
 def test_check_is_asked_once():
-    """Neither while it is out, nor after it failed."""
+    """Neither while it is pending, nor after it failed."""
     asks, history = violated()
     batch = asks.ask(history, 3)
     assert [("check" in query.meta) for query in batch] == [True, False, False]
@@ -240,7 +243,7 @@ def test_workers_do_not_wait(link):
 
 
 def test_pending_points_keep_others_away():
-    """Asked at once at one fidelity, points spread: the deviation falls where a query is out."""
+    """Asked at once at one fidelity, points spread: the deviation falls where a query is pending."""
     space = box(1, 1)
     asks = MFGPUCB(initial_capital=3.0, beta=9.0).bind(space)
     history = loop(asks, lambda query: math.sin(20 * query.x[0]), 3)
@@ -265,7 +268,7 @@ def test_memory_is_no_state(link):
 @pytest.mark.parametrize("link", LINKS)
 def test_factors_of_a_long_history_are_extended(link, monkeypatch):
     """Fits become rare, and what was extended again and again is, to the last bit, what a restart computes."""
-    monkeypatch.setattr(mf_gp_ucb, "LARGE", 30)
+    monkeypatch.setattr(upper_bounds, "LARGE", 30)
     monkeypatch.setattr(fit_schedule, "LARGE", 30)
     objective, space = toy(SPACE), SPACE
     going, history, fits = strategy(link, refit_every=3), History(), []
@@ -331,7 +334,7 @@ def test_offset_of_the_values(shift):
     for r in history:
         history = history.updated(r.done(64.0 * r.value + shift))
     query = asks.ask(history)[0]
-    model = asks.model(history)
+    model = model_of(asks, history)
     acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"])
     grid = torch.rand(2000, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     with torch.no_grad():
@@ -362,5 +365,5 @@ def test_bad_settings(setting, settings):
 def test_single_precision():
     asks = strategy("recursive", dtype="float32")
     history = loop(asks, toy(SPACE), 4, designed(asks))
-    assert asks.model(history).train_X.dtype == torch.float32
+    assert model_of(asks, history).train_X.dtype == torch.float32
     assert all(SPACE.bounds[0, i] <= r.query.x[i] <= SPACE.bounds[1, i] for r in history for i in range(2))

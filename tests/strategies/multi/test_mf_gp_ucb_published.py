@@ -51,7 +51,7 @@ def test_width_of_theorem_10():
 def test_a_known_process_is_that_of_dense_algebra():
     asks, history = strategy(prior=PRIOR), loop(strategy(prior=PRIOR), toy(SPACE), 14)
     at = torch.rand(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    mean, variance = asks.model(history).mean_variance(at)
+    mean, variance = asks.rule.model(asks.snapshot(history)).mean_variance(at)
     for m in range(2):
         records = history.select("done", m)
         X, y = asks.unit_points(records)[:, :-1], torch.tensor([r.value for r in records]).double() - PRIOR.mean
@@ -65,15 +65,15 @@ def test_a_known_process_is_that_of_dense_algebra():
 def test_the_protocol_to_the_letter():
     """All of the initial capital, half of it at the lowest fidelity; fits after it and every 25 queries."""
     asks = strategy(capital=400.0, initial_capital=20.0, strict=True)
-    counts = asks.counts(History())
+    counts = asks.rule.counts(asks.snapshot(History()))
     assert counts == [40, 10]
     history = loop(asks, toy(SPACE), 52)
     assert len(decided(history)) == 2
     for extra, size in ((0, 50), (24, 50), (25, 75), (49, 75), (50, 100)):
-        assert asks._fit_size(history.records[:50] + history.records[-1:] * extra) == size
+        assert asks.rule.fit_size(history.records[:50] + history.records[-1:] * extra) == size
     query = asks.ask(history)[0]
     u = SPACE.to_unit(torch.tensor([query.x], dtype=torch.double))
-    model = asks.model(history)
+    model = asks.rule.model(asks.snapshot(history))
 
     def phi(points: torch.Tensor) -> np.ndarray:
         mean, variance = model.mean_variance(points)

@@ -10,12 +10,14 @@ from refusals import refused
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 
+from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import History
+from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
 from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
-from mfbo_torch.strategies.multi.mf_sko import AdditiveFidelityKernel, LogAugmentedExpectedImprovement
+from mfbo_torch.strategies.snapshot import data_of
 
 SPACE3 = box(2, 3)
 
@@ -111,7 +113,7 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
     """At a pending point of the same fidelity there is less to gain than without it."""
     strategy = make()
     history = loop(strategy, toy(SPACE3), 9)
-    X, Y = strategy.data(history.done)
+    X, Y, _ = data_of(strategy.space, history.done)
     model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
     utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
     pending = torch.tensor([[0.9, 0.9, 1.0]], dtype=torch.double)

@@ -25,7 +25,8 @@ from mfbo_torch.strategies import (
 )
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
-from mfbo_torch.strategies.single.analytic import WORTH
+from mfbo_torch.strategies.single.analytic import MIN_IMPROVEMENT
+from mfbo_torch.strategies.snapshot import data_of
 
 LINE = Space.box([[-2.0], [3.0]], [1.0])
 
@@ -36,7 +37,7 @@ def wavy(query: Query) -> float:
 
 def dense_posterior(strategy: GPUCB, history: History, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation on a 1-D grid by NumPy, with the hyper-parameters of the strategy's model."""
-    X, Y = strategy.data(history.done)
+    X, Y, _ = data_of(strategy.space, history.done)
     model = strategy.surrogate.model(single_task_gp, X[:, :-1], Y)
     lengthscale = model.covar_module.lengthscale.item()
     noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
@@ -67,8 +68,8 @@ def test_improvement_is_the_maximiser_on_a_grid(kind):
     history = loop(strategy, wavy, 5)
     grid = np.linspace(0.0, 1.0, 20001)
     mean, deviation = dense_posterior(strategy, history, grid)
-    best = standardized(strategy.data(history.done)[1]).max().item()
-    over = best + WORTH if kind is ProbabilityOfImprovement else best
+    best = standardized(data_of(strategy.space, history.done).Y).max().item()
+    over = best + MIN_IMPROVEMENT if kind is ProbabilityOfImprovement else best
     z = (mean - over) / deviation
     value = norm.cdf(z) if kind is ProbabilityOfImprovement else deviation * (z * norm.cdf(z) + norm.pdf(z))
     x = (strategy.ask(history)[0].x[0] + 2.0) / 5.0

@@ -91,7 +91,7 @@ def test_first_batch_under_a_known_prior(kind):
 def test_simulated_runs_start_with_the_policy(policy):
     """Nothing is random before the first simulated value."""
     strategy = SimulationMatching(policy=policy, batch_size=1, num_simulations=5, **UCB)
-    matched, counts, _ = strategy.simulated(START)
+    matched, counts, _ = strategy.simulated(strategy.snapshot(START))
     mean, deviation = scores(START, 0.0), scores(START, 1.0) - scores(START, 0.0)
     z = (mean - mean.max()) / deviation
     score = mean + math.sqrt(2.0) * deviation if policy == "ucb" else deviation * (z * norm.cdf(z) + norm.pdf(z))
@@ -105,7 +105,7 @@ def test_simulated_runs_follow_the_posterior(kernel, noise, least):
     prior = Prior(kernel, [0.2, 0.3], 2.0, noise, 0.5)
     settings = {"prior": prior, "beta": 2.0, "space": FINITE}
     strategy = SimulationMatching(batch_size=2, num_simulations=64, **settings)
-    matched, counts, _ = strategy.simulated(START)
+    matched, counts, _ = strategy.simulated(strategy.snapshot(START))
     assert counts.sum() == 128
     first = GPUCB(**settings).ask(START)[0]
     mean, deviation = 0.0, 3.0
@@ -119,7 +119,7 @@ def test_simulated_runs_follow_the_posterior(kernel, noise, least):
 
 def test_a_batch_matches_the_runs_greedily():
     strategy = SimulationMatching(batch_size=3, num_simulations=20, **UCB)
-    matched, counts, _ = strategy.simulated(START)
+    matched, counts, _ = strategy.simulated(strategy.snapshot(START))
     centres: list[torch.Tensor] = []
     for query in strategy.ask(START, 3):
         sums = [
@@ -133,7 +133,7 @@ def test_a_batch_matches_the_runs_greedily():
 
 def test_one_run_is_its_batch():
     strategy = SimulationMatching(batch_size=4, num_simulations=1, **UCB)
-    matched, _, _ = strategy.simulated(START)
+    matched, _, _ = strategy.simulated(strategy.snapshot(START))
     batch = strategy.ask(START, len(matched))
     assert {query.x for query in batch} == {tuple(x) for x in FINITE.from_unit(matched).tolist()}
 
@@ -153,7 +153,8 @@ def test_monte_carlo_is_botorchs(kind):
     query = strategy.ask(history)[0]
     generator = strategy.generator(history)
     sampler = SobolQMCNormalSampler(torch.Size([32]), seed=draw_seed(generator))
-    model, pending = strategy.posterior(history)[0].model, strategy.pending(history)
+    snapshot = strategy.snapshot(history)
+    model, pending = strategy.posterior(snapshot)[0].model, strategy.pending(snapshot)
     if kind is QUpperConfidenceBound:
         acquisition = qUpperConfidenceBound(model, 2.0, sampler=sampler, X_pending=pending)
     else:

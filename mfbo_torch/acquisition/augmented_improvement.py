@@ -1,0 +1,57 @@
+r"""Expected improvement of the target by a query at another fidelity.
+
+References:
+
+.. [Huang2006mfsko]
+    D. Huang, T. Allen, W. Notz, R. Miller. Sequential Kriging Optimization Using
+    Multiple-Fidelity Evaluations. Structural and Multidisciplinary Optimization 32, 2006.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement
+from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+
+class LogAugmentedExpectedImprovement(AcquisitionFunction):
+    r"""Logarithm of the augmented expected improvement at one fidelity ``l`` [Huang2006mfsko]_.
+
+    ``EI(x) α_1(x, l) α_2(x, l) α_3(l)``, where ``EI`` is the expected improvement of the target
+    ``f^(M)`` over ``best_f``; ``α_1`` is the posterior correlation of ``f^(l)(x)`` and ``f^(M)(x)``;
+    ``α_2 = 1 - σ_ε / √(σ_l²(x) + σ_ε²)`` discounts repetitions; and ``α_3 = λ^(M) / λ^(l)``.
+
+    Args:
+        model: A model over ``d`` parameters and the fidelity.
+        best_f: Posterior mean of the target at the effective best design.
+        fidelity: ``l``.
+        target: The target fidelity.
+        cost_ratio: ``α_3``.
+    """
+
+    def __init__(self, model: Model, best_f: float, fidelity: int, target: int, cost_ratio: float) -> None:
+        super().__init__(model=model)
+        self.log_improvement = LogExpectedImprovement(model, best_f)
+        self.fidelity, self.target, self.log_cost_ratio = fidelity, target, math.log(cost_ratio)
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        """Values ``b`` of ``b x 1 x d`` designs."""
+        at_target = at_fidelity(X, self.target)
+        pair = torch.cat([at_fidelity(X, self.fidelity), at_target], dim=-2)
+        covariance = self.model.posterior(pair).distribution.covariance_matrix
+        variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-10)
+        correlation = covariance[..., 0, 1] / variance.prod(dim=-1).sqrt()
+        noise = self.model.likelihood.noise.mean()
+        repetition = 1.0 - (noise / (variance[..., 0] + noise)).sqrt()
+        discounts = correlation.clamp(1e-6, 1.0).log() + repetition.clamp_min(1e-6).log()
+        return self.log_improvement(at_target) + discounts + self.log_cost_ratio
+
+
+def at_fidelity(X: Tensor, fidelity: int) -> Tensor:
+    """``... x d`` designs with the fidelity as their last column."""
+    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

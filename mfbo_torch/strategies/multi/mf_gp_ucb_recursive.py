@@ -1,0 +1,121 @@
+"""MF-GP-UCB with a model that learns how each fidelity follows from the one below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, select_fidelity
+from mfbo_torch.history import History, Query
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
+from mfbo_torch.models.outcome_transform import Warp
+from mfbo_torch.strategies.common.deduplicate import clear
+from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
+from mfbo_torch.strategies.common.outcome_models import Chain, undecided
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
+from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
+from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
+from mfbo_torch.strategies.snapshot import Snapshot
+
+
+class RecursiveMFGPUCB(UpperBounds):
+    r"""The target's upper bound under the recursive link [LeGratiet2014recursive]_, at the fidelity that explains
+    enough of the target's variance for its cost."""
+
+    link = "recursive"
+
+    def counts(self, snapshot: Snapshot) -> list[int]:
+        """Number of initial queries at each fidelity.
+
+        The link wants few points at the target and as much as one of them costs at each fidelity below (at most
+        ``10 d`` points), so that each link is learned from nested designs.
+        """
+        costs = snapshot.costs
+        budget = (self.initial_capital or len(costs) + 1) * costs[-1]
+        if self.capital is not None:
+            budget = min(budget, self.capital / 2)
+        share = budget / (len(costs) + 1)
+        top = max(1, int(2 * share / costs[-1] + 1e-9))
+        return with_the_target([*self.counts_below(costs, share, top), top], costs, self.capital)
+
+    def counts_below(self, costs: Sequence[float], share: float, top: int) -> list[int]:
+        """Number of initial queries at each fidelity below the target.
+
+        Args:
+            costs: ``M`` costs.
+            share: What the queries of a fidelity may cost.
+            top: Number of initial queries at the target.
+        """
+        most = 10 * self.space.dim
+        return [max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]]
+
+    def initial_point(self, index: int, rank: int) -> Tensor:
+        dim, seed = self.space.dim, self.seed
+        return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
+
+    def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        model = self.model(snapshot)
+        u, beta = self.bounded(model, snapshot, generator)
+        fidelity = self.level(model, u, beta, snapshot)
+        return self.query_near(model, u, beta, fidelity, snapshot, generator, self.transform(snapshot), {"beta": beta})
+
+    def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
+        that does so of an outcome of which it is open whether it keeps its limit."""
+        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+        pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
+        found = self.space.target
+        for each in (model, *undecided(self.space.limits, self.outcomes(snapshot), u)):
+            gamma = cost_thresholds(each, u, width, costs, growth, pending)
+            found = min(found, select_fidelity(each, u, width, gamma, pending))
+        return found
+
+    def query_near(
+        self,
+        model: Chain,
+        u: Tensor,
+        beta: float,
+        fidelity: int,
+        snapshot: Snapshot,
+        generator: torch.Generator,
+        transform: Warp,
+        noted: Mapping[str, float],
+    ) -> Query:
+        """The query at a ``1 x d`` design and a fidelity; or at others, where a training goes on, a failure is feared
+        or nothing is left to query there.
+
+        Args:
+            model: Has chosen the design.
+            u: The design.
+            beta: The squared width of the model's bound.
+            fidelity: Where the design is to be queried.
+            snapshot: What was queried so far.
+            generator: Random numbers for the way from ``u``.
+            transform: That of the model's values.
+            noted: What to note with the query.
+        """
+        known = snapshot.at(self.space.target) or snapshot.done
+        gain = gain_over_best(model, beta, self.surrogate.to(snapshot.designs(known)))
+        u, fidelity = resumed(snapshot, gain, u, fidelity)
+        fidelity = self.free(self.probing(u, fidelity, snapshot), snapshot)
+        u = clear(u, fidelity, snapshot, generator)
+        return self.query(u, fidelity, stage="model", **noted, **self.predicted(model, u, fidelity, transform))
+
+    def fidelity_at(self, x: Sequence[float], history: History) -> int:
+        """The target before there is a model."""
+        snapshot = self.snapshot(history)
+        if self.due(snapshot) is not None or not self.ready(snapshot):
+            return self.space.target
+        u = self.surrogate.to(self.space.to_unit(torch.tensor([x], dtype=torch.double)))
+        return self.level(self.model(snapshot), u, 1.0, snapshot)
+
+    def explained(self, history: History) -> tuple[float, ...] | None:
+        snapshot = self.snapshot(history)
+        seen = {r.query.fidelity for r in self.modelled(snapshot)}
+        if len(seen) < self.space.num_fidelities:
+            return None
+        model, _ = self.best_model(snapshot)
+        model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
+        return tuple(model.explained.tolist())
