@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from command_line import contents, fails, history
+from quiet_runs import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics
@@ -22,7 +23,6 @@ from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.strategies import QueryMES
 from mfbo_torch.strategies.indirect.base import recommendations
-from runs import timeless
 
 BASE = {
     "problem": "toy.Hill",

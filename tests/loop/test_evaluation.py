@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from quiet_runs import quiet
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status
@@ -11,7 +12,6 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe, evaluate
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils import validation
-from runs import quiet
 
 
 class Mute(Exception):

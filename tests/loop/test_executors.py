@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from quiet_runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.executors import WorkerLost, dask_workers, processes, start, workers
 from mfbo_torch.utils.errors import SettingError
-from runs import quiet, timeless
 
 KINDS = ["processes", "dask"]
 

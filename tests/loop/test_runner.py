@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from quiet_runs import quiet, timeless
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
@@ -18,7 +19,6 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import describe, drive, evaluate, run
-from runs import quiet, timeless
 
 HERE = Path(__file__).parents[1] / "helpers"
 

@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 import yaml
+from quiet_runs import quiet, timeless
 from refusals import refused
 from toy import Hill, Walk
 
@@ -22,7 +23,6 @@ from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.utils.errors import SettingError
-from runs import quiet, timeless
 
 
 class Flaky(Hill):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch import fit
+from quiet_runs import quiet, timeless
 from toy import Hill
 
 from mfbo_torch.history.storage.journal import Journal
@@ -16,7 +17,6 @@ from mfbo_torch.strategies.common.fit_schedule import seeded
 from mfbo_torch.strategies.common.gp import single_task_gp
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.rng import PrivateDraws, private_retries
-from runs import quiet, timeless
 
 
 class Careless(Hill):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import contents, fails, history
+from quiet_runs import timeless
 from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package
@@ -21,7 +22,6 @@ from mfbo_torch.app.cli import results
 from mfbo_torch.history import Query, Record
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.runner import run
-from runs import timeless
 
 HERE = Path(__file__).parents[2] / "helpers"
 BASE = {
