@@ -16,7 +16,7 @@ from mfbo_torch.models.outcome_transform import IDENTITY, Warp, last_outlier, se
 from mfbo_torch.models.outcome_transform import LEAST as LEAST_VALUES
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import DesignTable, unit_points
-from mfbo_torch.strategies.common.fit_schedule import Memo
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 
