@@ -1,7 +1,5 @@
 """Imports go one way: every module of the package is read, none is run."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Blocks of Python share a page's names. A block that begins with ``# NAME.py`` or
 shell blocks each ``mfbo`` line is run; what other jobs run, and what takes minutes, is named here.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What the page about the papers names is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

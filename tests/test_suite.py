@@ -1,7 +1,5 @@
 """What the suite arranges for itself, whatever the environment."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

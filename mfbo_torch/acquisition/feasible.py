@@ -1,4 +1,4 @@
-r"""Acquisitions where evaluations may fail.
+r"""Acquisitions where evaluations may fail or break limits.
 
 References:
 
@@ -23,7 +23,7 @@ from mfbo_torch.space.outcome_constraints import Limit
 
 
 class Chances(Protocol):
-    """The probability of something, of designs."""
+    """A probability as a function of designs."""
 
     @property
     def dim(self) -> int:
@@ -63,11 +63,11 @@ class WithinLimits:
 
 
 class MostFeasible(AcquisitionFunction):
-    """The logarithm of a probability: what is sought while nothing feasible is known.
+    """The logarithm of a probability, maximised while no feasible design is known.
 
     Args:
-        model: Whatever an acquisition is about.
-        chances: The probability, of designs.
+        model: The acquisition's model.
+        chances: The probability.
     """
 
     def __init__(self, model: Model, chances: Chances) -> None:

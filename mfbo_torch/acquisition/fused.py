@@ -66,6 +66,11 @@ class Fused:
         value, slopes = self.head(mean, variance)
         return value, self.outputs.gradient(found, *slopes())
 
+    def descent(self, X: Array, starts: Any = None) -> tuple[Array, Array]:
+        """Minus values and gradients, for a minimiser; from which starts the points come plays no part."""
+        value, gradient = self.with_gradient(X)
+        return -value, -gradient
+
     def takes(self, X: Tensor) -> bool:
         """Whether points are ``... x 1 x d``, few, in double precision and on the processor."""
         one, d = X.shape[-2:]

@@ -44,14 +44,13 @@ def greedy_hallucinated_ucb(
             factor for it, all variances are computed from its joint posteriors.
         choices: ``m x d`` points. Memory is bounded for any ``m`` but for a few numbers a choice.
         beta: Squared width of the confidence band.
-        q: How many, from 1 to ``m``. A choice is picked again where it is still the maximiser.
+        q: Number of picks, from 1 to ``m``. A choice is picked again where it is still the maximiser.
         X_pending: ``p x d`` pending points.
         lazy: Compute only what may matter; the picks are the same without.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``, see :func:`mfbo_torch.ops.greedy.greedy`.
 
     Returns:
-        ``.indices``: ``q`` indices in the order of selection; ``.num_variances``: how many variances were
-        computed, at most ``q m``.
+        ``.indices``: ``q`` indices in the order of selection; ``.num_variances``, at most ``q m``.
 
     Raises:
         SettingError: ``q`` below 1 or above ``m``, or a ``beta`` that is negative or not finite.

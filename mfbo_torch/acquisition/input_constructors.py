@@ -7,8 +7,10 @@ parameter is a fidelity. The target is the last fidelity.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import Parameter, Signature, signature
 from typing import Any
 
+from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -17,7 +19,6 @@ from torch import Tensor
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound, scalar_of
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound
-from mfbo_torch.models.indirect.deconditional import DeconditionalGP
 from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 
@@ -25,24 +26,21 @@ BETA = 0.2
 """BoTorch's own default for ``UpperConfidenceBound``."""
 
 
-@acqf_input_constructor(HallucinatedUpperConfidenceBound)
-def construct_inputs_hallucinated_ucb(
-    model: Model,
-    beta: float = BETA,
-    X_pending: Tensor | None = None,
-    target_fidelities: Mapping[int, float] | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-) -> dict[str, Any]:
-    """Arguments of :class:`HallucinatedUpperConfidenceBound`.
+def _register(acquisition: type[AcquisitionFunction], **defaults: Any) -> None:
+    """Register the constructor of an acquisition that has no fidelity, or to which it is an input like the others."""
 
-    Args:
-        model: An exact single-output GP.
-        beta: As there, like what follows.
-        X_pending: ``p x d`` pending points.
-        target_fidelities: Not used: to this bound a fidelity is an input like the others.
-        posterior_transform: A weight of the one outcome.
-    """
-    return {"model": model, "beta": beta, "X_pending": X_pending, "posterior_transform": posterior_transform}
+    def construct_inputs(model: Model, *, target_fidelities: Any = None, **others: Any) -> dict[str, Any]:
+        return {"model": model, **defaults, **others}
+
+    # BoTorch passes on what the signature names: all arguments of the class, and the target's fidelities
+    target = Parameter("target_fidelities", Parameter.KEYWORD_ONLY, default=None)
+    parameters = [*signature(acquisition).parameters.values(), target]
+    construct_inputs.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    acqf_input_constructor(acquisition)(construct_inputs)
+
+
+_register(HallucinatedUpperConfidenceBound, beta=BETA)
+_register(ConditionalMaxValueEntropy)
 
 
 class Negated:
@@ -75,20 +73,12 @@ def construct_inputs_multi_fidelity_ucb(
     target_fidelities: Mapping[int, float] | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> dict[str, Any]:
-    """Arguments of :class:`MultiFidelityUpperConfidenceBound`.
-
-    Args:
-        model: A model of ``M`` fidelities.
-        beta: As there, like ``zeta``.
-        zeta: ``M`` bounds in the units of the model's targets.
-        X_pending: ``p x (d + 1)`` pending points.
-        target_fidelities: The last column and its value at the target, ``{d: M - 1}`` for a model of this package;
-            anything else is an error.
-        posterior_transform: One weight; a negative one minimises.
+    """Arguments of :class:`MultiFidelityUpperConfidenceBound`; a transform with a negative weight minimises.
 
     Raises:
-        SettingError: Another column or another value of the target.
-        UnsupportedError: Another transform.
+        SettingError: ``target_fidelities`` other than the last column and its value at the target, ``{d: M - 1}`` for
+            a model of this package.
+        UnsupportedError: A transform that is not one weight.
     """
     known = with_fidelities(model)
     target = {known.dim: target_of(known)}
@@ -100,11 +90,3 @@ def construct_inputs_multi_fidelity_ucb(
         "zeta": zeta,
         "X_pending": X_pending,
     }
-
-
-@acqf_input_constructor(ConditionalMaxValueEntropy)
-def construct_inputs_conditional_mes(
-    model: DeconditionalGP, X_pending: Tensor | None = None, target_fidelities: Any = None, **settings: Any
-) -> dict[str, Any]:
-    """Arguments of :class:`ConditionalMaxValueEntropy`; queries have no fidelity, so there is no target one."""
-    return {"model": model, "X_pending": X_pending, **settings}

@@ -80,7 +80,7 @@ def _counts(name: str, value: Any) -> bool:
 
 
 def _fused_form(given: dict[str, Any]) -> Fused | None:
-    """The fused form of what is to be maximised; ``None`` where the arguments are not for the loop."""
+    """The fused form of the acquisition; ``None`` where the arguments are not for the loop."""
     bounds, starts = given["bounds"], given.get("batch_initial_conditions")
     known = given.keys() <= ARGUMENTS and given.get("options", {}).keys() <= OPTIONS and given["q"] == 1
     if not lbfgsb.known() or not known or "acq_function" not in given:
@@ -118,32 +118,19 @@ class _Screen(AcquisitionFunction):
 
 
 def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: int = 2000) -> tuple[Array, Array]:
-    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts, by L-BFGS-B.
+    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts in it, by L-BFGS-B.
 
-    Args:
-        form: What is maximised.
-        starts: Starting points in the box.
-        lower: ``d`` lower bounds.
-        upper: ``d`` upper bounds.
-        maxiter: Most steps of a restart.
+    ``lower`` and ``upper`` are its ``d`` bounds; a restart takes at most ``maxiter`` steps.
     """
-
-    def descent(X: Array, _: list[int]) -> tuple[Array, Array]:
-        value, gradient = form.with_gradient(X)
-        return -value, -gradient
-
-    X = np.clip(lbfgsb.minimized(descent, np.clip(starts, lower, upper), lower, upper, maxiter), lower, upper)
+    found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
+    X = np.clip(found, lower, upper)
     return X, form(X)
 
 
 def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:
-    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, some coordinates of each where they were.
+    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed.
 
-    Args:
-        descent: From ``b x d`` points to values ``b`` and gradients ``b x d``.
-        starts: Points of the unit cube.
-        held: ``b x d``, the coordinates that stay.
-        maxiter: Most steps of a restart.
+    ``descent`` gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps.
     """
 
     def masked(X: Array, rows: list[int]) -> tuple[Array, Array]:

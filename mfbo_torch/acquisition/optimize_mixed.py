@@ -6,8 +6,6 @@ a bounded number of evaluations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import botorch.optim
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -42,7 +40,7 @@ def alternated(
         acquisition: Of ``b x 1 x D`` points of the unit cube.
         raw: ``n x D`` designs of the space that meet its constraints; the best are where climbs start.
         space: Says which columns are choices, and what they can be changed to.
-        num_restarts: How many of ``raw``.
+        num_restarts: Number of climbs.
         inequalities: The constraints of the space, where the acquisition lives.
     """
     search = _Search(acquisition, space, raw, inequalities)
@@ -94,7 +92,7 @@ class _Search:
         held = self.space.fixed_columns(X.to("cpu", torch.double))
         if held.all():
             return X.clone()
-        found = self._in_box(X, held) if self.inequalities is None else self._constrained(X, held)
+        found = self._in_box(X, held.numpy()) if self.inequalities is None else self._constrained(X, held)
         snapped = self._snapped(found)
         if self.inequalities is not None:
             for share in BACK:  # a climb ends on the boundary, or a rounding error beyond it
@@ -106,28 +104,17 @@ class _Search:
     def _snapped(self, X: Tensor) -> Tensor:
         return self.space.snap(X.to("cpu", torch.double)).to(self.like)
 
-    def _in_box(self, X: Tensor, held: Tensor) -> Tensor:
-        descent = self._descent()
-        points = climbed(descent, X.to("cpu", torch.double).numpy(), held.numpy(), MOST_STEPS)
-        return torch.from_numpy(points).to(self.like)
+    def _in_box(self, X: Tensor, held: Array) -> Tensor:
+        descent = self._descent if self.form is None else self.form.descent
+        return torch.from_numpy(climbed(descent, X.to("cpu", torch.double).numpy(), held, MOST_STEPS)).to(self.like)
 
-    def _descent(self) -> Callable[[Array], tuple[Array, Array]]:
-        """Minus the acquisition and its gradient on arrays."""
-        form = self.form
-
-        def by_form(points: Array) -> tuple[Array, Array]:
-            assert form is not None
-            value, gradient = form.with_gradient(points)
-            return -value, -gradient
-
-        def by_graph(points: Array) -> tuple[Array, Array]:
-            X = torch.from_numpy(points).to(self.like).requires_grad_()
-            with torch.enable_grad():
-                value = self.acquisition(X.unsqueeze(-2))
-                (gradient,) = torch.autograd.grad(value.sum(), X)
-            return tuple(-part.detach().to("cpu", torch.double).numpy() for part in (value, gradient))  # type: ignore
-
-        return by_graph if form is None else by_form
+    def _descent(self, points: Array) -> tuple[Array, Array]:
+        """Minus the acquisition and its gradient, by autograd, on arrays."""
+        X = torch.from_numpy(points).to(self.like).requires_grad_()
+        with torch.enable_grad():
+            value = self.acquisition(X.unsqueeze(-2))
+            (gradient,) = torch.autograd.grad(value.sum(), X)
+        return tuple(-part.detach().to("cpu", torch.double).numpy() for part in (value, gradient))  # type: ignore
 
     def _constrained(self, X: Tensor, held: Tensor) -> Tensor:
         """One climb at a time by BoTorch, which keeps to the constraints."""

@@ -34,7 +34,7 @@ from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import whole
 
 BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
-OFFERED = (problems, strategies)
+OFFERED = {"problem": problems, "strategy": strategies}
 SHARED = ("seed", "device", "dtype")  # settings of the run that go to the strategy if it takes them
 _GIVEN_BY_THE_RUN = {*SHARED, "space", "capital"}
 _TRUSTED: dict[str, FunctionType] = {}
@@ -44,23 +44,35 @@ _FUNCTION = {"function"}
 
 
 def resolve_run(given: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
-    """The settings of one run, all spelt out as JSON values.
+    """The settings of one run, given as a mapping, all spelt out as JSON values.
 
     Args:
         given: Settings of ``mfbo run``.
-        importing: Whether the modules of classes may be imported. If not, a problem or a strategy of a module that is
-            not imported stays as it is, see :func:`~mfbo_torch.app.setting_types.is_foreign`.
+        importing: As in :func:`resolve_classes`.
 
     Raises:
         SettingError: Something is unknown, missing or of a wrong type.
     """
-    settings = read_all(given, RUN.settings)
+    return resolve_classes(read_all(given, RUN.settings), importing)
+
+
+def resolve_classes(settings: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
+    """The settings of one run with those of its problem and its strategy spelt out.
+
+    Args:
+        settings: Settings of ``mfbo run`` that were read, such as those of a command line.
+        importing: Whether the modules of classes may be imported. If not, a problem or a strategy of a module that is
+            not imported stays as it is, see :func:`~mfbo_torch.app.setting_types.is_foreign`.
+
+    Raises:
+        SettingError: There is no such class, or one of its settings is unknown, missing or of a wrong type.
+    """
+    found = dict(settings)
     for setting in BASES:
-        named = entry(setting, settings[setting])
+        found[setting] = named = entry(setting, settings[setting])
         if importing or not is_foreign(named["class_path"]):
-            named = _resolve_class(setting, named, importing)
-        settings[setting] = named
-    return settings
+            found[setting] = _resolve_class(setting, named, importing)
+    return found
 
 
 def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Problem, Strategy]:
@@ -119,35 +131,30 @@ def explain_class(setting: str, name: str) -> str:
 def _resolve_class(setting: str, named: Mapping[str, Any], importing: bool) -> dict[str, Any]:
     """The entry of a problem or a strategy, its class by its import path and its settings spelt out."""
     kind, path = _class(setting, named["class_path"], importing)
-    given = named["init_args"]
-    if setting == "strategy":
-        for name in SHARED:
-            if name in given:
-                raise SettingError(f"strategy.{name}", given[name], f"left out; it is set by {name} for the whole run")
-    skip = _GIVEN_BY_THE_RUN if setting == "strategy" else ()
-    return {
-        "class_path": path,
-        "init_args": read_class_settings(setting, given, kind, path, skip=skip, importing=importing),
-    }
+    given, skip = named["init_args"], _GIVEN_BY_THE_RUN if setting == "strategy" else ()
+    for name in set(SHARED) & set(given) & set(skip):
+        raise SettingError(f"strategy.{name}", given[name], f"left out; it is set by {name} for the whole run")
+    settings = read_class_settings(setting, given, kind, path, skip=skip, importing=importing)
+    return {"class_path": path, "init_args": settings}
 
 
 def _class(setting: str, path: Any, importing: bool = True) -> tuple[type, str]:
-    """The class that a setting names, and where it is found again."""
-    base, why = BASES[setting], ""
-    by_name = {cls.__name__: cls for cls in sorted(_below(base), key=_is_offered)}
-    kind = by_name.get(path) if isinstance(path, str) else None
+    """The class that a setting names, and its import path: by its name alone where it is imported."""
+    base, offered, why = BASES[setting], OFFERED[setting], ""
+    kinds = {each.__name__: each for each in _below(base) if not inspect.isabstract(each)}
+    own = {name: each for name, each in kinds.items() if getattr(offered, name, None) is each}
+    kind: Any = (kinds | own).get(path) if isinstance(path, str) else None
     if kind is None and isinstance(path, str) and "." in path:
         try:
             kind = located(path, importing)
         except LookupError as error:
             why = f" ({' '.join(str(error).split())})"
     if isinstance(kind, type) and issubclass(kind, base) and not inspect.isabstract(kind):
-        room = next((room for room in OFFERED if getattr(room, kind.__name__, None) is kind), None)
-        own = path if "." in path else _path_of(kind)
-        return kind, own if room is None else f"{room.__name__}.{kind.__name__}"
-    known = sorted(cls.__name__ for cls in _below(base) if _is_offered(cls) and not inspect.isabstract(cls))
-    hint = did_you_mean(path, known) if isinstance(path, str) else ""
-    allowed = f"one of {', '.join(known)}, or the import path of your own{why}{hint}"
+        if kind in own.values():
+            return kind, f"{offered.__name__}.{kind.__name__}"
+        return kind, path if "." in path else _path_of(kind)
+    hint = did_you_mean(path, own) if isinstance(path, str) else ""
+    allowed = f"one of {', '.join(sorted(own))}, or the import path of your own{why}{hint}"
     raise SettingError(f"{setting}.class_path", path, allowed)
 
 
@@ -155,10 +162,6 @@ def _below(base: type) -> set[type]:
     """The classes below one, of all modules that are imported."""
     children: list[type] = base.__subclasses__()
     return {cls for child in children for cls in ({child} | _below(child))}
-
-
-def _is_offered(kind: type) -> bool:
-    return any(getattr(room, kind.__name__, None) is kind for room in OFFERED)
 
 
 def _made(setting: str, path: str, kind: type, given: Mapping[str, Any]) -> Any:

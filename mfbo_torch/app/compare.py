@@ -59,7 +59,7 @@ class Job(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a comparison has come to.
+    """A comparison and its results.
 
     Attributes:
         settings: Its resolved settings.

@@ -12,25 +12,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from mfbo_torch.app import tabular_io
-from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_run
+from mfbo_torch.app import run_folder, tabular_io
+from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
-from mfbo_torch.app.run_folder import (
-    CONFIG,
-    JOURNAL,
-    KNOWN,
-    LOG,
-    PICTURE,
-    SUMMARY,
-    TRIALS,
-    compares,
-    finished,
-    recorded,
-    stopped,
-    writable,
-    write,
-    write_settings,
-)
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, PICTURE, SUMMARY, TRIALS, recorded, writable, write
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
 from mfbo_torch.app.summary import Summary
@@ -60,7 +45,8 @@ class Plan:
         settings: The resolved settings.
         problem: What to optimise.
         strategy: How to search; bound to the problem's space and the capital.
-        options: How to evaluate, and when to stop.
+        options: How to evaluate.
+        stopping: What ends it early.
         workers: Where to evaluate; ``None`` in the context is this process.
         given: Observations to begin with.
         out: The output folder, as an absolute path: an objective may go elsewhere.
@@ -70,33 +56,37 @@ class Plan:
     problem: Problem
     strategy: Strategy
     options: RunOptions
+    stopping: Stopping
     workers: AbstractContextManager[Workers | None]
     given: list[Record]
     out: Path
 
     def summary(self, history: History, stopped: str = "", finished: bool = False) -> Summary:
-        """What has come of it."""
+        """Its summary."""
         return Summary(self.settings, self.problem, self.strategy, history, stopped, finished)
 
 
 def prepare(settings: Mapping[str, Any]) -> Plan:
-    """Read the settings of a run and see whether it can start; nothing is written.
+    """Make everything that the settings of a run say, and see whether it can start; nothing is written.
+
+    Args:
+        settings: Settings of ``mfbo run`` that were read; those of classes are spelt out here.
 
     Raises:
         SettingError: A setting cannot work, or the output folder holds something else.
     """
-    settings = resolve_run(settings)
+    settings = resolve_classes(settings)
     problem, strategy = build(settings)
     strategy = strategy.bind(problem.space, check_capital(problem, settings["capital"]))
     options = RunOptions.of(settings)
     workers = options.start()
     options.check(problem)
-    Stopping(options, problem, strategy)
+    stopping = Stopping(options, problem, strategy)
     out = Path(settings["out"]).absolute()
     history = begun(out)
     given = observations_of(settings["warm_start"], problem) if settings["warm_start"] and not len(history) else []
     check_folder(settings, history)
-    return Plan(settings, problem, strategy, options, workers, given, out)
+    return Plan(settings, problem, strategy, options, stopping, workers, given, out)
 
 
 def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summary:
@@ -108,17 +98,17 @@ def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summa
         picture: Whether to draw the progress at the end.
 
     Returns:
-        What has come of it, which the folder holds too.
+        Its summary, which the folder holds too.
     """
     out = plan.out
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-    with Journal(out / JOURNAL) as journal, logged(out / LOG):
+    with Journal(out / JOURNAL) as journal, logged(out / run_folder.LOG):
         try:
             with plan.workers as workers:
-                write_settings(plan.settings, out)  # by the one process that has the journal
+                run_folder.write_settings(plan.settings, out)  # by the one process that has the journal
                 keep(plan.problem, out)
-                how = (plan.options, workers, journal, progress, plan.given, out / TRIALS)
+                how = (plan.options, workers, journal, progress, plan.given, out / TRIALS, plan.stopping)
                 ended = drive(plan.problem, plan.strategy, plan.settings["capital"], *how)
         except JournalGone as error:
             saved = _free(out.with_name(f"{out.name}.saved.sqlite"))
@@ -150,14 +140,14 @@ def load(out: str | Path) -> Summary:
         SettingError: There is none.
     """
     out = Path(out)
-    if compares(out):
+    if run_folder.compares(out):
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     settings = resolve_run(read_mapping(out / CONFIG, "folder"), importing=False)
     history = recorded(out)
     problem, strategy = shown(settings, out)
     check_history(history, problem.space)
     strategy = strategy.bind(problem.space, settings["capital"])
-    return Summary(settings, problem, strategy, history, stopped(out, history), finished(out))
+    return Summary(settings, problem, strategy, history, run_folder.stopped(out, history), run_folder.finished(out))
 
 
 def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:

@@ -1,4 +1,4 @@
-"""What a folder keeps of a problem, for where results are shown and the problem's own class is not imported."""
+"""What a folder keeps of a problem, to show results without importing the problem's own class."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.utils.errors import SettingError
 
 _SHOWN = ("signed", "value_of", "pseudo_rewards")
-"""What results are shown with; a problem that has its own cannot be stood in for."""
+"""The methods that showing results calls; a problem with its own ones cannot be replaced by what is kept of it."""
 
 
 class _Recorded(Problem):
-    """Knows what its problem knew, and cannot be evaluated."""
+    """A problem of which the space, the sign and the known values are kept; it cannot be evaluated."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._name, space = str(known["name"]), dict(known["space"])
@@ -34,7 +34,7 @@ class _Recorded(Problem):
 
 
 def known_of(problem: Problem) -> dict[str, Any] | None:
-    """What is needed to show results of a problem, as JSON values; ``None`` where that is its class itself."""
+    """What is needed to show results of a problem, as JSON values; ``None`` where its class itself is needed."""
     kind = type(problem)
     if isinstance(problem, IndirectProblem) or type(problem.space) is not Space:
         return None
@@ -51,7 +51,7 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
 
 
 def stand_in(known: Any, class_path: str) -> Problem:
-    """A problem that knows what :func:`known_of` has kept.
+    """A problem made of what :func:`known_of` has kept.
 
     Raises:
         SettingError: Nothing was kept, or something else.

@@ -29,20 +29,23 @@ def recorded(out: Path) -> History:
         return journal.history()
 
 
+def noted(out: Path) -> dict[str, Any]:
+    """The summary of a folder; empty where there is none yet."""
+    path = out / SUMMARY
+    return read_mapping(path, "summary") if path.exists() else {}
+
+
 def finished(out: Path, capital: float | None = None) -> bool:
     """Whether the run of a folder has come to its end, and that of a capital, the one it has now if not given."""
-    if not (out / SUMMARY).exists():
-        return False
-    summary = read_mapping(out / SUMMARY, "summary")
-    capital = read_mapping(out / CONFIG, "folder")["capital"] if capital is None else capital
+    summary = noted(out)
+    if capital is None and summary:
+        capital = read_mapping(out / CONFIG, "folder")["capital"]
     return bool(summary.get("finished")) and summary.get("capital") == capital
 
 
 def stopped(out: Path, history: History) -> str:
     """Why the run of a folder ended before its capital was spent; empty where it did not, or has gone on since."""
-    if not (out / SUMMARY).exists():
-        return ""
-    summary = read_mapping(out / SUMMARY, "summary")
+    summary = noted(out)
     return str(summary.get("stopped") or "") if summary.get("spent") == history.spent else ""
 
 

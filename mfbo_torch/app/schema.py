@@ -130,8 +130,9 @@ def parser(command: Command, settings: Mapping[str, Setting], owner: str = "") -
     usage = f"mfbo {command.name} CONFIG [--out DIR] [--SETTING VALUE ...]"
     found = argparse.ArgumentParser(f"mfbo {command.name}", usage, command.description, add_help=False)
     for name, setting in settings.items():
-        known = "required" if setting.default is REQUIRED else f"{setting.default} if not given"
-        words = f"{setting.help} ({in_words(setting.kind)}; {known})".replace("%", "%%")
+        default = "" if setting.default is None else f", default {setting.default}"
+        need = ", required" if setting.default is REQUIRED else default
+        words = f"{setting.help} ({in_words(setting.kind)}{need})".replace("%", "%%")
         found.add_argument(f"--{owner}{name}", metavar="VALUE", help=words)
     return found
 
@@ -148,9 +149,9 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 
 def class_to_explain(arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if that is asked for."""
-    asked = {f"{setting}.help": setting for setting in CLASSES}
-    return next(((asked[name], str(text)) for name, text in flags(arguments) if name in asked), None)
+    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if there is one."""
+    helps = {f"{setting}.help": setting for setting in CLASSES}
+    return next(((helps[name], str(text)) for name, text in flags(arguments) if name in helps), None)
 
 
 def offered(setting: str) -> list[str]:

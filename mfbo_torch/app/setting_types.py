@@ -95,21 +95,21 @@ def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
         if any(value == part and type(value) is type(part) for part in parts):
             return value
     elif origin is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return _as_float(setting, value)
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1e300):
+            return float(value)
     elif origin in PLAIN:
         if type(value) is origin:
             return value
     elif kind is ClassEntry:
         if isinstance(value, Mapping):
             return dict(value)
+    elif _takes(origin, list) or origin is tuple:
+        if isinstance(value, list | tuple):
+            return [read(setting, item, parts[0] if parts else Any, importing) for item in value]
     elif _takes(origin, dict):
         if isinstance(value, Mapping):
             inner = parts[-1] if parts else Any
             return {str(key): read(f"{setting}.{key}", item, inner, importing) for key, item in value.items()}
-    elif _takes(origin, list) or origin is tuple:
-        if isinstance(value, list | tuple):
-            return [read(setting, item, parts[0] if parts else Any, importing) for item in value]
     elif isinstance(origin, type) and isinstance(value, Mapping):
         return _read_object(setting, value, origin, importing)
     raise SettingError(setting, value, in_words(kind))
@@ -123,7 +123,7 @@ def make(value: Any, kind: Any) -> Any:
         return next((found for found in made if found is not value), value)
     if origin is tuple and isinstance(value, list):
         return tuple(value)
-    if _is_object(origin) and isinstance(value, Mapping) and set(value) == OBJECT:
+    if isinstance(origin, type) and not _takes(origin, dict) and isinstance(value, Mapping) and set(value) == OBJECT:
         return make_object(located(value["class_path"]), value["init_args"])
     return value
 
@@ -195,17 +195,17 @@ def in_words(kind: Any) -> str:
         return PLAIN[origin]
     if kind is ClassEntry:
         return "a mapping of class_path and init_args"
-    if _takes(origin, dict):
-        return "a mapping"
     if _takes(origin, list) or origin is tuple:
         return "a list"
+    if _takes(origin, dict):
+        return "a mapping"
     return f"settings of a {origin.__name__}, as a mapping" if isinstance(origin, type) else "a value"
 
 
 def _any_of(kinds: tuple[Any, ...]) -> str:
     """The words for a value of one of some types, but for null and functions."""
-    told = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
-    return " or ".join(dict.fromkeys(map(in_words, told)))
+    said = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
+    return " or ".join(dict.fromkeys(map(in_words, said)))
 
 
 def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
@@ -217,11 +217,8 @@ def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
     try:
         return read(setting, value, kind, importing)
     except SettingError:
-        try:
+        with suppress(SettingError):
             return read(setting, str(text), kind, importing)
-        except SettingError as error:
-            if error.setting != setting or isinstance(value, str):
-                raise
         raise
 
 
@@ -248,7 +245,7 @@ def _read_object(setting: str, value: Mapping[str, Any], base: type, importing: 
             raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__} ({error})") from error
     if not (isinstance(kind, type) and issubclass(kind, base)) or inspect.isabstract(kind):
         raise SettingError(f"{setting}.class_path", path, f"that of a {base.__name__}")
-    if not isinstance(settings, Mapping) or ("class_path" in value and set(value) > OBJECT):
+    if not isinstance(settings, Mapping) or ("class_path" in value and not set(value) <= OBJECT):
         raise SettingError(setting, value, "a mapping of class_path and init_args, nothing else")
     return {"class_path": path, "init_args": read_class_settings(setting, settings, kind, path, importing=importing)}
 
@@ -260,20 +257,9 @@ def _as_json(setting: str, value: Any) -> Any:
         raise SettingError(setting, str(value), "made of numbers, texts, lists and mappings") from error
 
 
-def _as_float(setting: str, value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise SettingError(setting, value, "a number of less than 309 digits") from error
-
-
 def _takes(origin: Any, kind: type) -> bool:
     """Whether a type is that of lists or mappings, or an abstract one of theirs."""
     return isinstance(origin, type) and origin is not object and issubclass(kind, origin)
-
-
-def _is_object(origin: Any) -> bool:
-    return isinstance(origin, type) and origin not in PLAIN and not _takes(origin, dict) and not _takes(origin, list)
 
 
 def _argument_docs(kind: type) -> dict[str, str]:

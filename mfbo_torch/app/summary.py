@@ -1,4 +1,4 @@
-"""What has come of a run: made once, and read by ``summary.json``, the terminal, ``mfbo best`` and the page."""
+"""The summary of a run: made once, and read by ``summary.json``, the terminal, ``mfbo best`` and the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")
 
 @dataclass(frozen=True)
 class Summary:
-    """A run and what has come of it; what needs a model is computed when it is first asked for.
+    """A run and its results; what needs a model is computed once, when it is first read.
 
     Args:
         settings: Its resolved settings.
@@ -70,6 +70,23 @@ class Summary:
         if self.recommended.best is None:
             return {f"x{i}": value for i, value in enumerate(self.recommended.x, 1)}
         return self.problem.space.named(self.recommended.x)
+
+    @cached_property
+    def expected(self) -> str:
+        """What the model expects at the recommended design, in words; empty where it recommends none."""
+        model = self.recommended
+        if not isinstance(model, Recommendation):
+            return ""
+        feasible = "" if model.feasible is None else f", feasible with probability {model.feasible:.3g}"
+        return f"{self.problem.signed(model.mean):.5g} ± {model.deviation:.2g} is expected{feasible}"
+
+    @cached_property
+    def noise(self) -> str:
+        """The standard deviation of the noise at each fidelity where the model knows it, in words."""
+        if not isinstance(self.recommended, Recommendation):
+            return ""
+        name, known = self.problem.space.fidelity_name, enumerate(self.recommended.noise)
+        return ", ".join(f"{noise:.2g} at {name(m)}" for m, noise in known if noise is not None)
 
     @cached_property
     def explained(self) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""A history as a table of other programs, and observations of other programs as a history."""
+"""A record as a row: tables of other programs to and from a history, and the table of a page."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from mfbo_torch.history import COLUMNS, GIVEN, History, Query, Record, Status, column
-from mfbo_torch.history.observation import Outcome
+from mfbo_torch.history.observation import parse_finite
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Space
-from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.parameter import text
 from mfbo_torch.utils.errors import SettingError
 
@@ -26,14 +26,18 @@ def write(history: History, problem: Problem, path: Path) -> None:
     Raises:
         SettingError: Another ending, Parquet without pyarrow, or a file that cannot be written.
     """
-    named = problem.space.fidelities
-    names = map(column, [*(p.name for p in problem.space.parameters), *([] if named is None else [named.name])])
-    outcomes = [name for limit in problem.space.limits for name in _outcome(limit.name)]
-    write_rows(rows(history, problem), path, [COLUMNS[0], *names, *COLUMNS[1:], *outcomes])
+    write_rows(rows(history, problem), path, columns_of(problem.space))
+
+
+def columns_of(space: Space) -> list[str]:
+    """The columns of :func:`rows`."""
+    named = [] if space.fidelities is None else [column(space.fidelities.name)]
+    outcomes = [name for limit in space.limits for name in _outcome(limit.name)]
+    return [COLUMNS[0], *(column(p.name) for p in space.parameters), *named, *COLUMNS[1:], *outcomes]
 
 
 def rows(history: History, problem: Problem) -> list[dict[str, Any]]:
-    """One row a record, values in the problem's own sign."""
+    """One row a record, values in the problem's own sign; ``None`` where there is nothing."""
     return [_row(record, problem) for record in history]
 
 
@@ -64,25 +68,53 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[
         raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
 
 
+def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
+    """The columns of the table of a page, in JSON values.
+
+    Values are in the problem's own sign and exact but for times, which are in whole microseconds.
+
+    Returns:
+        For each column its ``"title"``, its ``"kind"``, ``"num"`` or ``"string"``, and its ``"cells"``, ``None`` where
+        there is nothing.
+    """
+    space, table = problem.space, rows(history, problem)
+    cells = {name: [row[name] for row in table] for name in COLUMNS}
+    unit = " (s)" if space.measured else ""
+    found: list[tuple[str, list[Any]]] = [("query", cells["id"])]
+    found.append(("fidelity", [space.fidelity_name(m) for m in cells["fidelity"]]))
+    found += [(p.name, [row[column(p.name)] for row in table]) for p in space.parameters]
+    found.append(("value", cells["value"]))
+    if any(error is not None for error in cells["standard_error"]):
+        found.append(("standard error", cells["standard_error"]))
+    if space.limits:
+        found.append(("feasible", ["yes" if r.feasible else "no" for r in history]))
+    found.append((f"cost{unit}", cells["cost"]))
+    found.append((f"capital spent{unit}", list(accumulate(cells["cost"]))))
+    found.append(("status", cells["status"]))
+    found.append(("deciding (s)", [round(seconds, 6) for seconds in cells["decision_seconds"]]))
+    found.append(("evaluating (s)", [round(seconds, 6) for seconds in cells["evaluation_seconds"]]))
+    found.append(("reason", [reason or None for reason in cells["reason"]]))
+    kinds = ["string" if any(isinstance(cell, str) for cell in each) else "num" for _, each in found]
+    return [{"title": title, "kind": kind, "cells": each} for (title, each), kind in zip(found, kinds, strict=True)]
+
+
 def _row(record: Record, problem: Problem) -> dict[str, Any]:
-    named = problem.space.named(record.query.x)
-    values = {
-        p.name: text(named[p.name]) if p.choices else named[p.name] for p in problem.space.parameters if p.name in named
-    }
+    space = problem.space
+    named = space.named(record.query.x)
+    values = {p.name: text(named[p.name]) if p.choices else named[p.name] for p in space.parameters if p.name in named}
+    outcomes: dict[str, float | None] = {}
+    for limit in space.limits:
+        measured = record.outcomes.get(limit.name)
+        outcomes |= zip(_outcome(limit.name), (None, None) if measured is None else measured[:2], strict=True)
     return {
         "id": record.id,
-        **{column(p.name): values.get(p.name) for p in problem.space.parameters},
-        **{column(name): value for name, value in problem.space.fidelity_value(record.query.fidelity).items()},
+        **{column(p.name): values.get(p.name) for p in space.parameters},
+        **{column(name): value for name, value in space.fidelity_value(record.query.fidelity).items()},
         "fidelity": record.query.fidelity,
         "value": problem.value_of(record),
         "status": str(record.status),
-        "cost": record.cost,
-        "retries": record.retries,
-        "reason": record.reason,
-        "decision_seconds": record.decision_seconds,
-        "evaluation_seconds": record.evaluation_seconds,
-        "standard_error": record.standard_error,
-        **_outcomes(record, problem),
+        **{name: getattr(record, name) for name in COLUMNS[4:]},
+        **outcomes,
     }
 
 
@@ -91,19 +123,10 @@ def _outcome(name: str) -> tuple[str, str]:
     return f"outcome.{name}", f"outcome.{name}.standard_error"
 
 
-def _outcomes(record: Record, problem: Problem) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for limit in problem.space.limits:
-        measured = record.outcomes.get(limit.name)
-        pair = (None, None) if measured is None else measured[:2]
-        found |= dict(zip(_outcome(limit.name), pair, strict=True))
-    return found
-
-
 def read(path: Path, problem: Problem) -> list[Record]:
     """Observations of a CSV or Parquet file: a column for each parameter, ``value`` and ``fidelity``, in user's units.
 
-    Columns are named as :func:`write` names them. A fidelity with a name may be told by its value (``epochs``);
+    Columns are named as :func:`write` names them. A fidelity with a name may be given by its value (``epochs``);
     without any the values are the target's. A ``standard_error`` may be left out or empty. Other columns do not
     matter; rows without a value are passed over.
 
@@ -151,7 +174,7 @@ def taken(history: History, source: Problem, problem: Problem, place: str) -> li
     """The observations of another run, by the names of their parameters.
 
     Args:
-        history: What it has.
+        history: Its history.
         source: Its problem.
         problem: That of the run that is to begin with them.
         place: Where it is, for messages.
@@ -163,9 +186,7 @@ def taken(history: History, source: Problem, problem: Problem, place: str) -> li
     if own != other:
         raise SettingError("warm_start", place, f"a run with as many fidelities as this one, {own}; it has {other}")
     found = [_texts(row) for row in rows(history, source) if row["status"] == Status.DONE]
-    outcomes = [name for limit in source.space.limits for name in _outcome(limit.name)]
-    columns = [*map(column, [p.name for p in source.space.parameters]), *COLUMNS, *outcomes]
-    return _records(found, columns, problem, place, "observation", 1)
+    return _records(found, columns_of(source.space), problem, place, "observation", 1)
 
 
 def _records(
@@ -180,69 +201,51 @@ def _records(
     found: list[Record] = []
     for number, row in enumerate(rows, first):
         if row["value"]:
-            found.append(_record(len(found), row, problem, f"{path}, {what} {number}"))
+            try:
+                found.append(_record(len(found), row, problem))
+            except SettingError as error:
+                name = error.setting.removeprefix("row.")
+                allowed = f"{error.allowed} ({path}, {what} {number})"
+                raise SettingError("warm_start", f"{name} = {error.value}", allowed) from None
     return found
 
 
-def _level(told: str, fidelities: Fidelities, place: str) -> int:
-    try:
-        return fidelities.level(told)
-    except SettingError as error:
-        raise SettingError("warm_start", f"{error.setting} = {told}", f"{error.allowed} ({place})") from None
-
-
-def _record(id: int, row: Mapping[str, str], problem: Problem, place: str) -> Record:
+def _record(id: int, row: Mapping[str, str], problem: Problem) -> Record:
     space = problem.space
-
-    def number(name: str, text: str | None) -> float:
-        try:
-            value = float(text or "")
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise SettingError("warm_start", f"{name} = {text}", f"a finite number ({place})")
-        return value
-
-    x = (
-        _design(row, space, place)
-        if space.mixed
-        else tuple(number(p.name, row[column(p.name)]) for p in space.parameters)
-    )
-    for parameter, value in zip(space.parameters, x, strict=True):
-        if not parameter.lower <= value <= parameter.upper:
-            allowed = f"between {parameter.lower:g} and {parameter.upper:g} ({place})"
-            raise SettingError("warm_start", f"{parameter.name} = {value:g}", allowed)
-        if parameter.integer and value != round(value):
-            raise SettingError("warm_start", f"{parameter.name} = {value:g}", f"a whole number ({place})")
-    told = row.get(column(space.fidelities.name)) if space.fidelities else None
-    known = _level(told, space.fidelities, place) if space.fidelities and told else space.target
-    fidelity = number("fidelity", row["fidelity"]) if row.get("fidelity") else known
-    if fidelity not in range(space.num_fidelities):
-        other = f", or its value in a column {column(space.fidelities.name)}" if space.fidelities else ""
-        raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"0 to {space.target}{other} ({place})")
-    if told and fidelity != known:
-        raise SettingError("warm_start", f"fidelity = {fidelity:g}", f"{known}, as {told} says ({place})")
-    value = problem.signed(number("value", row["value"]))
-    error = number("standard_error", row["standard_error"]) if row.get("standard_error") else None
-    if error is not None and error < 0:
-        raise SettingError("warm_start", f"standard_error = {error:g}", f"a number from 0 on ({place})")
-    measured = {}
-    for limit in space.limits:
-        name, noise = _outcome(limit.name)
-        found, own = number(name, row[name]), number(noise, row[noise]) if row.get(noise) else None
-        if own is not None and own < 0:
-            raise SettingError("warm_start", f"{noise} = {own:g}", f"a number from 0 on ({place})")
-        measured[limit.name] = Outcome(found, own, limit.met(found))
-    query = Query(x, int(fidelity), GIVEN)
-    return Record(id, query, 0.0, value + 0.0, Status.DONE, standard_error=error, outcomes=measured)
+    cells = {p: row[column(p.name)] or "" for p in space.parameters}
+    named = {p.name: p.decode(p.encode_text(cell, p.name)) for p, cell in cells.items() if cell or not p.when}
+    given = {"value": _pair(row, "value", "standard_error")}
+    given |= {limit.name: _pair(row, *_outcome(limit.name)) for limit in space.limits}
+    found = parse_finite(given, space.limits).to_maximize(problem.maximize)
+    query = Query(space.point(named, "row"), _fidelity(row, space), GIVEN)
+    return Record(id, query, 0.0).observed(found)
 
 
-def _design(row: Mapping[str, str], space: Space, place: str) -> tuple[float, ...]:
-    """The design of a row where there are labels, or cells that are empty because a parameter is not there."""
-    cells = {p: row[column(p.name)] for p in space.parameters}
+def _pair(row: Mapping[str, str], name: str, noise: str) -> tuple[float, float | None]:
+    """A value and its standard error."""
+    return _number(name, row[name]), _number(noise, row[noise]) if row.get(noise) else None
+
+
+def _fidelity(row: Mapping[str, str], space: Space) -> int:
+    """The fidelity of a row, by its number or by its value under its name; the target without both."""
+    named = None if space.fidelities is None else column(space.fidelities.name)
+    by_value = space.fidelities.level(row[named]) if space.fidelities and named and row.get(named) else None
+    if not row.get("fidelity"):
+        return space.target if by_value is None else by_value
+    number = _number("fidelity", row["fidelity"])
+    if number not in range(space.num_fidelities):
+        other = f", or its value in a column {named}" if named else ""
+        raise SettingError("fidelity", f"{number:g}", f"0 to {space.target}{other}")
+    if by_value not in (None, number):
+        raise SettingError("fidelity", f"{number:g}", f"{by_value}, as {row[named or '']} says")
+    return int(number)
+
+
+def _number(name: str, text: str | None) -> float:
     try:
-        named = {p.name: p.decode(p.encode_text(cell)) for p, cell in cells.items() if cell}
-        return space.point(named, "row")
-    except SettingError as error:
-        name = error.setting.removeprefix("row.")
-        raise SettingError("warm_start", f"{name} = {error.value}", f"{error.allowed} ({place})") from None
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise SettingError(name, text, "a finite number")
+    return value

@@ -1,4 +1,4 @@
-r"""How fast the mean of an arm's rewards settles: ψ, its inverse, and what multi-fidelity bandits make of them.
+r"""Concentration of the mean of an arm's rewards: ψ, its inverse, and the widths of multi-fidelity bandits.
 
 References:
 
@@ -21,7 +21,7 @@ from mfbo_torch.utils.validation import number, whole
 
 KINDS = ("gaussian", "bounded")
 CONTRADICTION = 0.01
-"""Probability, over all arms, fidelities and times, that sound observations are said to contradict ζ."""
+"""Probability, over all arms, fidelities and times, that observations that keep ζ are found to contradict it."""
 
 
 class Tail:

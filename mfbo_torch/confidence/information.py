@@ -1,4 +1,4 @@
-r"""What a set of observations tells about a process, and which set tells most.
+r"""Information gains of sets of observations, greedy sets, and bounds on the gain of a batch.
 
 References:
 
@@ -21,8 +21,8 @@ from mfbo_torch.utils.validation import number, whole
 def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
     """``I(f; y_A) = ½ log det(I + σ⁻² K_AA)`` in nats [Desautels2012gpbucb]_ (Eq. 6).
 
-    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds by what factor a
-    deviation has shrunk, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
+    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds the factor by which a
+    deviation shrinks, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
 
     Args:
         covariance: ``n x n`` covariance of the function at ``A``.
@@ -43,7 +43,7 @@ def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
 
 
 class GreedySet(NamedTuple):
-    """Points in the order in which they were taken, and what is known after each.
+    """Points in the order in which they were taken, and the information gain after each.
 
     Args:
         indices: ``T`` indices.
@@ -55,16 +55,16 @@ class GreedySet(NamedTuple):
 
 
 def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedySet:
-    """The most uncertain point again and again, ``x_t = argmax σ²_{t-1}(x)``, no value being asked for.
+    """Uncertainty sampling, ``x_t = argmax σ²_{t-1}(x)``, which needs no values.
 
     The initialisation of GP-BUCB [Desautels2012gpbucb]_ (Section 4): after ``T`` such rounds,
-    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain, for an
+    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain: an
     observation at ``x`` adds ``½ log(1 + σ²_{t-1}(x) / σ²)``.
 
     Args:
         covariance: ``m x m`` covariance of the function at the points to choose from.
         noise: The noise variance.
-        size: How many; a point can be taken again, of equal ones the first is taken.
+        size: Number of points; a point can be taken again, of equal ones the first is taken.
 
     Raises:
         SettingError: A covariance that is not square, a noise that is not positive, or ``size`` below 0.
@@ -84,7 +84,7 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
 
 
 def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
-    r"""A bound ``C`` on what ``B - 1`` observations can tell, for :func:`gp_bucb_beta`.
+    r"""A bound ``C`` on the information gain of ``B - 1`` observations, for :func:`gp_bucb_beta`.
 
     ``C >= max_{|A| <= B-1} I(f; y_A | y_S)`` [Desautels2012gpbucb]_ (Eq. 10) over a finite set, points taken
     repeatedly included. Finding that maximum is hard, but the information gain is monotone and
@@ -96,7 +96,7 @@ def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
     Args:
         covariance: ``m x m`` covariance of the function at all points, given what has been observed.
         noise: The noise variance.
-        batch: ``B``, the most queries that are ever out at once.
+        batch: ``B``, the largest number of queries that are ever pending at once.
 
     Raises:
         SettingError: As for :func:`uncertainty_sampling`, or ``batch`` below 1.

@@ -1,4 +1,4 @@
-r"""How long GP-BUCB has to sample by uncertainty until batches of any size cost it only a constant.
+r"""Number of rounds of uncertainty sampling after which batches of any size cost GP-BUCB a constant factor.
 
 Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
 :class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
@@ -13,7 +13,7 @@ from mfbo_torch.utils.validation import number, whole
 
 
 class Initialization(NamedTuple):
-    """How long to sample by uncertainty before GP-BUCB, and what is gained by it.
+    """The rounds of uncertainty sampling before GP-BUCB, and the factor of its regret after them.
 
     Args:
         rounds: ``T_init``, after which a batch has at most ``C = log C'`` information.

@@ -1,4 +1,4 @@
-"""A Gaussian process that is known before anything is observed."""
+"""A Gaussian process that is given before any observation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, several
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-"""Of the Matérn kernels, by name."""
+"""Smoothness ``ν`` of the Matérn kernels, by name."""
 KERNELS = ("rbf", *SMOOTHNESS, "linear")
 
 

@@ -1,5 +1,8 @@
 r"""Widths of confidence bands: the schedules ``α_t`` and ``β_t``.
 
+They raise a :class:`~mfbo_torch.utils.errors.SettingError` for ``t``, a dimension or a size below 1, ``delta`` outside
+(0, 1), a negative gain or norm, or a constant that is not positive.
+
 References:
 
 .. [Kandasamy2016mfgpucb]
@@ -26,10 +29,6 @@ def mf_gp_ucb_beta(
 
     ``2 log(M π² t² / 2δ) + 4 d log t + max{0, 2 d log(b r d log(6 M a d / δ))}``, for a box of
     side ``r`` and the constants ``a, b`` of the kernel's Lipschitz assumption.
-
-    Raises:
-        SettingError: ``t``, ``dim`` or ``num_fidelities`` below 1, ``delta`` outside (0, 1), or another argument
-            not positive.
     """
     _check(t, delta, dim=dim, num_fidelities=num_fidelities)
     _check_positive(a=a, b=b, r=r)
@@ -45,9 +44,6 @@ def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:
     """``α_t = 2 log(|D| t² π² / 6δ)`` for a finite set of ``size`` points [Desautels2012gpbucb]_ (Theorem 1, case 1).
 
     Here and below ``t`` is a round whose feedback has arrived; before there is any, take 1.
-
-    Raises:
-        SettingError: ``t`` or ``size`` below 1, or ``delta`` outside (0, 1).
     """
     _check(t, delta, size=size)
     return 2 * math.log(size * t**2 * math.pi**2 / (6 * delta))
@@ -59,9 +55,6 @@ def box_alpha(t: int, dim: int, delta: float = 0.1, *, a: float = 1.0, b: float 
     ``2 log(2π² t² / 3δ) + 2d log(t² d b l √log(4da/δ))``, where the slopes of the process exceed ``L``
     with probability at most ``a exp(-(L/b)²)``. The second term is the logarithm of a number of points
     and left out where that is below one.
-
-    Raises:
-        SettingError: ``t`` or ``dim`` below 1, ``delta`` outside (0, 1), or another argument not positive.
     """
     _check(t, delta, dim=dim)
     _check_positive(a=a, b=b, side=side)
@@ -78,9 +71,6 @@ def rkhs_alpha(t: int, gain: float, delta: float = 0.1, *, norm: float = 1.0) ->
         gain: ``γ_t``, the most information that ``t`` observations have, in nats (Eq. 6).
         delta: Probability with which the bound may fail.
         norm: ``M``.
-
-    Raises:
-        SettingError: ``t`` below 1, ``delta`` outside (0, 1), or a negative ``gain`` or ``norm``.
     """
     _check(t, delta)
     return 2 * number("norm", norm, 0) ** 2 + 300 * number("gain", gain, 0) * math.log(t / delta) ** 3
@@ -92,9 +82,6 @@ def gp_bucb_beta(alpha: float, gain: float) -> float:
     Args:
         alpha: The sequential width at the last round whose feedback has arrived.
         gain: ``C``, in nats, see :func:`batch_gain_bound`.
-
-    Raises:
-        SettingError: A negative ``alpha`` or ``gain``.
     """
     return math.exp(2 * number("gain", gain, 0)) * number("alpha", alpha, 0)
 

@@ -25,12 +25,11 @@ LARGEST = 1e75
 
 
 def unusable(value: float) -> str | None:
-    """Why a value is a failure: it is not finite, or larger in size than :data:`LARGEST`; ``None`` where it is not."""
+    """Why models cannot use a value, which makes its evaluation a failure; ``None`` where they can."""
     if not math.isfinite(value):
         return f"the value is not finite: {value}"
     if abs(value) > LARGEST:
-        wanted = f"(at most {LARGEST:g} in size): rescale it or return its logarithm"
-        return f"the value {value:g} is out of range {wanted}"
+        return f"the value {value:g} is out of range (at most {LARGEST:g} in size): rescale it or return its logarithm"
     return None
 
 
@@ -73,6 +72,13 @@ class Observation:
     def to_maximize(self, maximize: bool) -> Observation:
         """This observation with the sign that makes larger values better; outcomes keep theirs."""
         return self if maximize else replace(self, value=-self.value)
+
+    @property
+    def plain(self) -> Observed:
+        """The simplest form with the same content: a number, a pair of it and its standard error, or this."""
+        if self.outcomes:
+            return self
+        return self.value if self.standard_error is None else (self.value, self.standard_error)
 
     def judged(self, limits: Collection[Limit]) -> Observation:
         """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others.

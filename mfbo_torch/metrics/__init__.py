@@ -1,4 +1,4 @@
-"""How good a run was: regret, and what it cost."""
+"""Metrics of a run: regret, and the capital spent."""
 
 from mfbo_torch.metrics.regret import (
     Regret,

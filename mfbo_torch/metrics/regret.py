@@ -25,7 +25,7 @@ class Regret(NamedTuple):
     Attributes:
         total: Their sum.
         played: :math:`\sum_t \lambda_t (f_* - q_t)` over the queries that the capital pays for.
-        residual: What the rest of the capital, which earns nothing or the least, loses.
+        residual: The regret of the rest of the capital, which earns the least.
     """
 
     total: Tensor
@@ -55,10 +55,10 @@ def capital_spent(history: History) -> Tensor:
 
 
 def paid_for(spent: Tensor, capital: Tensor | Sequence[float]) -> Tensor:
-    """How many of the first queries each of ``g`` amounts of capital pays for, ``... x g``.
+    """The number of first queries that each of ``g`` amounts of capital pays for, ``... x g``.
 
     Args:
-        spent: What the queries have cost by then, ``... x n``, as :func:`capital_spent` gives it.
+        spent: Capital spent after each query, ``... x n``, as :func:`capital_spent` gives it.
         capital: The amounts.
     """
     amounts = payable(torch.as_tensor(capital, dtype=torch.double))

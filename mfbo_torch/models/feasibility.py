@@ -1,4 +1,4 @@
-r"""Where evaluations fail: the probability that a design can be evaluated."""
+r"""The probability that the evaluation of a design does not fail."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import EXACT
 
-MOST = 256
-"""So many records at most are learned from, see :func:`thinned`."""
+MAX_RECORDS = 256
+"""Largest number of records that the model is made of, see :func:`thinned`."""
 LENGTHSCALES, VARIANCES, SHARES = (0.1, 0.25, 0.6), (4.0, 32.0), (1.0, 0.5)
+"""The values of :data:`STRUCTURES`, in the units of :class:`Structure`."""
 SLOPE = 4.0
 """Variance of the slopes along each parameter, in units of the variance of the rest."""
-STEPS = 8
-"""Newton's steps to the posterior mode. The likelihood is log-concave; these reach it to about 1e-6."""
-SUREST = math.log(1e4)
-"""Largest log odds of failures having a structure: chance keeps a share, and no design is forbidden for ever."""
+NEWTON_STEPS = 8
+"""Number of Newton's steps to the posterior mode: the log-concave likelihood is then maximal to about 1e-6."""
+MAX_LOG_ODDS = math.log(1e4)
+"""Largest log odds of a structure against chance, so that no design is excluded for ever."""
 
 
 class Structure(NamedTuple):
-    """How failures hang together in space.
+    """How failures correlate in space.
 
     Args:
         lengthscale: Of the squared exponential part, in units of the cube's diagonal ``d^½``.
@@ -50,14 +51,14 @@ class Feasibility:
     alike, with :math:`p_0 = (s + 1) / (n + 2)` for ``s`` successes of ``n``. The structure is a Gaussian process
     classifier with a probit likelihood under Laplace's approximation [Rasmussen2006gpml]_ (Sec. 3.4, Eq. 3.82),
     whose latent function is a plane plus a squared exponential part; fidelities share it, wholly or in part.
-    The weight ``w`` follows from the evidence for either, so failures that are anywhere teach nothing of a place.
+    The weight ``w`` follows from the evidence for either, so failures without a pattern do not exclude a place.
     Near failures the probability is low and recovers with distance; it is never below ``1e-4 p_0``.
 
     Args:
         points: ``n x (d + 1)`` designs of the unit cube, then the fidelity; double, on the CPU, where it stays.
         succeeded: ``n`` booleans.
-        fidelity: The one whose evaluations are spoken of.
-        structure: How failures hang together; see :func:`likeliest`.
+        fidelity: The fidelity whose probability is given.
+        structure: How failures correlate; see :func:`likeliest`.
     """
 
     def __init__(self, points: Tensor, succeeded: Tensor, fidelity: int, structure: Structure) -> None:
@@ -67,7 +68,7 @@ class Feasibility:
         self.structure, self.mean, self.centred = structure, fitted.mean, centred.numpy()
         self.chance, evidence = _by_chance(succeeded)
         odds = fitted.evidence.item() - evidence - math.log(len(STRUCTURES))
-        self.weight = 1 / (1 + math.exp(-min(odds, SUREST))) if odds > -SUREST else 0.0
+        self.weight = 1 / (1 + math.exp(-min(odds, MAX_LOG_ODDS))) if odds > -MAX_LOG_ODDS else 0.0
         reach = structure.variance * torch.where(points[:, -1] == fidelity, 1.0, structure.share).to(points)
         self.gradient = (reach * fitted.gradient[0]).numpy()
         self.precision = (reach.outer(reach) * fitted.precision[0]).numpy()
@@ -102,17 +103,19 @@ def likeliest(points: Tensor, succeeded: Tensor) -> Structure:
 
 
 def thinned(points: Tensor, succeeded: Tensor) -> tuple[Tensor, Tensor]:
-    """At most :data:`MOST` of the records, evenly among successes and failures, each of them evenly over time."""
-    if len(points) <= MOST:
+    """At most :data:`MAX_RECORDS` records, evenly among successes and failures, each evenly over time."""
+    if len(points) <= MAX_RECORDS:
         return points, succeeded
     good, bad = succeeded.nonzero().flatten(), (~succeeded).nonzero().flatten()
-    few = min(len(good), len(bad), MOST // 2)
-    kept = [
-        some[torch.linspace(0, len(some) - 1, min(len(some), MOST - few)).round().long()] if len(some) > few else some
-        for some in (good, bad)
-    ]
+    few = min(len(good), len(bad), MAX_RECORDS // 2)
+    kept = [some if len(some) <= few else some[_spaced(len(some), MAX_RECORDS - few)] for some in (good, bad)]
     chosen = torch.cat(kept).sort().values
     return points[chosen], succeeded[chosen]
+
+
+def _spaced(count: int, most: int) -> Tensor:
+    """At most ``most`` of ``count`` indices, evenly spaced."""
+    return torch.linspace(0, count - 1, min(count, most)).round().long()
 
 
 class _Fit(NamedTuple):
@@ -130,27 +133,24 @@ def _by_chance(succeeded: Tensor) -> tuple[float, float]:
     return (s + 1) / (n + 2), math.lgamma(s + 1) + math.lgamma(n - s + 1) - math.lgamma(n + 2)
 
 
-def _near(A: Tensor, B: Tensor, scale: Tensor | float) -> Tensor:
-    """The squared exponential part."""
-    return (-0.5 * scale * torch.cdist(A, B, compute_mode=EXACT).square()).exp()
-
-
 def _laplace(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: list[Structure]) -> _Fit:
     """Laplace's approximation [Rasmussen2006gpml]_ (Algorithm 3.1), for several structures at once."""
     sign = torch.where(succeeded, 1.0, -1.0).to(centred)
     lengthscale, variance, share = torch.tensor(structures, dtype=centred.dtype)[:, None, None].unbind(-1)
     same = (levels[:, None] == levels).to(centred)
-    K = _near(centred, centred, 1 / (lengthscale**2 * centred.shape[-1])) + SLOPE * centred @ centred.mT
+    scale = 1 / (lengthscale**2 * centred.shape[-1])
+    near = (-0.5 * scale * torch.cdist(centred, centred, compute_mode=EXACT).square()).exp()
+    K = near + SLOPE * centred @ centred.mT
     K = variance * (share + (1 - share) * same) * K
     mean = torch.special.ndtri(torch.tensor(_by_chance(succeeded)[0], dtype=torch.double)).item()
     f, eye = K.new_zeros(len(structures), len(sign)), torch.eye(len(sign), dtype=K.dtype)
-    for step in range(STEPS + 1):
+    for step in range(NEWTON_STEPS + 1):
         z = sign * (mean + f)
         log_likelihood = torch.special.log_ndtr(z)
         ratio = (-0.5 * z.square() - 0.5 * math.log(2 * math.pi) - log_likelihood).exp()
         gradient, root = sign * ratio, (ratio * (ratio + z)).clamp_min(1e-12).sqrt()
         factor = torch.linalg.cholesky(eye + root.unsqueeze(-1) * K * root.unsqueeze(-2))
-        if step == STEPS:
+        if step == NEWTON_STEPS:
             break
         b = (root.square() * f + gradient).unsqueeze(-1)
         a = b - root.unsqueeze(-1) * torch.cholesky_solve(root.unsqueeze(-1) * (K @ b), factor)
@@ -162,8 +162,7 @@ def _laplace(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: lis
 
 
 class _Probability(torch.autograd.Function):
-    """The probability, its gradient by hand. An acquisition asks for it at every step of its search, of a few points,
-    where NumPy has the shorter way."""
+    """The probability with its gradient in closed form, in NumPy, which is quicker at few points."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, model: Feasibility) -> Tensor:

@@ -1,4 +1,8 @@
-"""Points and observations that can be used, or an error that names what is wrong with them."""
+"""Checks of points and observations.
+
+All raise a ``BotorchTensorDimensionError`` for a wrong shape, and an ``InputDataError`` for NaN, infinity, a negative
+variance, or a fidelity that is no whole number in ``0 .. M - 1``.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,10 @@ from mfbo_torch.utils.errors import SettingError
 
 
 def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tuple[str, str, str], size: str) -> None:
-    """See whether there is one finite observation for each input, and no negative noise variance.
+    """Check for one finite observation and no negative variance for each of ``size x ...`` inputs.
 
-    Args:
-        Y: Observations.
-        Yvar: Noise variances, where they are known.
-        inputs: ``size x ...``.
-        names: What the model calls the observations, the variances and the inputs.
-        size: What it calls their number.
-
-    Raises:
-        BotorchTensorDimensionError: Not ``size x 1``.
-        InputDataError: NaN, infinity, or a negative variance.
+    ``names`` are the model's names of the observations, of the noise variances and of the inputs, ``size`` is its
+    name of their number.
     """
     for name, data in zip(names, (Y, Yvar), strict=False):
         if data is None:
@@ -38,7 +34,7 @@ def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tu
 
 
 def check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -> None:
-    """See whether there are data of ``M`` fidelities to make a model of; raises as the other checks here do."""
+    """Check the data of a model of ``M`` fidelities: at least one row, ``n x (d + 1)`` and ``n x 1``."""
     if X.dim() != 2 or X.shape[-1] < 2:
         raise BotorchTensorDimensionError(f"train_X of shape {tuple(X.shape)}: must be n x (d + 1), d at least 1")
     check_observations(Y, Yvar, X, ("train_Y", "train_Yvar", "train_X"), "n")
@@ -48,35 +44,14 @@ def check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None, num_fidelities: int) -
 
 
 def check_points(name: str, X: Tensor, width: int) -> Tensor:
-    """``n x width`` finite points.
-
-    Args:
-        name: What the user calls them.
-        X: Points.
-        width: How many numbers a point has.
-
-    Raises:
-        BotorchTensorDimensionError: Another shape.
-        InputDataError: NaN or infinity.
-    """
+    """``n x width`` finite points; ``name`` is that of the argument."""
     if X.dim() != 2 or X.shape[-1] != width:
         raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: must be n x {width}")
     return _finite(name, X)
 
 
 def check_fidelities(name: str, X: Tensor, width: int, num_fidelities: int) -> Tensor:
-    """``... x n x width`` finite points whose last column is a fidelity.
-
-    Args:
-        name: What the user calls them.
-        X: Points.
-        width: How many numbers a point has, ``d + 1``.
-        num_fidelities: ``M``.
-
-    Raises:
-        BotorchTensorDimensionError: Another shape.
-        InputDataError: NaN, infinity, or a last column that is no whole number in ``0..M-1``.
-    """
+    """``... x n x width`` finite points whose last column is a fidelity; ``width`` is ``d + 1``."""
     if X.dim() < 2 or X.shape[-1] != width:
         raise BotorchTensorDimensionError(f"{name} of shape {tuple(X.shape)}: the last axis must be d + 1 = {width}")
     fidelity = _finite(name, X)[..., -1]

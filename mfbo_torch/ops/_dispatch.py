@@ -1,4 +1,4 @@
-"""Which implementation of an operation runs, and why. The only place that asks whether Triton is there."""
+"""Which implementation of an operation runs, and why. Only here Triton is looked for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch import Tensor
 
 BACKENDS = ("auto", "torch", "triton")
 OLDEST, SLOW = (3, 5), (3, 8)
-"""From 3.5 on Triton's float64 products are those of tensor cores: on sm_90 by m16n8k16 instructions, from 3.8 on by
-m8n8k4 (triton issues 10313 and 10060)."""
+"""Versions from which on Triton's float64 products are those of tensor cores: on sm_90 by m16n8k16 instructions, and
+then by m8n8k4 (triton issues 10313 and 10060)."""
 PIECES = 8
-"""Parts of a call that is tried again after the device ran out of memory."""
+"""Number of parts in which a call is tried again after the device ran out of memory."""
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ def triton_installed() -> bool:
 
 
 def interpreted() -> bool:
-    """Whether Triton's kernels run on the CPU, which they do only to be tested."""
+    """Whether Triton's kernels run on the CPU, which is for tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -56,8 +56,8 @@ def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
 
     Args:
         backend: ``"torch"``, ``"triton"`` or ``"auto"``.
-        X: Where its device and precision are seen.
-        products: Whether most of the work is products with a factor. In torch these are those of cuBLAS with blocks of
+        X: A tensor with the device and precision.
+        products: Whether most of the work is products with a factor. In torch these are cuBLAS's products of blocks of
             rows of the triangle, without the zeros behind them.
 
     Raises:
@@ -66,7 +66,7 @@ def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
     if backend not in BACKENDS:
         raise UnsupportedError(f"backend = {backend!r}: must be one of {', '.join(BACKENDS)}")
     if backend == "torch" or (backend == "auto" and not X.is_cuda):
-        return "torch", "asked for" if backend == "torch" else f"the tensor is on {X.device}"
+        return "torch", "requested" if backend == "torch" else f"the tensor is on {X.device}"
     if backend == "auto":
         against = _against(X, products)
         return ("torch", against) if against else ("triton", f"the tensor is on {X.device}")
@@ -77,11 +77,11 @@ def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
             f"backend = 'triton': the tensor is on {X.device}, must be on a CUDA device (or TRITON_INTERPRET=1 be set "
             "before the first import, to test the kernels on the CPU)"
         )
-    return "triton", "asked for"
+    return "triton", "requested"
 
 
 def _against(X: Tensor, products: bool) -> str:
-    """Why not to take Triton for a tensor on a CUDA device; nothing where nothing speaks against it."""
+    """Why Triton is not taken for a tensor on a CUDA device; empty where it is."""
     if not triton_installed():
         return "Triton is not installed"
     major, minor = triton_version()
@@ -103,9 +103,9 @@ def retrying(call: Callable[..., Result], join: Callable[[list[Result]], Result]
 
     Args:
         call: Takes tensors ``... x m x d``.
-        join: Puts the results of the pieces together.
+        join: Joins the results of the pieces.
         need: What the call needs, for the error.
-        parts: The tensors, cut along their last axis but one.
+        parts: The tensors, which are split along their last axis but one.
 
     Raises:
         torch.OutOfMemoryError: The pieces do not fit either; says what was needed.

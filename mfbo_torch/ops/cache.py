@@ -1,4 +1,4 @@
-r"""The factor of one or several Gaussian processes, ready for many posteriors."""
+r"""The factor of one or several Gaussian processes, from which all posteriors follow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Cache:
         outputscale: ``...``.
         constant: ``...`` prior mean.
         noise: ``...`` noise variance given to points that come by :func:`extend`.
-        center: ``... x d``, in the middle of the points: far off zero a difference of scaled points has fewer digits
+        center: ``... x d``, the mean of the points: away from zero a difference of scaled points has fewer digits
             than the scaled difference.
     """
 
@@ -80,11 +80,11 @@ class Cache:
 
     @cached_property
     def layouts(self) -> dict[str, Any]:
-        """Other layouts that implementations keep of this factor, by their name."""
+        """Layouts of this factor for other implementations, by name."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it consists of, by name."""
+        """The tensors that it consists of, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
 
     def to(self, *args: Any, **kwargs: Any) -> Cache:
@@ -124,15 +124,12 @@ def factorize(
 ) -> Cache:
     """Factor ``...`` Gaussian processes, in double precision whatever that of ``X``, which the factor gets.
 
+    Arguments are those of :class:`Cache`, and these:
+
     Args:
-        kernel: Name of the correlation.
         X: ``... x n x d`` points.
         residuals: ``... x n`` observations minus the prior mean.
         noise: ``... x n`` noise variances.
-        lengthscale: ``... x d``.
-        outputscale: ``...``.
-        constant: ``...`` prior mean.
-        mask: ``... x n``, one for a point and zero for padding.
         further: ``... x n x n`` covariances on top of the kernel's.
     """
     dtype = X.dtype
@@ -172,7 +169,7 @@ def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
 
 
 def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
-    r"""Add points whose values are not known: the deviations shrink, the means stay.
+    r"""Add pending points: the deviations shrink, the means stay.
 
     Args:
         cache: The factor.
@@ -199,7 +196,7 @@ def grow(cache: Cache, X: Tensor, residuals: Tensor, noise: Tensor) -> Cache:
 
 
 def _with_rows(cache: Cache, X: Tensor, mask: Tensor, noise: Tensor) -> Cache:
-    """A factor with further points, their weights still missing, see :func:`grown`."""
+    """A factor with further points, which have no weight yet, see :func:`grown`."""
     scaled = cache.scaled(X)
     cross = cache.cross_covariance(X) * mask.unsqueeze(-1)
     pairs = mask.unsqueeze(-1) * mask.unsqueeze(-2)
@@ -248,7 +245,7 @@ def padded(cache: Cache, n: int) -> Cache:
 
 
 def grouped(caches: list[Cache]) -> tuple[Cache, ...]:
-    """One batch of all processes, or each for itself where padding would be most of the work."""
+    """All processes as one batch, or each as its own where padding would be most of the work."""
     sizes = [cache.num_points for cache in caches]
     if len(caches) * max(sizes) ** 2 > 4 * sum(n**2 for n in sizes) + 128**2:
         return tuple(stack([cache]) for cache in caches)
@@ -256,12 +253,7 @@ def grouped(caches: list[Cache]) -> tuple[Cache, ...]:
 
 
 def truncate(cache: Cache, n: int) -> Cache:
-    """Take back what :func:`extend` added: the factor of the first ``n`` points, bit for bit.
-
-    Args:
-        cache: The factor.
-        n: How many points to keep, at least those that have a value.
-    """
+    """Undo :func:`extend`: the factor of the first ``n`` points, of at least those with a value, bit for bit."""
     if n == cache.num_points:
         return cache
     inverse = cache.inverse[..., :n, :n]

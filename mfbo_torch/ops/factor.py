@@ -1,4 +1,4 @@
-r"""The factor of a Gaussian vector whose covariances are given: observations that are no point values.
+r"""The factor of a Gaussian vector whose covariances are given, such as averages of a process.
 
 Where the observations are values of a stationary process, :mod:`mfbo_torch.ops.cache` is quicker.
 """
@@ -61,7 +61,7 @@ def factorize(covariance: Tensor, residuals: Tensor) -> Factor:
 
 
 def hallucinated(factor: Factor, cross: Tensor, corner: Tensor) -> Factor:
-    """The factor with ``p`` more observations without a value: deviations shrink, means stay.
+    """The factor with ``p`` pending observations: deviations shrink, means stay.
 
     Args:
         factor: The factor.

@@ -48,8 +48,8 @@ def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
 
     ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``:
     :math:`f = (1 + s) e^{-s}` with ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at
-    zero; in its place stands :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory costs
-    about as much as what is computed in it.
+    zero; in its place stands :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory takes
+    about as long as the computation.
     """
     if kind == "rbf":
         value = distance.square_().mul_(-0.5).exp_()

@@ -127,13 +127,8 @@ def evidences(
 
 
 def _integrated(whitened: Tensor, moved: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The factor of ``A``, ``b - b_0``, and the evidence without the determinant of ``K_y``.
-
-    Args:
-        whitened: ``... x n x c``, :math:`L^{-1} H`.
-        moved: ``... x n``, :math:`L^{-1} (y - H b_0)`.
-        variance: ``c``.
-    """
+    """The factor of ``A``, ``b - b_0``, and the evidence without the determinant of ``K_y``, from
+    :math:`L^{-1} H`, :math:`L^{-1} (y - H b_0)` and the diagonal of ``V``."""
     root = torch.linalg.cholesky(torch.diag(1 / variance) + whitened.mT @ whitened)
     shared = (whitened.mT @ moved.unsqueeze(-1)).squeeze(-1)
     found = torch.cholesky_solve(shared.unsqueeze(-1), root).squeeze(-1)
@@ -185,12 +180,9 @@ def predict(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Pred
 
 
 def variance(kriging: Kriging, at: Prediction, further: Tensor) -> Tensor:
-    r""":math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``.
+    r"""Posterior variances :math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``.
 
-    Args:
-        kriging: ``H`` processes.
-        at: Their posterior at the points.
-        further: ``... x q``, :math:`k_0` of each point with itself.
+    ``at`` is the posterior at the points, ``further`` is ``... x q``, :math:`k_0` of each point with itself.
     """
     prior = kriging.factor.outputscale.unsqueeze(-1) + further.unsqueeze(-2)
     own = (prior - at.whitened.square().sum(-1)).clamp_min(0.0)
@@ -198,15 +190,9 @@ def variance(kriging: Kriging, at: Prediction, further: Tensor) -> Tensor:
 
 
 def covariance(kriging: Kriging, X: Tensor, at: Prediction, Z: Tensor, there: Prediction, further: Tensor) -> Tensor:
-    """``... x H x q x r`` between ``... x q x d`` and ``... x r x d`` points.
+    """Posterior covariances ``... x H x q x r`` between ``... x q x d`` points ``X`` and ``... x r x d`` points ``Z``.
 
-    Args:
-        kriging: ``H`` processes.
-        X: Points.
-        at: The posterior at ``X``.
-        Z: Other points, or the same.
-        there: The posterior at ``Z``.
-        further: ``... x q x r``, :math:`k_0` between them.
+    ``at`` and ``there`` are the posteriors at ``X`` and ``Z``, ``further`` is their :math:`k_0`, ``... x q x r``.
     """
     factor = kriging.factor
     correlation = cross_correlation(factor.kernel, factor.scaled(X.unsqueeze(-3)), factor.scaled(Z.unsqueeze(-3)))

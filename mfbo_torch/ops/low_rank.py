@@ -17,16 +17,18 @@ from torch import Tensor
 
 from mfbo_torch.ops.kernels import gram
 
-START = 64
-"""Columns that are allocated at first."""
-ROUNDING = 4.0
+FIRST_COLUMNS = 64
+"""Number of columns that are allocated at first."""
+ROUNDING_UNITS = 4.0
+"""Smallest tolerance, in units of rounding of the largest entry."""
 QUADRATIC_ERROR = 1e-10
+"""Largest error of :func:`quadratic`, as a share of the largest variance and of the squared sum of the weights."""
 
 
 def pivoted_cholesky(
     column: Callable[[int], Tensor], diagonal: Tensor, tolerance: float, max_rank: int
 ) -> tuple[Tensor, Tensor, list[int]]:
-    r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of what is left [Harbrecht2012pivoted]_.
+    r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of the rest [Harbrecht2012pivoted]_.
 
     :math:`E = K - F F^\top` is positive semi-definite, so no entry of it is larger than the largest of its
     diagonal, :math:`0 \le w^\top E w \le |w|_1^2 \max_i E_{ii}`, and its norm is at most the sum of its diagonal.
@@ -42,10 +44,12 @@ def pivoted_cholesky(
         columns, their rows are a lower triangle.
     """
     left = diagonal.clone()
-    tolerance = max(tolerance, ROUNDING * torch.finfo(left.dtype).eps * left.max().item()) if len(left) else tolerance
+    tolerance = (
+        max(tolerance, ROUNDING_UNITS * torch.finfo(left.dtype).eps * left.max().item()) if len(left) else tolerance
+    )
     n, rank = len(left), 0
     pivots: list[int] = []
-    rows = left.new_empty(min(START, max_rank, n), n)
+    rows = left.new_empty(min(FIRST_COLUMNS, max_rank, n), n)
     while rank < min(max_rank, n):
         largest, pivot = left.max(0)
         if largest <= tolerance:
@@ -70,7 +74,7 @@ def quadratic(kernel: Kernel, X: Tensor, W: Tensor) -> Tensor | None:
     With pivots ``P`` and :math:`U = K_{PP}^{-1} K_{PX} W^\top` held fixed, the value and the gradient are those of
     :math:`W K_{XP} U + (W K_{XP} U)^\top - U^\top K_{PP} U`. The value is short by at most :data:`QUADRATIC_ERROR`
     times the largest variance and :math:`|w|_1^2`; the gradient's error is of the order of the root of that, since
-    what is left out is never negative.
+    the rest is positive semi-definite.
 
     Args:
         kernel: A kernel.
@@ -119,7 +123,7 @@ class RidgeSolver:
         if n > self.DENSE:
             wanted = self.ERROR * ridge / n
             columns, left, _ = pivoted_cholesky(column, diagonal, 0.1 * wanted, n // 4)
-            if left.max() <= wanted and ROUNDING * torch.finfo(diagonal.dtype).eps * diagonal.max() <= wanted:
+            if left.max() <= wanted and ROUNDING_UNITS * torch.finfo(diagonal.dtype).eps * diagonal.max() <= wanted:
                 self.columns = columns
         if self.columns is None:
             covariance = matrix()

@@ -1,4 +1,4 @@
-"""Gradients by hand have no gradient themselves."""
+"""Gradients in closed form, which have no gradient themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Once(torch.autograd.Function):
-    """A gradient that cannot be differentiated itself, and says so when it is tried."""
+    """A gradient that cannot be differentiated itself: that raises an ``UnsupportedError``."""
 
     @staticmethod
     def forward(ctx: Any, of: str, gradient: Tensor, *causes: Tensor) -> Tensor:
@@ -19,4 +19,4 @@ class Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:
-        raise UnsupportedError(f"{ctx.of}: has a first derivative in X only, a second one was asked for")
+        raise UnsupportedError(f"{ctx.of}: has a first derivative in X only, a second one was requested")

@@ -1,4 +1,4 @@
-"""A factor laid out for the fewest and cheapest torch calls per posterior."""
+"""The layout of a factor with which a posterior takes the fewest and cheapest torch calls."""
 
 from __future__ import annotations
 
@@ -14,29 +14,18 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import FALLS, ROOTS
 
 BLOCK_ROWS, LARGE_BLOCK_ROWS = 100, 256
-"""Rows of a triangular block from which skipping its zeros pays for another call, on a processor and elsewhere."""
+"""Smallest number of rows of a triangular block whose zeros are worth another call, on a processor and elsewhere."""
 MOST_BLOCKS = 9
-"""So many at most, and one more for each thousand points."""
+"""Largest number of blocks, but for one more for each thousand points."""
 
 
 Array = NDArray[Any]
 
 
 class PreparedProcess(NamedTuple):
-    """One of the processes of :class:`Prepared`, laid out for calls with few points; see there.
+    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points.
 
-    Args:
-        kernel: Name of the correlation.
-        center: ``d``.
-        scale: ``d``.
-        points: ``n x d``.
-        columns: ``n x (d + 1)``, the points and a column of ones.
-        blocks: ``w x e`` each.
-        alpha: ``k``.
-        half: ``k x 1``, one half of ``alpha``.
-        constant: Prior mean.
-        prior: Prior variance.
-        chain: ``d``.
+    ``columns`` are the points and a column of ones, ``n x (d + 1)``; ``half`` is one half of ``alpha``, ``k x 1``.
     """
 
     kernel: str
@@ -54,7 +43,7 @@ class PreparedProcess(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    r"""Everything that does not depend on where the posterior is asked for.
+    r"""Everything about a posterior that does not depend on the points at which it is computed.
 
     With correlations ``R`` of the points with ``m`` others, ``n x m``, ``blocks @ R`` is :math:`L^{-1} k` and
     ``alpha @ R`` is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero columns. The lower
@@ -62,7 +51,7 @@ class Prepared:
 
     Args:
         kernel: Name of the correlation.
-        center: ``... x 1 x d``, what is subtracted from points first.
+        center: ``... x 1 x d``, the point that is subtracted from points first.
         scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
         points: ``... x n x d``.
         chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.

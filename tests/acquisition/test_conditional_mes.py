@@ -1,7 +1,5 @@
 """Conditional max-value entropy: its two forms, the samples of the maximum, and how BoTorch maximises it."""
 
-from __future__ import annotations
-
 import averages
 import mpmath
 import numpy as np

@@ -1,7 +1,5 @@
 """Acquisition functions in closed form, beside the same functions through torch and BoTorch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -82,7 +80,7 @@ def test_gradcheck(name):
     acquisition, X = ACQUISITIONS[name](), draw(3, 1, 2, seed=3).requires_grad_()
     assert torch.autograd.gradcheck(acquisition, X)
     (gradient,) = torch.autograd.grad(acquisition(X).sum(), X, create_graph=True)
-    with pytest.raises(UnsupportedError, match="a second one was asked for"):
+    with pytest.raises(UnsupportedError, match="a second one was requested"):
         gradient.sum().backward()
 
 

@@ -1,7 +1,5 @@
 """Batches from a finite set, against BoTorch's own discrete optimiser and its conditioned models."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

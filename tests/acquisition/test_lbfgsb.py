@@ -1,7 +1,5 @@
 """Many starts at once against SciPy's own call for each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import fmin_l_bfgs_b, rosen, rosen_der

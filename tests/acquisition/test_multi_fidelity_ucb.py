@@ -1,7 +1,5 @@
 """φ, the fidelity rule and the cost thresholds, against plain loops and in BoTorch's optimisers."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -9,7 +7,7 @@ import dense
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from refusals import refused
@@ -175,14 +173,6 @@ def test_designs_that_were_pending_keep_their_fidelity():
     assert torch.equal(acquisition.bounds(U), before)
 
 
-def test_pending_points_are_copied():
-    model, pending = dense.hand_made((6, 4)), pending_of(2)
-    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, None, pending)
-    expected = acquisition.X_pending.clone()
-    pending.zero_()
-    assert torch.equal(acquisition.X_pending, expected)
-
-
 @pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])
 @pytest.mark.parametrize("link", LINKS)
 def test_gradients(link, zeta):
@@ -329,8 +319,9 @@ def test_input_constructor():
         assert torch.equal(acquisition.X_pending, pending[:, :-1])
     for wrong in ({2: 1.0}, {0: 2.0}):
         refused(r"target_fidelities = .*: must be {2: 2}", construct, model=model, target_fidelities=wrong)
-    with pytest.raises(UnsupportedError, match=r"posterior_transform = .*: must be a .* of one outcome"):
-        construct(model=model, posterior_transform=ScalarizedPosteriorTransform(torch.ones(2).double()))
+    for wrong in (ScalarizedPosteriorTransform(torch.ones(2).double()), LinearMCObjective(torch.ones(1))):
+        with pytest.raises(UnsupportedError, match=r"posterior_transform = .*: must be a .* of one outcome"):
+            construct(model=model, posterior_transform=wrong)
     X = dense.points(3, 5)[:, :-1]
     minus = construct(model=model, posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1).double()))["model"]
     for sign, found, expected in zip((-1, 1), minus.mean_variance(X), model.mean_variance(X), strict=True):

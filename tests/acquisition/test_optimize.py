@@ -1,7 +1,5 @@
 """``optimize_acqf``: BoTorch's results, and its own call for everything that the loop does not take."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,9 +1,5 @@
 """Bandits through the doors that everything goes through: runs, journals, executors, the command line."""
 
-from __future__ import annotations
-
-import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +10,6 @@ from mfbo_torch.app import builder, compare, regret_curves
 from mfbo_torch.app.cli import main
 from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History
-from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
 from mfbo_torch.strategies import MFUCB
@@ -31,25 +26,6 @@ def without_times(history):
     return [(r.id, r.query, r.cost, r.value, r.status) for r in history]
 
 
-def test_a_resumed_run_sees_what_it_would_have_seen(tmp_path):
-    strategy = MFUCB(rewards="bounded")
-    whole = run(bandit(), strategy, 200.0, progress=False)
-    with Journal(tmp_path / "history.sqlite") as journal:
-        run(bandit(), strategy, 90.0, journal=journal, progress=False)
-    with Journal(tmp_path / "history.sqlite") as journal:
-        resumed = run(bandit(), strategy, 200.0, journal=journal, progress=False)
-        again = [strategy.bind(bandit().space).ask(before)[0] == query for before, query in journal.replay()]
-    assert without_times(resumed) == without_times(whole)
-    assert all(again)
-
-
-def test_workers_draw_rewards_of_their_own(tmp_path):
-    with ThreadPoolExecutor(3) as executor:
-        history = run(bandit(), MFUCB(rewards="bounded"), 120.0, executor=executor, max_pending=3, progress=False)
-    assert [r.value for r in history] == [bandit().observe(r.query.x, r.query.fidelity, r.id) for r in history]
-    assert len({r.value for r in history if r.query == history.records[0].query}) == 2
-
-
 def settings(tmp_path, **changes):
     init = {"means": MEANS, "zeta": [0.2, 0.0], "costs": [1, 4], "rewards": "bernoulli"}
     own = {"class_path": "mfbo_torch.problems.MultiFidelityBandit", "init_args": init}
@@ -64,21 +40,6 @@ def test_the_seed_of_a_run_is_its_stream_of_rewards(tmp_path):
     own = settings(tmp_path, seed=7)
     own["problem"]["init_args"]["trial"] = 3
     assert builder.build(builder.resolve_run(own))[0].trial == 3
-
-
-def test_mfbo_run(tmp_path, capsys):
-    path = tmp_path / "bandit.yaml"
-    path.write_text(yaml.safe_dump(settings(tmp_path)))
-    assert main(["run", str(path)]) == 0
-    assert "Recommended" in capsys.readouterr().out
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["strategy"] == "MFUCB"
-    with Journal(tmp_path / "run" / "history.sqlite", read_only=True) as journal:
-        assert without_times(journal.history()) == without_times(
-            run(bandit(), MFUCB(rewards="bounded"), 60.0, progress=False)
-        )
-    assert main(["run", str(path), "--strategy.rho", "-1", "--out", str(tmp_path / "other")]) == 2
-    assert "rho = -1" in capsys.readouterr().err
 
 
 def test_mfbo_compare(tmp_path, capsys):

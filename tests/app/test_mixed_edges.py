@@ -1,16 +1,9 @@
-"""Labels at every edge: config and command line, objective, journal, table, page, warm start."""
-
-from __future__ import annotations
-
-import csv
-import json
+"""Labels at the edges: tables of others, candidates, programs and journals; runs are in test_kinds_at_every_door."""
 
 import pytest
-import yaml
 from refusals import refused
 
-from mfbo_torch.app import cli, experiment, tabular_io
-from mfbo_torch.app.report.content import content
+from mfbo_torch.app import tabular_io
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.problems import UserProblem
@@ -19,91 +12,15 @@ from mfbo_torch.utils.errors import SettingError
 
 PARAMETERS = {
     "kind": {"choices": ["sgd", "adam", "rms"]},
-    "rate": {"lower": 1e-4, "upper": 1e-1, "log": True},
     "momentum": {"lower": 0.0, "upper": 0.9, "when": {"kind": "sgd"}},
     "width": {"choices": [16, 32, 64], "ordered": True},
     "bias": {"choices": [True, False]},
-    "mode": {"choices": ["no", "off"]},
     "a": {"lower": 0.0, "upper": 1.0},
-    "b": {"lower": 0, "upper": 4, "integer": True},
 }
-OBJECTIVE = """
-def score(parameters, fidelity):
-    assert ("momentum" in parameters) == (parameters["kind"] == "sgd"), parameters
-    assert parameters["width"] in (16, 32, 64) and parameters["bias"] in (True, False), parameters
-    assert parameters["mode"] in ("no", "off"), parameters
-    assert parameters["a"] + 2 * parameters["b"] <= 4, parameters
-    return parameters["width"] + parameters["a"] + (parameters["kind"] == "adam")
-"""
 
 
 def score(parameters, fidelity):
     return 0.0
-
-
-@pytest.fixture
-def config(tmp_path, monkeypatch):
-    (tmp_path / "mixed_objective.py").write_text(OBJECTIVE)
-    monkeypatch.chdir(tmp_path)
-    settings = {"objective": "mixed_objective:score", "parameters": PARAMETERS, "costs": [1, 10]}
-
-    def write(**changes):
-        settings.update(constraints=["a + 2 b <= 4"], **changes)
-        path = tmp_path / "mixed.yaml"
-        problem = {"class_path": "mfbo_torch.problems.UserProblem", "init_args": settings}
-        strategy = {"class_path": "mfbo_torch.strategies.RandomSearch"}
-        run = {"problem": problem, "strategy": strategy, "capital": 200, "out": str(tmp_path / "out")}
-        path.write_text(yaml.safe_dump(run, sort_keys=False))
-        return str(path)
-
-    return write
-
-
-def test_a_run_from_its_config_to_the_page_and_back(config, tmp_path, capsys):
-    path, out = config(), tmp_path / "out"
-    assert cli.main(["run", path]) == 0
-    with Journal(out / "history.sqlite", read_only=True) as journal:
-        history = journal.history()
-    assert len(history) == 20
-    assert all(record.value is not None for record in history), [record.reason for record in history]
-    assert all(isinstance(value, float) for record in history for value in record.query.x)
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["best_parameters"]["width"] == 64
-    assert f"kind = {summary['best_parameters']['kind']}" in capsys.readouterr().out
-    assert cli.main(["export", str(out), str(tmp_path / "all.csv")]) == 0
-    with (tmp_path / "all.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["kind"] for row in rows} == {"sgd", "adam", "rms"}
-    assert all((row["momentum"] == "") == (row["kind"] != "sgd") for row in rows)
-    assert {row["bias"] for row in rows} == {"true", "false"}
-    run = experiment.load(out)
-    given = tabular_io.read(tmp_path / "all.csv", run.problem)
-    assert [record.query.x for record in given] == [record.query.x for record in history]
-    page = content(run)
-    shown = {column["title"]: column["cells"] for column in page["columns"]}
-    assert shown["kind"] == [row["kind"] for row in rows]
-    assert [cell is None for cell in shown["momentum"]] == [row["kind"] != "sgd" for row in rows]
-    assert {*shown["bias"]} == {"true", "false"}
-    assert cli.main(["show", str(out)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"momentum": {"lower": 0, "upper": 1, "when": {"knd": "sgd"}}}, "momentum.when = 'knd'"),
-        ({"momentum": {"lower": 0, "upper": 1, "when": {"kind": "sdg"}}}, "did you mean sgd?"),
-        ({"kind": {"choices": ["sgd"]}}, "kind.choices = ['sgd']"),
-        ({"kind": {"choice": ["sgd", "adam"]}}, "choice"),
-        ({"bias": {"choices": [True, False], "ordered": 3}}, "parameters.bias.ordered = 3"),
-    ],
-)
-def test_what_cannot_be_is_one_line_before_anything_runs(config, tmp_path, capsys, changes, said):
-    path = config(parameters={**PARAMETERS, **changes})
-    assert cli.main(["run", path]) == 2
-    _, err = capsys.readouterr()
-    assert said in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "out" / "history.sqlite").exists()
 
 
 PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in ("kind", "momentum", "width", "bias")}, [1.0])

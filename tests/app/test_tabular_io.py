@@ -57,9 +57,9 @@ def test_tables_of_other_programs(tmp_path):
         ("x,fidelity\n1,0\n", "must be a table with a column value"),
         ("fidelity\n1\n", "must be a table with a column x, value"),
         ("", "must be a table with a column x, value"),
-        ("x,value\n11,1\n", r"x = 11': must be between 0 and 10 \(.*, line 2\)"),
+        ("x,value\n11,1\n", r"x = 11.0': must be between 0 and 10 \(.*, line 2\)"),
         ("x,value\n1,1\n1,many\n", r"value = many': must be a finite number \(.*, line 3\)"),
-        ("x,value\n,1\n", r"x = ': must be a finite number"),
+        ("x,value\n,1\n", r"x = ': must be between 0 and 10"),
         ("x,value\n1,inf\n", r"value = inf': must be a finite number"),
         ("x,value,fidelity\n1,1,2\n", r"fidelity = 2': must be 0 to 1 \(.*, line 2\)"),
         ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
@@ -118,7 +118,7 @@ def test_parameters_named_like_columns_are_kept(tmp_path):
     read = tabular_io.read(tmp_path / "a.csv", problem)
     assert [(r.query.x, r.value) for r in read] == [(r.query.x, r.value) for r in written]
     (tmp_path / "a.csv").write_text("a,parameter.id,parameter.cost,parameter.value,value\n3.5,1,1,1,2\n")
-    refused(r"a = 3.5': must be a whole number \(.*, line 2\)", tabular_io.read, tmp_path / "a.csv", problem)
+    refused(r"a = 3.5': must be between 0 and 9, whole \(.*, line 2\)", tabular_io.read, tmp_path / "a.csv", problem)
 
 
 def test_parameters_named_like_the_columns_of_others(tmp_path):

@@ -1,27 +1,22 @@
 """Ax search spaces as spaces of strategies: parameters, constraints, and one clear error for each that cannot be."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 
 import numpy as np
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig, StorageConfig
 from ax.core.parameter import ChoiceParameter, DerivedParameter, FixedParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from refusals import refused
 
 import mfbo_torch.ax
 from mfbo_torch import MFGPUCB, Parameter, SettingError
-from mfbo_torch.ax import StrategyNode, best, best_point, multi_fidelity_client
+from mfbo_torch.ax import StrategyNode, best, multi_fidelity_client
 from mfbo_torch.ax.codec import AxCodec
 from mfbo_torch.ax.history import read
 from mfbo_torch.history import Query
@@ -82,31 +77,6 @@ def test_every_kind_of_parameter_there_and_back():
     assert Query(*codec.encode(parameters)) == query
 
 
-def test_choices_and_what_depends_on_them():
-    client = multi_fidelity_client(
-        [
-            ChoiceParameterConfig("kind", ["sgd", "adam", "rms"], "str", dependent_parameters={"sgd": ["momentum"]}),
-            RangeParameterConfig("momentum", (0.0, 0.9), "float"),
-            ChoiceParameterConfig("bias", [True, False], "bool", is_ordered=False),
-            RangeParameterConfig("rate", (1e-4, 1e-1), "float", scaling="log"),
-        ],
-        [1.0],
-        "score",
-        RandomSearch(),
-    )
-    seen = []
-    for index, parameters in client.get_next_trials(max_trials=12).items():
-        assert ("momentum" in parameters) == (parameters["kind"] == "sgd")
-        seen.append(parameters)
-        client.complete_trial(index, {"score": float(parameters["kind"] == "rms") + parameters["bias"]})
-    assert {p["kind"] for p in seen} == {"sgd", "adam", "rms"}
-    codec = client._generation_strategy.current_node.bound(client._experiment)[1]
-    for parameters in seen:
-        assert codec.decode(*codec.encode(parameters)) == parameters
-    best = best_point(client).parameters
-    assert (best["kind"], best["bias"]) == ("rms", True)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
@@ -138,20 +108,6 @@ def test_constraints():
     expected = [space.check_membership(arm) for arm in arms]
     assert codec.space.allows(U).tolist() == expected
     assert 20 < sum(expected) < 180
-
-
-@pytest.mark.slow
-def test_constrained_client_keeps_to_its_constraints():
-    configs = [RangeParameterConfig(name, (0.0, 1.0), "float") for name in ("x", "y")]
-    constraint = "x + y <= 0.5"
-    strategy = MFGPUCB(initial_capital=1.0)
-    client = multi_fidelity_client(configs, [1.0, 4.0], "gain", strategy, parameter_constraints=[constraint])
-    for _ in range(10):
-        for index, p in client.get_next_trials(1).items():
-            assert p["x"] + p["y"] <= 0.5 + 1e-8
-            client.complete_trial(index, {"gain": p["x"] + 2 * p["y"] - 0.1 * (1 - p["fidelity"])})
-    best = max((p for t in client._experiment.trials.values() for p in [t.arm.parameters]), key=lambda p: p["y"])
-    assert best["y"] == pytest.approx(0.5, abs=0.02)
 
 
 @pytest.mark.parametrize(

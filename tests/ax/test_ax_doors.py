@@ -1,15 +1,10 @@
 """What Ax's own analyses say of a strategy, choices by name, and observations of before."""
 
-from __future__ import annotations
-
 import pytest
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import AnalysisCardGroup, ErrorAnalysisCard
+from refusals import refused
 
 from mfbo_torch.ax import attach_observations, best_point, multi_fidelity_client
 from mfbo_torch.ax.best import node_of

@@ -1,7 +1,5 @@
 """Ax experiments as histories: every status, what is kept of values, other nodes' trials; and the best of them."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import ClassVar
@@ -9,10 +7,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.adapter.registry import Generators
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
@@ -25,6 +19,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import AutoTransitionAfterGen
 from ax_problem import COSTS, client_of, loss
+from refusals import refused
 
 from mfbo_torch import MFGPUCB, Record, SettingError
 from mfbo_torch.ax import StrategyNode, ValueAgainstCost, best_point

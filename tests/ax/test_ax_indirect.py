@@ -1,21 +1,16 @@
 """Strategies whose arms are averages, in Ax: they bring a space of their own, which is stored with them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax_problem import COSTS, SPACE, Run, client_of, sixty_trials
+from refusals import refused
 
 from mfbo_torch import CMES, IndirectSpace, Optimizer, Parameter, SettingError
 from mfbo_torch.app.builder import strategy_from_settings, strategy_to_settings

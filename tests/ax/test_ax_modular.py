@@ -1,15 +1,9 @@
 """The models and acquisitions of this package in Ax's modular generator."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.adapter.registry import Generators, MBM_X_trans
 from ax.adapter.transforms.standardize_y import StandardizeY
 from ax.api.client import Client
@@ -24,13 +18,11 @@ from ax_problem import COSTS, NAMES, PARAMETERS, loss
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound, qMultiFidelityKnowledgeGradient
 from botorch.acquisition.input_constructors import ACQF_INPUT_CONSTRUCTOR_REGISTRY
 from botorch.acquisition.max_value_entropy_search import qMultiFidelityMaxValueEntropy
-from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
-from botorch.exceptions import UnsupportedError
 from botorch.utils.datasets import SupervisedDataset
+from refusals import refused
 
 import mfbo_torch.acquisition
 from mfbo_torch import MultiFidelityUpperConfidenceBound, PerFidelityGP, SettingError
-from mfbo_torch.acquisition.input_constructors import construct_inputs_multi_fidelity_ucb
 from mfbo_torch.ax import MultiFidelityAcquisition, modular_node, multi_fidelity_client
 from mfbo_torch.ax.acquisition import _inputs, num_fidelities
 from mfbo_torch.strategies import RandomSearch
@@ -217,41 +209,6 @@ def test_acquisitions_of_botorch_that_do_not(acqf):
     use(client, plain_node(acqf))
     with pytest.raises(TypeError, match=r"X_pending|target_fidelities"):
         client.get_next_trials(1)
-
-
-def model() -> PerFidelityGP:
-    X = torch.cat([sobol(2, 8, 0), torch.tensor([[0.0], [1.0]] * 4, dtype=torch.double)], -1)
-    return PerFidelityGP(X, X.sum(-1, keepdim=True), 2)
-
-
-def test_input_constructor():
-    gp, pending = model(), torch.tensor([[0.2, 0.3, 1.0]], dtype=torch.double)
-    X = sobol(2, 5, 1).unsqueeze(-2)
-    up, down = (
-        MultiFidelityUpperConfidenceBound(
-            **construct_inputs_multi_fidelity_ucb(
-                gp, 2.0, X_pending=pending, target_fidelities={2: 1}, posterior_transform=transform
-            )
-        )
-        for transform in (None, ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double)))
-    )
-    mean, _ = gp.mean_variance(X.squeeze(-2))
-    assert (up(X) - down(X)).tolist() == pytest.approx((2 * mean[:, -1]).tolist())
-    assert down.X_pending.tolist() == pending[:, :2].tolist()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"target_fidelities": {2: 0}},
-        {"target_fidelities": {1: 1}},
-        {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(2))},
-        {"posterior_transform": LinearMCObjective(torch.ones(1))},
-    ],
-)
-def test_input_constructor_refuses(wrong):
-    with pytest.raises((SettingError, UnsupportedError), match=next(iter(wrong))):
-        construct_inputs_multi_fidelity_ucb(model(), **wrong)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,12 @@
 """Outcome constraints of Ax: metrics beside the objective that have to keep their bounds."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from refusals import refused
 
 from mfbo_torch import MFGPUCB, Observation, Optimizer, Parameter, SettingError, Space
 from mfbo_torch.ax import ValueAgainstCost, attach_observations, best_point, modular_node, multi_fidelity_client
@@ -106,8 +101,7 @@ def test_observations_of_before_bring_their_outcomes():
     assert best_point(client).parameters == {"x": 0.6, "fidelity": 1}
     with pytest.raises(SettingError, match=r"observations\[0\] = .*must be given with 'recall'"):
         attach_observations(client, [{"x": 0.1, "loss": 1.0, "latency": 1.0}])
-    with pytest.raises(SettingError, match=r"latency = nan: must be a finite number"):
-        attach_observations(client, [{**rows[0], "latency": math.nan}])
+    refused(r"latency = nan: must be a finite number", attach_observations, client, [{**rows[0], "latency": math.nan}])
     assert len(history_of(client)) == 3
 
 

@@ -1,12 +1,7 @@
 """A whole experiment in Ax: every decision is that of ask and tell, through failures and storage."""
 
-from __future__ import annotations
-
-import pytest
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 import numpy as np
+import pytest
 import strategy_table
 import torch
 from ax.api.client import Client
@@ -61,7 +56,6 @@ def test_checks_and_thresholds_survive_json(tmp_path):
     assert any("check" in record.query.meta for record in run.optimizer.history)
 
 
-@pytest.mark.skipif(not hasattr(strategies, "GPBUCB"), reason="there is no GPBUCB")
 def test_batches_of_eight(tmp_path):
     run = Run(client_of(strategies.GPBUCB()), Optimizer(strategies.GPBUCB(space=SPACE)), from_json(tmp_path))
     for _ in range(3):

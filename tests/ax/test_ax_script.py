@@ -1,15 +1,9 @@
 """The script that tunes the SVM with four workers runs, its failures included."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import pytest
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
 
 
 def test_two_failures_do_not_stop_it(monkeypatch, capsys):

@@ -1,20 +1,15 @@
 """Strategies as what Ax stores of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("ax.api.client", reason="Ax is not installed: pip install mfbo-torch[ax]")
-
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
+from refusals import refused
 from strategy_table import ROWS
 
 from mfbo_torch import MFGPUCB, Parameter, SettingError
@@ -81,8 +76,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     class Local(RandomSearch):
         pass
 
-    with pytest.raises(SettingError, match="at the top of a module"):
-        strategy_to_settings(Local())
+    refused("at the top of a module", strategy_to_settings, Local())
 
 
 @pytest.mark.parametrize(
@@ -96,8 +90,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     ],
 )
 def test_stored_classes_are_not_made_blindly(path):
-    with pytest.raises(SettingError, match="class_path = "):
-        strategy_from_settings({"class_path": path, "init_args": {}})
+    refused("class_path = ", strategy_from_settings, {"class_path": path, "init_args": {}})
 
 
 @pytest.mark.parametrize(
@@ -123,8 +116,7 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(stored, tmp_path,
         stored,
         {"class_path": "mfbo_torch.strategies.multi.mf_gp_ucb.MFGPUCB", "init_args": {"prior": stored}},
     ):
-        with pytest.raises(SettingError, match=r"(class_path|function) = "):
-            strategy_from_settings(given)
+        refused(r"(class_path|function) = ", strategy_from_settings, given)
     assert not (tmp_path / "made.sqlite").exists()
 
 
@@ -135,12 +127,10 @@ def known(x):
 def test_a_function_has_to_be_named_before_a_file_may_call_it(monkeypatch):
     monkeypatch.setattr(builder, "_TRUSTED", {})
     stored = {"class_path": f"{__name__}.Knowing", "init_args": {"known": {"function": f"{__name__}:known"}}}
-    with pytest.raises(SettingError, match=r"named before loading, as in trust\(policy\)"):
-        strategy_from_settings(stored)
+    refused(r"named before loading, as in trust\(policy\)", strategy_from_settings, stored)
     trust(known)
     assert strategy_from_settings(stored).known is known
-    with pytest.raises(SettingError, match="functions = "):
-        trust("known")
+    refused("functions = ", trust, "known")
 
 
 def test_a_class_that_is_no_strategy():

@@ -298,5 +298,5 @@ def test_mixed_tunings_can_be_evaluated_with_every_choice(name):
     problem = MIXED[name]()
     for parameter in problem.space.parameters:
         for label in parameter.choices:
-            named = {p.name: p.label(p.lower) for p in problem.space.parameters} | {parameter.name: label}
+            named = {p.name: p.decode(p.lower) for p in problem.space.parameters} | {parameter.name: label}
             assert math.isfinite(problem.reward(problem.space.point(named), 0))

@@ -1,12 +1,11 @@
 """A known prior: its covariance by formula, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
 import pytest
 import torch
+from refusals import refused
 
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.confidence.prior import Prior
@@ -60,9 +59,7 @@ def test_is_a_value():
     ],
 )
 def test_bad_settings(setting, settings):
-    with pytest.raises(SettingError) as caught:
-        Prior(**settings)
-    assert caught.value.setting == f"prior.{setting}"
+    refused(rf"^prior\.{setting} = ", Prior, **settings)
 
 
 def test_wrong_number_of_lengthscales():

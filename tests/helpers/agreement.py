@@ -1,7 +1,5 @@
 """Whether a model agrees with the plain loops, and with another model."""
 
-from __future__ import annotations
-
 import dense
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """A problem of three fidelities for Ax, a run of it, and the same run by ask and tell."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

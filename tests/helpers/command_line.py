@@ -1,7 +1,5 @@
 """The outcomes of a command: its files, its history, its one line of error."""
 
-from __future__ import annotations
-
 from mfbo_torch.app import cli
 from mfbo_torch.history.storage.journal import Journal
 

@@ -3,8 +3,6 @@
 Nothing here calls the code under test, except to read the numbers that were put into it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

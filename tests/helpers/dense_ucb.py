@@ -1,10 +1,9 @@
 """Upper confidence bounds on a grid by dense algebra."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from mfbo_torch.confidence.prior import Prior
@@ -12,9 +11,7 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.space import Space
 
 PRIOR = Prior("matern52", lengthscale=[0.2, 0.3], outputscale=2.0, noise=0.01, mean=0.5)
-
 GRID = torch.cartesian_prod(torch.linspace(-1, 3, 12), torch.linspace(0, 5, 11)).double()
-
 FINITE = Space.finite(GRID, (1.0,))
 
 
@@ -44,6 +41,11 @@ def scores(history: History, beta: float, space: Space = FINITE, out: tuple[str,
     cross = covariance(X, X[j])
     variance = PRIOR.outputscale - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
     return mean + math.sqrt(beta) * np.sqrt(np.maximum(variance, 0.0))
+
+
+def check_largest(query: Query, history: History, beta: float) -> None:
+    expected = scores(history, beta)
+    assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
 
 
 def asked(history: History, queries: list[Query]) -> History:

@@ -1,7 +1,5 @@
 """A training with epochs as fidelities, and a strategy that climbs them."""
 
-from __future__ import annotations
-
 from mfbo_torch.history import Query
 from mfbo_torch.strategies.base import Strategy
 

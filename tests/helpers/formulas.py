@@ -1,7 +1,5 @@
 """The synthetic problems by their published formulas, and their optima by search."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Factors of Gaussian processes with hyper-parameters set by hand, and posteriors in long double."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Journals with some records, and journals changed behind the back of the package."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

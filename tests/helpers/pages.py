@@ -1,7 +1,5 @@
 """Runs to make pages of, and what is packed into a page."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

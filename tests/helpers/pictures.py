@@ -1,7 +1,5 @@
 """Runs to draw, and the texts and sizes of figures."""
 
-from __future__ import annotations
-
 from toy import Walk
 
 from mfbo_torch.loop.runner import run

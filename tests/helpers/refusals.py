@@ -6,6 +6,7 @@ from mfbo_torch.utils.errors import SettingError
 
 
 def refused(said: str, make, *args, **settings) -> None:
-    """``make(*args, **settings)`` raises a setting error in which the regular expression ``said`` is found."""
-    with pytest.raises(SettingError, match=said):
+    """``make(*args, **settings)`` raises a setting error of one line, in which the expression ``said`` is found."""
+    with pytest.raises(SettingError, match=said) as caught:
         make(*args, **settings)
+    assert "\n" not in str(caught.value)

@@ -1,7 +1,5 @@
 """Every strategy that must keep the contract: one row each, and a small problem to keep it on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How far a result may be from the exact one, by precision: one table for every test."""
 
-from __future__ import annotations
-
 import torch
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4}

@@ -1,7 +1,5 @@
 """A problem and two strategies small enough to check by hand."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

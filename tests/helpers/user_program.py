@@ -1,7 +1,5 @@
 """A user's program, which ``mypy --strict`` finds nothing in and which runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

@@ -3,8 +3,6 @@
 Nothing here calls the code under test, except to read the hyper-parameters that it has found.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The history: immutable, complete, and honest about what has no value."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle

@@ -148,21 +148,6 @@ def test_a_model_learns_from_points_of_others():
     assert Strategy.fidelity_at(Walk(space=problem.space), (0.3, 0.6), opt.history) == 1
 
 
-def test_a_history_for_pandas():
-    opt = optimizer(every=2)
-    opt.ask(2)
-    opt.tell(1, 2.5)
-    opt.add({"x": 4}, 0, -1.0, 0.5)
-    frame = opt.history.to_pandas(opt.space)
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame["x"].tolist() == [r.query.x[0] for r in opt.history]
-    assert frame["status"].tolist() == ["pending", "done", "done"]
-    assert frame["value"].tolist()[1:] == [2.5, -1.0]
-    assert frame["fidelity"].tolist() == [0, 1, 0]
-    assert "x1" in opt.history.to_pandas()
-    assert len(History().to_pandas()) == 0
-
-
 def warm(path, problem=None, **more):
     return observations_of(str(path), problem or Hill())
 

@@ -1,7 +1,5 @@
 """The simulator of many trials, decision for decision beside plays one at a time."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

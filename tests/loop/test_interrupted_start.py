@@ -1,7 +1,5 @@
 """Ctrl-C while workers start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,6 @@
 """The options of a run: settings by the same names, checked where they are made."""
 
-from __future__ import annotations
-
+import math
 from dataclasses import fields
 
 import numpy as np
@@ -25,7 +24,12 @@ def test_every_option_is_a_setting_that_may_differ():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("max_pending", 0), ("max_pending", 1.0), ("retries", -1), ("charge_retries", "no"), ("patience", 0)],
+    [
+        *(("max_pending", 0), ("max_pending", 1.0), ("retries", -1), ("retries", 1.5), ("retries", True)),
+        *(("charge_retries", "no"), ("charge_deciding", "yes"), ("patience", 0), ("patience", -1)),
+        *(("time_limit", 0), ("time_limit", math.inf), ("stop_at", math.nan), ("stop_at", "best")),
+        *(("stop_gain", 0), ("stop_gain", 1.5)),
+    ],
 )
 def test_options_that_cannot_work(option, value):
     refused(rf"^{option} = ", RunOptions, **{option: value})

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from runs import quiet, timeless
+from quiet_runs import quiet, timeless
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
@@ -19,7 +19,6 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import describe, drive, evaluate, run
-from mfbo_torch.utils.errors import SettingError
 
 HERE = Path(__file__).parents[1] / "helpers"
 
@@ -237,23 +236,6 @@ def test_measured_costs_are_not_refused_for_a_wrong_guess(trouble):
     history = quiet(Hill(measured=True, seconds=0.01, trouble=trouble), Walk(every=1), 0.1)
     assert history.done
     assert 0.03 < history.spent < 0.3
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"capital": 0.0, "problem": Hill(measured=True)}, r"capital = 0\.0: must be a number of seconds above 0"),
-        ({"capital": 0.99}, r"capital = 0\.99: must be at least 1, the cost of the cheapest query"),
-        ({"capital": float("nan")}, "capital = nan: must be a finite number"),
-        ({"capital": "much"}, "capital = 'much': must be a finite number"),
-        ({"capital": True}, "capital = True: must be a finite number"),
-        ({"max_pending": 0}, "max_pending = 0: must be a whole number from 1 on"),
-        ({"max_pending": 1.5}, "max_pending = 1.5: must be a whole number from 1 on"),
-    ],
-)
-def test_settings_that_cannot_work(settings, message):
-    with pytest.raises(SettingError, match=f"^{message}$"):
-        run(**{"problem": Hill(), "strategy": Walk(), "capital": 10.0, "progress": False, **settings})
 
 
 def test_progress_bar_speaks_the_users_language(capsys):

@@ -10,8 +10,8 @@ from itertools import count
 
 import pytest
 import yaml
+from quiet_runs import quiet, timeless
 from refusals import refused
-from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.app import cli
@@ -79,11 +79,6 @@ def test_measured_retries_cost_what_they_took():
         assert record.cost == pytest.approx(record.sunk + record.evaluation_seconds)
     free = quiet(Flaky(1, measured=True, seconds=0.01), Walk(), 0.1, retries=1, charge_retries=False)
     assert all(r.cost == r.evaluation_seconds for r in free.done)
-
-
-def test_retries_that_cannot_work():
-    for retries in (-1, 1.5, True):
-        refused(r"^retries = .*: must be a whole number from 0 on$", quiet, Hill(), Walk(), 10.0, retries=retries)
 
 
 @pytest.mark.parametrize("threads", [0, 3])

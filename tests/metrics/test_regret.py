@@ -1,7 +1,5 @@
 """Regret, against a plain transcription of its definition."""
 
-from __future__ import annotations
-
 import math
 import random
 

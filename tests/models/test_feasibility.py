@@ -1,7 +1,5 @@
 """The probability that a design can be evaluated: what it learns, what it leaves alone, and its gradient."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 
 from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.models.feasibility import (
-    MOST,
+    MAX_RECORDS,
     STRUCTURES,
     Feasibility,
     Structure,
@@ -137,10 +135,10 @@ def test_gradient(structure):
 def test_many_records_are_thinned_of_successes_first():
     points, succeeded = uniform(3, 1000, 0), torch.arange(1000) % 50 != 0
     few, kept = thinned(points, succeeded)
-    assert len(few) == MOST
+    assert len(few) == MAX_RECORDS
     assert int((~kept).sum()) == 20
-    assert all(len(some) == MOST for some in thinned(points, ~succeeded))
-    assert all(len(some) <= MOST for some in thinned(points, torch.arange(1000) % 2 == 0))
+    assert all(len(some) == MAX_RECORDS for some in thinned(points, ~succeeded))
+    assert all(len(some) <= MAX_RECORDS for some in thinned(points, torch.arange(1000) % 2 == 0))
 
 
 class Plane(torch.nn.Module):

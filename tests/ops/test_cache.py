@@ -1,7 +1,5 @@
 """Factors and their extension, against refactoring, dense formulas and closed forms."""
 
-from __future__ import annotations
-
 import copy
 import io
 import math

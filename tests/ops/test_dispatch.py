@@ -1,7 +1,5 @@
 """Which implementation runs, what is said where it cannot, and what happens when memory runs out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
@@ -43,8 +41,8 @@ def test_the_version_of_triton_decides(installed, capability, dtype, chosen, why
     backend, reason = _dispatch.route("auto", tensor, products)
     assert backend == chosen
     assert reason.startswith(why)
-    assert _dispatch.route("torch", tensor, products) == ("torch", "asked for")
-    assert _dispatch.route("triton", tensor, products) == ("triton", "asked for")
+    assert _dispatch.route("torch", tensor, products) == ("torch", "requested")
+    assert _dispatch.route("triton", tensor, products) == ("triton", "requested")
 
 
 def test_auto_follows_the_device(monkeypatch):
@@ -75,7 +73,7 @@ def test_unknown_backend():
 
 
 class Small:
-    """A device with room for so many points: kernels that do what the reference does, or run out of memory."""
+    """A device with room for ``room`` points: kernels that do what the reference does, or run out of memory."""
 
     def __init__(self, room: int) -> None:
         self.room, self.sizes = room, []

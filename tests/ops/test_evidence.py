@@ -1,7 +1,5 @@
 """The log marginal likelihood and its gradient, against the density of the normal distribution."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

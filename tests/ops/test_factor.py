@@ -1,7 +1,5 @@
 """The factor of given covariances, grown and not grown."""
 
-from __future__ import annotations
-
 import torch
 from gaussian import draw
 

@@ -1,7 +1,5 @@
 """The operations on a CUDA device, against the torch reference in float64 on the CPU or the same device."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Greedy selection, against refactoring after each pick, against BoTorch and against itself without laziness."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

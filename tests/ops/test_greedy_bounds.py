@@ -1,7 +1,5 @@
 """Cheap upper bounds of scores: never below the score, and not far above it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from gaussian import draw, exact, factor

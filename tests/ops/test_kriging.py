@@ -1,7 +1,5 @@
 """Universal kriging against the process that it is, with its covariance written out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Few columns for many points: the error is what it is said to be."""
 
-from __future__ import annotations
-
 import averages
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Posterior mean, variance and covariance, against GPyTorch's exact ones and dense formulas."""
 
-from __future__ import annotations
-
 import dense
 import gpytorch
 import numpy as np

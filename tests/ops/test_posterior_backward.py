@@ -1,7 +1,5 @@
 """The gradient by hand, bounded memory and hard cases of the posterior operation."""
 
-from __future__ import annotations
-
 import warnings
 
 import gpytorch
@@ -78,7 +76,7 @@ def assert_same(found: list[torch.Tensor], expected: list[torch.Tensor], atol: f
 @pytest.mark.parametrize("kind", CORRELATIONS)
 @pytest.mark.parametrize(("make", "shape"), SHAPES, ids=lambda part: getattr(part, "__name__", str(part)))
 def test_gradient_is_that_of_the_formula(make, shape, kind, chunk, monkeypatch):
-    """Whatever is broadcast, extended, padded or done in pieces of so many bytes."""
+    """Whatever is broadcast, extended, padded or done in pieces of ``chunk`` bytes."""
     if chunk is not None:
         monkeypatch.setattr(chunked, "CHUNK_BYTES", chunk)
     cache, X = make(kind), draw(*shape, seed=3)

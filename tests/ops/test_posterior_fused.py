@@ -1,7 +1,5 @@
 """The fused value and gradient at a few points, beside the plain formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

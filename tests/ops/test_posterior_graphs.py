@@ -1,7 +1,5 @@
 """Posteriors at a few points as captured launches: all but the capture, for which a call of the same stands here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

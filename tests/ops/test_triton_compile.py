@@ -4,8 +4,6 @@ The launches of a few representative problems are recorded instead of run, so th
 here is what would be compiled there.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

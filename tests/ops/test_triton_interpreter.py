@@ -4,8 +4,6 @@ The interpreter is chosen when Triton is imported, so the tests run in a process
 each one asks for its outcome there.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The sampler of Optuna: Optuna's own tests of samplers, and what fidelities add."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
@@ -83,7 +81,7 @@ def test_a_study_goes_on_in_its_storage(tmp_path):
 
 
 def begun(sampler, trials=6, seconds=2):
-    """A study with so many completed trials, and trials that were begun and have no parameters yet."""
+    """A study with completed ``trials``, and ``seconds`` further ones that have begun and have no parameters yet."""
     study = study_of(sampler, trials)
     ids = [study._storage.create_new_trial(study._study_id) for _ in range(seconds)]
     return study, [study._storage.get_trial(id) for id in ids]

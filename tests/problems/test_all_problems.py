@@ -159,7 +159,7 @@ def stirred(seed):
 
 
 def affords(problem, walks):
-    """The capital for so many thirds of queries of a walk."""
+    """The capital for ``3 walks`` queries of a walk, each third at the target."""
     return walks * (2 * problem.space.costs[0] + problem.space.costs[-1])
 
 

@@ -1,7 +1,5 @@
 """The search of scikit-learn: its own checks of estimators, what its searches promise, and what fidelities add."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from joblib import parallel_config

@@ -1,7 +1,5 @@
 """Designs as another library's parameters, and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from mfbo_torch.space import Parameter

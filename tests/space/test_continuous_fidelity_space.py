@@ -1,19 +1,11 @@
 """A continuous fidelity: an interval, from the settings to what a person is shown of a run."""
 
-from __future__ import annotations
-
-import json
-import sys
-
 import numpy as np
 import pytest
-import yaml
 from refusals import refused
 
-from mfbo_torch import problems, strategies
-from mfbo_torch.app.cli import main
+from mfbo_torch import strategies
 from mfbo_torch.history import History
-from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.continuous_fidelity import LEVELS, nearest, numbers, power_costs, stretches
 from mfbo_torch.space.fidelities import Fidelities
@@ -77,55 +69,3 @@ def test_levels_and_stretches():
 def test_strategies_of_few_fidelities_say_so(kind):
     with pytest.raises(SettingError, match=f"fidelities = 101: must be at most 20 for {kind.__name__}; BOCA takes"):
         kind(space=Space(X, fidelities=SHARE)).ask(History())
-
-
-OBJECTIVE = """
-def train(rate, share):
-    assert 0.05 <= share <= 1.0
-    return -(rate - 0.3) ** 2 - 0.1 * (1 - share)
-"""
-
-
-@pytest.mark.slow
-def test_from_yaml_to_the_report(tmp_path, monkeypatch, capsys):
-    (tmp_path / "continuous_objective.py").write_text(OBJECTIVE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    problem = {
-        "objective": "continuous_objective:train",
-        "parameters": {"rate": {"lower": 0.0, "upper": 1.0}},
-        "fidelities": SHARE,
-        "costs": [0.1, 1.0],
-    }
-    config = {
-        "problem": {"class_path": "mfbo_torch.problems.UserProblem", "init_args": problem},
-        "strategy": {"class_path": "mfbo_torch.strategies.BOCA", "init_args": {"initial_capital": 1.5}},
-        "capital": 4.0,
-        "out": "out",
-    }
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
-    assert main(["run", "mine.yaml"]) == 0
-    with Journal(tmp_path / "out" / "history.sqlite", read_only=True) as journal:
-        history = journal.history()
-    made = problems.UserProblem(**problem)
-    for r in history:
-        assert r.cost == made.space.costs[r.query.fidelity]
-        assert r.value == pytest.approx(made.reward(r.query.x, r.query.fidelity))
-    best = history.best(made.space.target)
-    assert best.value > -0.05
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert sum(summary["queries_per_fidelity"]) == len(history)
-    capsys.readouterr()
-    config["capital"] = 5.0  # and on
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
-    assert main(["run", "mine.yaml"]) == 0
-    with Journal(tmp_path / "out" / "history.sqlite", read_only=True) as journal:
-        assert journal.history().records[: len(history)] == history.records
-    told = capsys.readouterr().out
-    assert "share = 0.05 to " in told
-    assert told.count("share = ") < 10
-    assert main(["show", "out", "--html"]) == 0
-    assert main(["export", "out", "again.csv"]) == 0
-    config |= {"out": "other", "capital": 2.0, "warm_start": "again.csv"}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
-    assert main(["run", "mine.yaml"]) == 0

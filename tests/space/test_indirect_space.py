@@ -1,7 +1,5 @@
 """What an indirect space accepts, and how it travels."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

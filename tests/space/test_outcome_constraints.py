@@ -1,7 +1,5 @@
 """Limits on what is measured beside the value: how they are given, kept, told and shown."""
 
-from __future__ import annotations
-
 import json
 import math
 

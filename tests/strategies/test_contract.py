@@ -1,7 +1,5 @@
 """What every strategy promises, on small problems: one row of ``strategy_table.ROWS`` each."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

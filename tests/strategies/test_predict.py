@@ -1,7 +1,5 @@
 """What the strategies' models say, in the user's units."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
 
 from mfbo_torch.history import History, Query
-from mfbo_torch.strategies import GPUCB, MFSKO, MFNaive, RandomSearch, Strategy
+from mfbo_torch.strategies import GPUCB, MFSKO, RandomSearch, Strategy
 from mfbo_torch.strategies.single.base import OneFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
@@ -100,8 +98,3 @@ def test_equal_values_are_predicted_as_such(count):
         mean, deviation = strategy.bind(SPACE).predict(found, torch.tensor([[5.0, 50.0]], dtype=torch.double))
         assert mean[0, 1] == pytest.approx(7.0)
         assert deviation[0, 1] > 0
-
-
-def test_mf_naive_says_nothing_of_the_target():
-    mean, _ = MFNaive(capital=10.0, space=SPACE).predict(history(), designs())
-    assert mean[:, 1].isnan().all()

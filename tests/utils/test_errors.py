@@ -1,7 +1,5 @@
 """The error of a wrong setting: one line that says what was given, and safe to send between processes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Values that differ, and the units they are seen in."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

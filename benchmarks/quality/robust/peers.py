@@ -58,7 +58,7 @@ class Ledger:
         self._records.append(ended)
         self._spent += cost
         self._since = time.perf_counter()
-        return ended.value
+        return None if ended.observation is None else ended.observation.value
 
     def filled(self, method: Callable[[Ledger, int], None], seed: int) -> History:
         """Everything that a method has evaluated when the capital is spent, or until it is interrupted."""

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0; 1 if a run broke down, or nothing but failures came of it; 2 if a setting cannot work; 130 if
-        interrupted. What went wrong is told in one line on the standard error.
+        interrupted. The standard error says in one line what went wrong.
     """
     try:
         given = commands.parse(list(sys.argv[1:] if argv is None else argv))

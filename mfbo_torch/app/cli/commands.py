@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> dict[str, Any] | None:
-    """The function of a command, as ``does``, and what it is called with; ``None`` where help was all that was asked.
+    """The function of a command, as ``does``, and what it is called with; ``None`` where help was printed.
 
     Raises:
         SettingError: There is no such command, or it does not take this.

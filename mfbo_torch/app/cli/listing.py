@@ -27,12 +27,12 @@ def show(folder: str) -> int:
 def _row(out: Path) -> list[str]:
     when = datetime.fromtimestamp(run_folder.changed(out)).strftime("%Y-%m-%d %H:%M")
     try:
-        return [str(out), *_told(out), when]
+        return [str(out), *_cells(out), when]
     except SettingError as error:
         return [str(out), *[""] * 6, f"unreadable: {error.setting}", when]
 
 
-def _told(out: Path) -> list[str]:
+def _cells(out: Path) -> list[str]:
     settings = read_mapping(out / run_folder.CONFIG, "folder")
     if "strategies" in settings:
         entries = [settings.get("problem"), *(settings.get("problems") or [])]
@@ -40,9 +40,7 @@ def _told(out: Path) -> list[str]:
         state = f"{len(list(out.glob(f'*/*/*/{run_folder.JOURNAL}')))} runs begun"
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
     history = run_folder.recorded(out) if (out / run_folder.JOURNAL).exists() else ()
-    summary: dict[str, Any] = {}
-    if run_folder.finished(out):
-        summary = read_mapping(out / run_folder.SUMMARY, "summary")
+    summary = run_folder.noted(out) if run_folder.finished(out) else {}
     best, spent = summary.get("best_value"), getattr(history, "spent", 0.0)
     return [
         *(_name(settings.get("problem")), _name(settings.get("strategy")), str(settings.get("seed", ""))),

@@ -10,7 +10,6 @@ from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli.terminal import pairs
-from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.utils.errors import SettingError
 
 FOLLOW_SECONDS = 1.0
@@ -37,12 +36,12 @@ def show(folder: str | None, follow: bool, html: bool) -> int:
 
         print(f"Page          {report.write(run, out / 'report.html')}")
         return 0
-    print(texts.told(run), flush=True)
+    print(texts.described(run), flush=True)
     while follow and not run_folder.finished(out):
         time.sleep(FOLLOW_SECONDS)
         seen, run = run.history, replace(run, history=run_folder.recorded(out))
         if run.history != seen:
-            print(f"\n{texts.told(run)}", flush=True)
+            print(f"\n{texts.described(run)}", flush=True)
     return 0
 
 
@@ -77,7 +76,7 @@ def best(folder: str | None, as_json: bool) -> int:
 def _summary(out: Path) -> dict[str, Any]:
     """What a run has found: as it was noted at its end, or of what there is by now."""
     if run_folder.finished(out):
-        return read_mapping(out / run_folder.SUMMARY, "summary")
+        return run_folder.noted(out)
     from mfbo_torch.app import experiment
 
     return experiment.load(out).values

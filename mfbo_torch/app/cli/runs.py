@@ -22,14 +22,14 @@ def run(arguments: list[str]) -> int:
         return _show(builder.explain_class(*explained))
     settings = settings_of_command(RUN, arguments)
     from mfbo_torch.app import experiment
-    from mfbo_torch.app.cli.texts import told
+    from mfbo_torch.app.cli.texts import described
 
     _current_folder_first()
     plan = experiment.prepare(settings)
 
     def spend() -> int:
         summary = experiment.execute(plan)
-        print(told(summary))
+        print(described(summary))
         print(f"Picture       {Path(plan.settings['out']) / run_folder.PICTURE}")
         return 0 if summary.finished or summary.stopped else complain(CONTINUES, INTERRUPTED)
 

@@ -73,7 +73,7 @@ def init(
 ) -> int:
     """Write a commented config, and a function to begin with where there is none yet.
 
-    What is not given is asked for on a terminal, and elsewhere what the questions suggest.
+    On a terminal, a question asks for each value that is not given; elsewhere it is the one that is suggested.
     """
     path = Path(file)
     if path.suffix not in (".yaml", ".yml"):

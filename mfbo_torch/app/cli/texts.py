@@ -10,62 +10,58 @@ from mfbo_torch.app.cli.terminal import pairs, styled, table
 from mfbo_torch.app.compare import Comparison
 from mfbo_torch.app.regret_curves import final, optimum_of
 from mfbo_torch.app.summary import Summary
-from mfbo_torch.history import Recommendation, Status
+from mfbo_torch.history import Record, Status
 from mfbo_torch.space.parameter import format_value
 
 
-def told(run: Summary) -> str:
+def described(run: Summary) -> str:
     """A run in a few lines."""
-    summary, space = run.values, run.problem.space
-    rows = [("Problem", summary["problem"])]
-    rows.append(("Strategy", f"{summary['strategy']}, seed {summary['seed']}"))
-    paid = space.measured or run.history.spent + space.costs[-1] <= summary["capital"]
-    sought = "none that is feasible" if space.limits else "none"
-    unpaid = f"{sought}: the target costs {space.costs[-1]:g} a query, no longer paid"
-    none = f"{sought} at the target yet" if paid else unpaid
-    best = summary["best_value"]
-    at = f" at {space.fidelity_name(space.target)}" if space.fidelities else ""
-    rows.append(("Best value", none if best is None else styled(f"{best:.8g}", "green") + at))
-    rows.append(("at", _point(summary["best_parameters"])))
-    for name, kept in summary.get("constraints", {}).items():
+    values, space, history = run.values, run.problem.space, run.history
+    rows = [("Problem", values["problem"]), ("Strategy", f"{values['strategy']}, seed {values['seed']}")]
+    rows += [("Best value", _best(run)), ("at", _point(values["best_parameters"]))]
+    for name, kept in run.constraints.items():
         there = "" if kept["at_best"] is None else f"{name} = {kept['at_best']:.5g} there; "
         rows.append(("with", f"{there}{kept['limit']} in {kept['kept']} of {kept['of']}"))
-    advised = run.recommended
-    if isinstance(advised, Recommendation):
-        expected = f"{run.problem.signed(advised.mean):.5g} ± {advised.deviation:.2g} is expected"
-        if advised.feasible is not None:
-            expected += f", feasible with probability {advised.feasible:.3g}"
-        rows.append(("Recommended", f"{_point(run.recommended_parameters)}, where {expected}"))
-        known = [
-            f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None
-        ]
-        if known:
-            rows.append(("Noise", f"{', '.join(known)} (standard deviations)"))
-    elif advised is not None:
-        rows.append(("Recommended", _point(space.named(advised.query.x))))
-    rows.append(("Spent", f"{summary['spent']:g} of {summary['capital']:g}{' seconds' if space.measured else ''}"))
-    if summary["stopped"]:
-        rows.append(("Stopped", summary["stopped"]))
+    if run.recommended_parameters is not None:
+        rows.append(("Recommended", f"{_point(run.recommended_parameters)}, where {run.expected}"))
+        if run.noise:
+            rows.append(("Noise", f"{run.noise} (standard deviations)"))
+    elif isinstance(run.recommended, Record):
+        rows.append(("Recommended", _point(space.named(run.recommended.query.x))))
+    rows.append(("Spent", f"{history.spent:g} of {values['capital']:g}{' seconds' if space.measured else ''}"))
+    if run.stopped:
+        rows.append(("Stopped", run.stopped))
     if run.forecast is not None:
         rows.append(("To come", str(run.forecast)))
-    spending, explained = run.history.spent_per_fidelity(space.num_fidelities), summary["explained"]
+    spending = history.spent_per_fidelity(space.num_fidelities)
     for stretch in space.stretches:
         m, part = stretch[-1], slice(stretch.start, stretch.stop)
-        count, spent = sum(summary["queries_per_fidelity"][part]), math.fsum(spending[part])
-        told = (
-            "" if explained is None or m == space.target else f", explains {explained[m]:.0%} of the target's variance"
-        )
+        count, spent = sum(values["queries_per_fidelity"][part]), math.fsum(spending[part])
+        known = run.explained is not None and m != space.target
+        share = f", explains {run.explained[m]:.0%} of the target's variance" if run.explained and known else ""
         queries = f"{count} {'query' if count == 1 else 'queries'}"
-        rows.append((f"  {space.stretch_name(stretch)}", f"{spent:g} for {queries}{told}"))
-    rows.append(("Failed", str(summary["failures"])))
-    if pending := len(run.history.pending):
+        rows.append((f"  {space.stretch_name(stretch)}", f"{spent:g} for {queries}{share}"))
+    failed = history.select(Status.FAILED)
+    rows.append(("Failed", str(len(failed))))
+    if pending := len(history.pending):
         rows.append(("Pending", str(pending)))
-    failed = run.history.select(Status.FAILED)
     if failed:
         rows.append(("  the last", failed[-1].reason.partition("\n")[0]))
-    seconds = (summary["decision_seconds"], summary["evaluation_seconds"])
+    seconds = (values["decision_seconds"], values["evaluation_seconds"])
     rows.append(("Time", f"{seconds[0]:.1f} s deciding, {seconds[1]:.1f} s evaluating"))
     return pairs(rows)
+
+
+def _best(run: Summary) -> str:
+    """The best value, or why there is none."""
+    space, value = run.problem.space, run.values["best_value"]
+    if value is not None:
+        at = f" at {space.fidelity_name(space.target)}" if space.fidelities else ""
+        return styled(f"{value:.8g}", "green") + at
+    none = "none that is feasible" if space.limits else "none"
+    if space.measured or run.history.spent + space.costs[-1] <= run.settings["capital"]:
+        return f"{none} at the target yet"
+    return f"{none}: the target costs {space.costs[-1]:g} a query, no longer paid"
 
 
 def compared(comparison: Comparison) -> str:
@@ -75,24 +71,27 @@ def compared(comparison: Comparison) -> str:
     done = sum(len(runs) for runs in curves.values())
     lines = [f"{done} of {total} runs begun or finished"]
     for name, problem in problems.items():
+        valued = optimum_of(problem) is None
         regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
-        lines += ["", f"{name}: median {'best value' if optimum_of(problem) is None else regret} at the end"]
+        lines += ["", f"{name}: median {'best value' if valued else regret} at the end"]
         ends: list[tuple[float, str, int, int]] = []
         for (of, label), runs in curves.items():
             if of == name:
                 values = [final(run, problem, metric) for run in runs.values()]
                 known = [value for value in values if not math.isnan(value)]
                 ends.append((statistics.median(known or [math.nan]), label, len(known), len(values)))
-        sign = 1 if optimum_of(problem) is not None or not problem.maximize else -1
+        sign = -1 if valued and problem.maximize else 1
         rows = []
         for median, label, found, count in sorted(ends, key=lambda end: (end[2] == 0, sign * end[0], end[1])):
             part = "" if found == count else f"{found} of "
             rows.append((label, f"{median:.5g}", f"{part}{count} {'seed' if count == 1 else 'seeds'}"))
-        kind = "best value" if optimum_of(problem) is None else "regret"
-        lines.append(table(("strategy", kind, "of"), rows, indent="  "))
+        lines.append(table(("strategy", "best value" if valued else "regret", "of"), rows, indent="  "))
     return "\n".join(lines)
 
 
 def _point(parameters: dict[str, Any] | None) -> str:
-    texts = [f"{name} = {format_value(value)}" for name, value in (parameters or {}).items()]
-    return "-" if parameters is None else ", ".join(texts)
+    return (
+        "-"
+        if parameters is None
+        else ", ".join(f"{name} = {format_value(value)}" for name, value in parameters.items())
+    )

@@ -22,7 +22,7 @@ import yaml
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.report import calibration, designs, figures, text
 from mfbo_torch.app.report.content import content, slices
-from mfbo_torch.app.report.view import View
+from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.utils.errors import SettingError
 
@@ -60,9 +60,9 @@ def render(run: Summary) -> str:
     """
     plotly, library, sheet = _libraries()
     summary = run.values
-    drawn, notes = sections(run, summary["explained"])
+    drawn, notes = sections(run)
     data = _packed(_json(content(run)))
-    headline = text.headline(summary)
+    headline = text.headline(run)
     words = {
         "title": f"{summary['problem']}, {headline[0].lower()}{headline[1:]}",
         "run": f"{summary['problem']} with {summary['strategy']}, seed {summary['seed']}",
@@ -75,7 +75,7 @@ def render(run: Summary) -> str:
     return Template(_asset("page.html")).substitute(
         {name: html.escape(value) for name, value in words.items()},
         design=text.design(run),
-        facts=text.facts(run, summary),
+        facts=text.facts(run),
         failures=text.failures(run),
         style=_colors(len(run.problem.space.stretches)) + _asset("page.css"),
         theme=_asset("theme.js"),
@@ -89,23 +89,14 @@ def render(run: Summary) -> str:
     )
 
 
-def sections(run: Summary, explained: list[float] | None) -> tuple[dict[str, figures.Figures], dict[str, str]]:
-    """The pictures of each section, as plotly reads them, and the sentence over them.
-
-    Args:
-        run: What is shown.
-        explained: How much of the target's variance each fidelity explains, where a model tells.
-    """
-    view, drawn, notes = View(run), {}, {}
+def sections(run: Summary) -> tuple[dict[str, figures.Figures], dict[str, str]]:
+    """The pictures of each section, as plotly reads them, and the sentence over them."""
+    view, drawn, notes = ReportView(run), {}, {}
     drawn["progress"], notes["progress"] = figures.progress(view)
-    drawn["queries"] = figures.fidelities(view, explained)
+    drawn["queries"] = figures.fidelities(view)
     drawn["parallel"], notes["parallel"] = designs.parallel(view)
     drawn["slices"], notes["slices"] = designs.slices(view, slices(run))
-    found = calibration.foretold(run)
-    if isinstance(found, str):
-        drawn["calibration"], notes["calibration"] = [], found
-    else:
-        drawn["calibration"], notes["calibration"] = calibration.figures(view, found), calibration.note(view, found)
+    drawn["calibration"], notes["calibration"] = calibration.drawn(view)
     drawn["times"] = figures.times(view)
     return drawn, notes
 

@@ -1,4 +1,4 @@
-"""How well the model foretold what it had not seen yet: the run's own records, a quarter at a time."""
+"""How well the model predicted what it had not seen yet: the run's own observations, a quarter at a time."""
 
 from __future__ import annotations
 
@@ -9,28 +9,33 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mfbo_torch.app.report.view import INK, QUIET, View, axis, figure
+from mfbo_torch.app.report.content import predict
+from mfbo_torch.app.report.view import INK, QUIET, ReportView, axis, figure
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
-from mfbo_torch.loop.evaluation import describe
 
 LEAST = 8
-"""Observations without which nothing is foretold."""
+"""The number of observations without which nothing is predicted."""
 
 LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+"""Probabilities of the intervals whose coverage is drawn."""
 
 
-class Foretold(NamedTuple):
-    """A value and what was believed of it before."""
+class PredictedRecord(NamedTuple):
+    """An observation, and what the model said of it before it was made.
+
+    Attributes:
+        record: The observation.
+        mean: The predicted mean, in the problem's own sign.
+        deviation: The predicted standard deviation of the observation, its standard error included where it is known.
+    """
 
     record: Record
     mean: float
-    """In the problem's own sign."""
     deviation: float
-    """Of the value as it is observed, its standard error included where one is known."""
 
 
-def foretold(run: Summary) -> list[Foretold] | str:
+def predictions(run: Summary) -> list[PredictedRecord] | str:
     r"""What the strategy's model, made of each quarter of the observations, said of those of the next quarter.
 
     A value counts as inside where :math:`|y - \mu| \leq 2 \sqrt{\sigma^2 + e^2}`, with ``e`` the value's own
@@ -39,38 +44,35 @@ def foretold(run: Summary) -> list[Foretold] | str:
     Returns:
         A prediction for each observation of the last three quarters, or why there is none.
     """
-    problem, strategy, history = run.problem, run.strategy, run.history
-    done = [r for r in history.done if not r.given]
+    done = [r for r in run.history.done if not r.given]
     if len(done) < LEAST:
         return f"There are fewer than {LEAST} observations."
     ends = [math.ceil(k * len(done) / 4) for k in range(1, 5)]
     found = []
     for start, end in pairwise(ends):
-        earlier = History(history.records[: done[start].id])
         coming = done[start:end]
         X = torch.tensor([r.query.x for r in coming], dtype=torch.double)
-        try:
-            believed = strategy.predict(earlier, X)
-        except Exception as error:  # as for slices: a device that is not here, data that no model can be made of
-            return f"The model could not be made here: {describe(error)}"
-        if believed is None:
+        predicted = predict(run, History(run.history.records[: done[start].id]), X)
+        if isinstance(predicted, str):
+            return predicted
+        if predicted is None:
             continue
-        for record, mean, deviation in zip(coming, *believed, strict=True):
+        for record, mean, deviation in zip(coming, *predicted, strict=True):
             m = record.query.fidelity
             if torch.isfinite(mean[m]) and torch.isfinite(deviation[m]):
                 spread = math.hypot(float(deviation[m]), record.standard_error or 0.0)
-                found.append(Foretold(record, problem.signed(float(mean[m])), spread))
-    return found or f"{type(strategy).__name__} has no model of what came next."
+                found.append(PredictedRecord(record, run.problem.signed(float(mean[m])), spread))
+    return found or f"{type(run.strategy).__name__} has no model of what came next."
 
 
-def inside(found: list[Foretold], view: View, width: float) -> float:
-    """The share of values within so many standard deviations of what was foretold."""
+def inside(found: list[PredictedRecord], view: ReportView, width: float) -> float:
+    """The share of values within ``width`` standard deviations of the predicted mean."""
     near = [abs(view.value(r) - mean) <= width * deviation for r, mean, deviation in found]
     return sum(near) / len(near)
 
 
-def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str, Any]]:
-    """What was foretold against what came, and the share of values inside intervals against what it should be."""
+def figures(view: ReportView, found: list[PredictedRecord], most: int = 400) -> list[dict[str, Any]]:
+    """Predicted against observed values, and the share of values inside intervals against what it should be."""
     step = max(1, math.ceil(len(found) / most))
     drawn = found[::step]
     data: list[dict[str, Any]] = []
@@ -81,7 +83,7 @@ def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str
     for m, name in enumerate(view.names):
         part = [each for each in drawn if view.place[each.record.query.fidelity] == m]
         bars = {"type": "data", "array": [2 * deviation for _, _, deviation in part], "thickness": 1, "width": 0}
-        text = [f"{view.about(r)}<br>foretold {mean:.6g} ± {2 * dev:.3g}" for r, mean, dev in part]
+        text = [f"{view.about(r)}<br>predicted {mean:.6g} ± {2 * dev:.3g}" for r, mean, dev in part]
         data.append(
             {
                 "type": "scatter",
@@ -97,7 +99,7 @@ def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str
         )
     scale = view.extent([r for r, _, _ in drawn])
     both = {"range": scale} if scale else {}
-    left = figure(data, "Foretold and observed", xaxis=axis("observed", **both), yaxis=axis("foretold", **both))
+    left = figure(data, "Predicted and observed", xaxis=axis("observed", **both), yaxis=axis("predicted", **both))
     widths = [NormalDist().inv_cdf(0.5 + level / 2) for level in LEVELS]
     curve = {
         "type": "scatter",
@@ -118,10 +120,12 @@ def figures(view: View, found: list[Foretold], most: int = 400) -> list[dict[str
     return [left, right]
 
 
-def note(view: View, found: list[Foretold]) -> str:
-    """The figures in a sentence."""
-    share, count = inside(found, view, 2.0), len(found)
-    return (
-        f"The model of each quarter of the run foretells the next one: {share:.0%} of {count:,} values lie within two "
-        "standard deviations; 95% would if it were right about itself."
+def drawn(view: ReportView) -> tuple[list[dict[str, Any]], str]:
+    """The pictures of the section and its sentence: the share of values inside, or why there is none."""
+    found = predictions(view.run)
+    if isinstance(found, str):
+        return [], found
+    return figures(view, found), (
+        f"The model of each quarter of the run predicts the next one: {inside(found, view, 2.0):.0%} of {len(found):,} "
+        "values lie within two standard deviations; 95% would if it were right about itself."
     )

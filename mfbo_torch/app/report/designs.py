@@ -7,14 +7,14 @@ from typing import Any
 
 from scipy.stats import rankdata
 
-from mfbo_torch.app.report.view import INK, LEGEND, LINE, PAGE, QUIET, View, axis, figure, labels, plain, short
+from mfbo_torch.app.report.view import INK, LEGEND, LINE, PAGE, QUIET, ReportView, axis, figure, labels, plain, short
 from mfbo_torch.history import Record
 from mfbo_torch.space.parameter import Parameter
 
 MOST_AXES, MOST_LINES, MOST_PANELS = 16, 400, 24
 
 
-def parallel(view: View) -> tuple[list[dict[str, Any]], str]:
+def parallel(view: ReportView) -> tuple[list[dict[str, Any]], str]:
     """A line for each query with a value, across the parameters that go with it most; a menu chooses the fidelity."""
     groups = [(f"at {name}", view.at(m, view.done)) for m, name in enumerate(view.names)][::-1]
     groups = [(name, records) for name, records in groups if records]
@@ -22,7 +22,7 @@ def parallel(view: View) -> tuple[list[dict[str, Any]], str]:
         return [], "There is no observation yet."
     if len(groups) > 1:
         groups.append(("at all fidelities", view.done))
-    chosen = telling(view, groups[0][1])
+    chosen = most_correlated(view, groups[0][1])
     data, buttons = [], []
     for k, (name, records) in enumerate(groups):
         whole = k == len(view.names) or records is view.done
@@ -49,7 +49,7 @@ def parallel(view: View) -> tuple[list[dict[str, Any]], str]:
     return [figure(data, **layout, height=430)], " ".join(notes)
 
 
-def telling(view: View, records: list[Record]) -> list[int]:
+def most_correlated(view: ReportView, records: list[Record]) -> list[int]:
     """The parameters to draw, in their order: all, or those with the largest rank correlation with the value."""
     dim = view.space.dim
     if dim <= MOST_AXES:
@@ -61,7 +61,7 @@ def telling(view: View, records: list[Record]) -> list[int]:
     return sorted(sorted(range(dim), key=lambda i: -together[i])[:MOST_AXES])
 
 
-def _lines(view: View, records: list[Record], chosen: list[int], whole: bool) -> dict[str, Any]:
+def _lines(view: ReportView, records: list[Record], chosen: list[int], whole: bool) -> dict[str, Any]:
     better = sorted(records, key=lambda r: r.value or 0.0)
     if len(better) > MOST_LINES:
         rest, best = better[: -MOST_LINES // 2], better[-MOST_LINES // 2 :]
@@ -112,7 +112,7 @@ def decades(parameter: Parameter) -> list[float]:
     return [low, *between, high]
 
 
-def slices(view: View, found: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+def slices(view: ReportView, found: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """The model along each parameter, the others as in the best query, with a note; ``found`` is what it says."""
     if "missing" in found:
         return [], found["missing"]
@@ -147,7 +147,7 @@ def _range(panel: dict[str, Any]) -> float:
 
 
 def _panel(
-    view: View, i: int, panel: dict[str, Any], through: Record, extent: list[float], legend: bool
+    view: ReportView, i: int, panel: dict[str, Any], through: Record, extent: list[float], legend: bool
 ) -> dict[str, Any]:
     parameter, data = view.space.parameters[i], []
     for m, level in enumerate(panel["levels"]):
@@ -172,12 +172,9 @@ def _panel(
             {**seen, **key, **means, "y": level["mean"], "text": text, "name": view.names[m], "showlegend": legend}
         )
         dots = {"color": color, "size": 5, "line": {"color": PAGE, "width": 0.5}}
-        places = {"x": [r.query.x[i] for r in near], "y": [view.value(r) for r in near]}
-        told = [view.about(r) for r in near]
-        data.append({**seen, **key, "mode": "markers", "hoverinfo": "text", "marker": dots, "text": told, **places})
+        data.append(view.dots(near, [r.query.x[i] for r in near], marker=dots, **key))
     ring = {"color": "rgba(0,0,0,0)", "size": 11, "line": {"color": INK, "width": 2}}
-    place = {"x": [through.query.x[i]], "y": [view.value(through)], "text": [view.about(through)], "hoverinfo": "text"}
-    data.append({"type": "scatter", "mode": "markers", "marker": ring, "showlegend": False, **place})
+    data.append(view.dots([through], [through.query.x[i]], marker=ring, showlegend=False))
     several = sum(level is not None for level in panel["levels"]) > 1
     layout: dict[str, Any] = {
         "margin": {"l": 52, "r": 10, "t": 34 if several else 8, "b": 44},

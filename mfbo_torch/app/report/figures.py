@@ -1,4 +1,4 @@
-"""The pictures of what was asked and what came of it, as plotly reads them.
+"""The pictures of queries and their values, as plotly reads them.
 
 Each function gives the pictures of one section, mappings with ``"data"`` and ``"layout"``. A colour that begins with
 ``--`` is one of the page's, which differ by theme.
@@ -6,10 +6,10 @@ Each function gives the pictures of one section, mappings with ``"data"`` and ``
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
-from mfbo_torch.app.report.view import INK, PAGE, QUIET, View, axis, figure, thinned
+from mfbo_torch.app.report.view import INK, PAGE, QUIET, ReportView, axis, figure, thinned
 from mfbo_torch.history import Record
 
 MOST_DRAWN, MOST_CROSSES = 800, 300
@@ -18,7 +18,7 @@ MOST_DRAWN, MOST_CROSSES = 800, 300
 Figures = list[dict[str, Any]]
 
 
-def progress(view: View) -> tuple[Figures, str]:
+def progress(view: ReportView) -> tuple[Figures, str]:
     """Every value against the capital spent by then and the best one at the target, with a note."""
     records, notes, best = [], [], view.problem.optimum
     for m in range(len(view.names)):
@@ -39,23 +39,13 @@ def progress(view: View) -> tuple[Figures, str]:
     data = [_best_so_far(view)]
     for m, (done, crosses) in enumerate(records):
         top, color = m == view.target, view.color(m)
-        look = {
-            "color": color,
-            "size": 9 if top else 6,
-            "opacity": 1 if top else 0.75,
-            "line": {"color": PAGE, "width": 1 if top else 0.5},
-        }
-        common = {"type": "scatter", "mode": "markers", "hoverinfo": "text", "legendgroup": str(m)}
-        place: dict[str, Any] = {"x": [view.spent[r.id] for r in done], "y": [view.value(r) for r in done]}
-        text = [view.about(r) for r in done]
-        data.append({**common, **place, "text": text, "name": view.names[m], "marker": look})
+        group, line = {"legendgroup": str(m)}, {"color": PAGE, "width": 1 if top else 0.5}
+        look = {"color": color, "size": 9 if top else 6, "opacity": 1 if top else 0.75, "line": line}
+        data.append(view.dots(done, [view.spent[r.id] for r in done], name=view.names[m], marker=look, **group))
         if crosses:
-            place = {"x": [view.spent[r.id] for r in crosses], "y": [0] * len(crosses), "yaxis": "y2"}
             mark = {"color": color, "size": 8, "symbol": "x-thin", "line": {"color": color, "width": 1.5}}
-            text = [view.about(r) for r in crosses]
-            data.append(
-                {**common, **place, "text": text, "marker": mark, "cliponaxis": False, "showlegend": False, "name": ""}
-            )
+            where = {"yaxis": "y2", "cliponaxis": False, "showlegend": False, "name": ""}
+            data.append(view.dots(crosses, [view.spent[r.id] for r in crosses], marker=mark, **group, **where))
     shapes = []
     if best is not None:
         line = {"color": QUIET, "width": 1, "dash": "dot"}
@@ -73,7 +63,7 @@ def progress(view: View) -> tuple[Figures, str]:
     return [figure(data, **layout)], " ".join(notes)
 
 
-def _best_so_far(view: View) -> dict[str, Any]:
+def _best_so_far(view: ReportView) -> dict[str, Any]:
     """The best value at the target as a line of steps."""
     x: list[float] = []
     y: list[float] = []
@@ -89,26 +79,26 @@ def _best_so_far(view: View) -> dict[str, Any]:
     return {"type": "scatter", "mode": "lines", "name": "best", "x": x, "y": y, "line": line, "hoverinfo": "y"}
 
 
-def fidelities(view: View, explained: list[float] | None) -> Figures:
-    """How often each fidelity was asked, what it took, what an evaluation costs and what it explains."""
+def fidelities(view: ReportView) -> Figures:
+    """For each fidelity the number of its queries, the capital they took, the cost of one and what it explains."""
     every, colors = list(range(len(view.names))), [view.color(m) for m in range(len(view.names))]
-    asked = [view.at(m, view.history.records) for m in every]
+    queried = [view.at(m, view.history.records) for m in every]
     broken = [len(view.at(m, view.failed)) for m in every]
     pattern = {"shape": "/", "fgcolor": colors, "bgcolor": PAGE, "size": 6, "solidity": 0.3}
     hatched = {"color": colors, "pattern": pattern, "line": {"color": colors, "width": 1}}
-    whole = [len(part) - bad for part, bad in zip(asked, broken, strict=True)]
-    totals = [f"{len(part):,}" for part in asked]
+    whole = [len(part) - bad for part, bad in zip(queried, broken, strict=True)]
+    totals = [f"{len(part):,}" for part in queried]
     first = _bars(view, whole, ["" if bad else n for bad, n in zip(broken, totals, strict=True)])
     second = _bars(view, broken, [n if bad else "" for bad, n in zip(broken, totals, strict=True)], marker=hatched)
-    spent = [sum(r.cost for r in part) for part in asked]
+    spent = [sum(r.cost for r in part) for part in queried]
     shares = [f"{cost:.4g} ({cost / (sum(spent) or 1):.0%})" for cost in spent]
     found = [
         _across(view, "Queries", [first, second]),
         _across(view, f"Capital spent{view.unit}", [_bars(view, spent, shares)]),
     ]
-    if explained is not None and len(every) > 1:
-        told = [explained[m] for m in view.tops]
-        bars = _bars(view, told, [f"{share:.0%}" for share in told])
+    if view.run.explained is not None and len(every) > 1:
+        explained = [view.run.explained[m] for m in view.tops]
+        bars = _bars(view, explained, [f"{share:.0%}" for share in explained])
         found.append(_across(view, "Share of the target's variance that it explains", [bars], range=[0, 1.15]))
     costs = [[r.cost - r.sunk for r in view.at(m, view.done)] for m in every]
     if any(len({*some}) > 1 for some in costs):
@@ -123,19 +113,19 @@ def fidelities(view: View, explained: list[float] | None) -> Figures:
     return found
 
 
-def _bars(view: View, x: list[Any], text: list[str], **extra: Any) -> dict[str, Any]:
+def _bars(view: ReportView, x: list[Any], text: list[str], **extra: Any) -> dict[str, Any]:
     look = {"marker": {"color": [view.color(m) for m in range(len(x))]}, "width": 0.62, **extra}
     show = {"text": text, "textposition": "outside", "cliponaxis": False, "hoverinfo": "none", "textangle": 0}
     return {"type": "bar", "orientation": "h", "y": view.names, "x": x, **show, **look}
 
 
-def _box(view: View, m: int, costs: list[float]) -> dict[str, Any]:
+def _box(view: ReportView, m: int, costs: list[float]) -> dict[str, Any]:
     """What evaluations of one fidelity have cost: quartiles, and each one that lies outside."""
     look = {"marker": {"color": view.color(m), "size": 4}, "line": {"width": 1.5}, "name": view.names[m]}
     return {"type": "box", "orientation": "h", "x": costs, "y": [view.names[m]] * len(costs), **look, "hoverinfo": "x"}
 
 
-def _across(view: View, title: str, data: Figures, **x: Any) -> dict[str, Any]:
+def _across(view: ReportView, title: str, data: Figures, **x: Any) -> dict[str, Any]:
     """Bars or boxes with a fidelity a row."""
     rows = axis(fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=6, type="category")
     rows |= {"categoryorder": "array", "categoryarray": view.names}
@@ -144,32 +134,27 @@ def _across(view: View, title: str, data: Figures, **x: Any) -> dict[str, Any]:
     return figure(data, title, **layout, xaxis=axis(**columns), yaxis=rows)
 
 
-def times(view: View) -> Figures:
+def _seconds(took: dict[int, float], record: Record) -> float:
+    return took[record.id]
+
+
+def times(view: ReportView) -> Figures:
     """Seconds that each decision and each evaluation took."""
+    history = view.history
+    seconds = {
+        "Deciding (s)": {r.id: r.decision_seconds for r in history if r.decided and r.decision_seconds > 0},
+        "Evaluating (s)": {r.id: r.evaluation_seconds for r in view.done if not r.given and r.evaluation_seconds > 0},
+    }
     found = []
-    for title, seconds in (
-        ("Deciding (s)", [(r, r.decision_seconds) for r in view.history if r.decided]),
-        ("Evaluating (s)", [(r, r.evaluation_seconds) for r in view.done if not r.given]),
-    ):
+    for title, took in seconds.items():
         data = []
-        known = [(r, took) for r, took in seconds if took > 0]
-        for m in range(len(view.names)):
-            part = [(r, took) for r, took in known if view.place[r.query.fidelity] == m]
-            longest = dict(part_of(part, MOST_DRAWN))
+        slowest = thinned([history.records[i] for i in took], partial(_seconds, took), len(view.names) * MOST_DRAWN)
+        for m, name in enumerate(view.names):
+            drawn = [r.id for r in view.at(m, slowest)]
             mark = {"color": view.color(m), "size": 5, "opacity": 0.8}
-            place = {"x": [*longest], "y": [*longest.values()], "marker": mark, "name": view.names[m]}
+            place = {"x": drawn, "y": [took[number] for number in drawn], "marker": mark, "name": name}
             data.append({"type": "scatter", "mode": "markers", "hoverinfo": "x+y+name", **place})
-        every = [took for _, took in known]
-        scale = {"type": "log", "dtick": 1} if every and max(every) > 100 * min(every) else {"rangemode": "tozero"}
-        xaxis, yaxis = axis("query", showgrid=False), axis("seconds", **scale)
-        found.append(figure(data, title, xaxis=xaxis, yaxis=yaxis))
+        ends = min(took.values(), default=0), max(took.values(), default=0)
+        scale = {"type": "log", "dtick": 1} if ends[1] > 100 * ends[0] else {"rangemode": "tozero"}
+        found.append(figure(data, title, xaxis=axis("query", showgrid=False), yaxis=axis("seconds", **scale)))
     return found
-
-
-def part_of(seconds: list[tuple[Record, float]], most: int) -> list[tuple[int, float]]:
-    """The ids and seconds of at most so many records: of each stretch the one that took longest."""
-    if len(seconds) <= most:
-        return [(r.id, took) for r, took in seconds]
-    ends = [k * len(seconds) // most for k in range(most + 1)]
-    longest = [max(seconds[start:end], key=lambda pair: pair[1]) for start, end in pairwise(ends)]
-    return [(r.id, took) for r, took in longest]

@@ -5,29 +5,29 @@ from __future__ import annotations
 import html
 import json
 from collections import Counter
-from typing import Any
 
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Query, Recommendation, Record, Status
-from mfbo_torch.loop.eta import Forecast, duration
+from mfbo_torch.loop.eta import duration
 from mfbo_torch.space.parameter import Parameter, format_value
 
 MOST_REASONS, MOST_PARAMETERS = 20, 24
 
 
-def headline(summary: dict[str, Any]) -> str:
-    best = summary["best_value"]
+def headline(run: Summary) -> str:
+    """The best value."""
+    best = run.values["best_value"]
     if best is None:
-        return "No feasible value at the target yet" if "constraints" in summary else "No value at the target yet"
+        return f"No {'feasible ' if run.problem.space.limits else ''}value at the target yet"
     return f"Best value {best:.6g}"
 
 
 def aside(run: Summary) -> str:
     """Where the best value comes from and what is known to be possible."""
-    problem, best = run.problem, run.history.best(run.problem.space.target)
+    problem, space = run.problem, run.problem.space
     goal = "largest" if problem.maximize else "smallest"
-    target = run.problem.space.fidelity_name(run.problem.space.target) if run.problem.space.fidelities else "the target"
-    parts = [f"the {goal} at {target}" + ("" if best is None else f", query {best.id}")]
+    target = space.fidelity_name(space.target) if space.fidelities else "the target"
+    parts = [f"the {goal} at {target}" + ("" if run.best is None else f", query {run.best.id}")]
     if problem.optimum is not None:
         parts.append(f"the optimum is {problem.optimum:.6g}")
     return "; ".join(parts)
@@ -35,27 +35,17 @@ def aside(run: Summary) -> str:
 
 def design(run: Summary) -> str:
     """The best design, and the recommended one where it is another, or where values are noisy."""
-    best, advised = run.history.best(run.problem.space.target), run.recommended
+    best, recommended = run.best, run.recommended
     parts = []
     if best is not None:
         parts.append(_parameters("Best parameters", best.query.x, run))
-    if isinstance(advised, Record) and (best is None or advised.query.x != best.query.x):
-        parts.append(_parameters("Recommended parameters", advised.query.x, run))
-    if isinstance(advised, Recommendation) and advised.best is not None:
-        parts.append(_parameters("Recommended parameters", advised.x, run))
-        parts.append(f"<p>{_expected(advised, run)}</p>")
+    if isinstance(recommended, Record) and (best is None or recommended.query.x != best.query.x):
+        parts.append(_parameters("Recommended parameters", recommended.query.x, run))
+    if isinstance(recommended, Recommendation) and recommended.best is not None:
+        noise = f" Noise (standard deviation): {run.noise}." if run.noise else ""
+        parts.append(_parameters("Recommended parameters", recommended.x, run))
+        parts.append(f"<p>{html.escape(f'Without noise, {run.expected} at this design.{noise}')}</p>")
     return "".join(parts)
-
-
-def _expected(advised: Recommendation, run: Summary) -> str:
-    """What the model makes of noisy values."""
-    space = run.problem.space
-    value = f"{run.problem.signed(advised.mean):.6g} ± {advised.deviation:.2g}"
-    noise = [f"{noise:.2g} at {space.fidelity_name(m)}" for m, noise in enumerate(advised.noise) if noise is not None]
-    told = f"Without noise {value} is expected there."
-    if advised.feasible is not None:
-        told += f" It is feasible with probability {advised.feasible:.3g}."
-    return html.escape(f"{told} Noise (standard deviation): {', '.join(noise)}." if noise else told)
 
 
 def _parameters(title: str, x: tuple[float, ...], run: Summary) -> str:
@@ -84,26 +74,27 @@ def _extent(parameter: Parameter) -> str:
     return ", ".join([f"{parameter.lower:g} to {parameter.upper:g}", *kinds])
 
 
-def facts(run: Summary, summary: dict[str, Any]) -> str:
+def facts(run: Summary) -> str:
     """Figures of the run, a short name over each."""
-    history, unit = run.history, " s" if run.problem.space.measured else ""
+    history, space, values = run.history, run.problem.space, run.values
+    unit = " s" if space.measured else ""
     figures = [
-        ("Capital spent", f"{_amount(summary['spent'])} of {_amount(summary['capital'])}{unit}"),
+        ("Capital spent", f"{_amount(history.spent)} of {_amount(values['capital'])}{unit}"),
         ("Queries", f"{len(history):,}"),
-        ("Failed", f"{summary['failures']:,}"),
+        ("Failed", f"{values['failures']:,}"),
         ("Pending", f"{len(history.pending):,}"),
-        ("Time deciding", duration(summary["decision_seconds"])),
-        ("Time evaluating", duration(summary["evaluation_seconds"])),
+        ("Time deciding", duration(values["decision_seconds"])),
+        ("Time evaluating", duration(values["evaluation_seconds"])),
     ]
-    if summary["stopped"]:
-        figures.append(("Stopped", html.escape(summary["stopped"])))
-    if summary["forecast"] is not None:
-        figures.append(("To come", str(Forecast(**summary["forecast"]))))
-    for kept in summary.get("constraints", {}).values():
+    if run.stopped:
+        figures.append(("Stopped", html.escape(run.stopped)))
+    if run.forecast is not None:
+        figures.append(("To come", str(run.forecast)))
+    for kept in run.constraints.values():
         there = "" if kept["at_best"] is None else f", {kept['at_best']:.6g} at the best"
         figures.append((html.escape(kept["limit"]), f"{kept['kept']:,} of {kept['of']:,}{there}"))
-    space, told = run.problem.space, summary["explained"] or []
-    for m, (share, spent) in enumerate(zip(told[:-1], history.spent_per_fidelity(space.num_fidelities), strict=False)):
+    shares, spending = run.explained or [], history.spent_per_fidelity(space.num_fidelities)
+    for m, (share, spent) in enumerate(zip(shares[:-1], spending, strict=False)):
         name = html.escape(space.fidelity_name(m))
         figures.append((f"Target's variance explained by {name}", f"{share:.0%}, for {_amount(spent)}{unit}"))
     figures += _costs(run)
@@ -112,8 +103,7 @@ def facts(run: Summary, summary: dict[str, Any]) -> str:
 
 def _costs(run: Summary) -> list[tuple[str, str]]:
     """What an evaluation takes at each fidelity, where that is measured: on the average, and at the best design."""
-    space, strategy, history = run.problem.space, run.strategy, run.history
-    best = history.best(space.target)
+    space, strategy, history, best = run.problem.space, run.strategy, run.history, run.best
     if not space.measured or best is None:
         return []
     found = []

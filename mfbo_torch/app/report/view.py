@@ -21,7 +21,7 @@ MOST_NAMED = 6
 """Parameters named where the pointer rests on a query."""
 
 
-class View:
+class ReportView:
     """A run as the pictures need it: fidelities, in stretches where there are more than twenty, and their records."""
 
     def __init__(self, run: Summary) -> None:
@@ -56,14 +56,20 @@ class View:
         """The colour of a stretch of fidelities."""
         return f"--f{m}-soft" if soft else f"--f{m}"
 
+    def dots(self, records: Sequence[Record], x: Sequence[float], **look: Any) -> dict[str, Any]:
+        """A dot for each record at its value, 0 where it has none, with its text under the pointer."""
+        y = [self.value(r) if r.value is not None else 0.0 for r in records]
+        text = [self.about(r) for r in records]
+        return {"type": "scatter", "mode": "markers", "hoverinfo": "text", "x": list(x), "y": y, "text": text, **look}
+
     def about(self, record: Record) -> str:
         """What a picture says of a query under the pointer."""
         named = self.space.named(record.query.x)
         words = [f"{plain(short(name))} {plain(short(format_value(value)))}" for name, value in named.items()]
-        told = f"value {self.value(record):.6g}" if record.value is not None else record.reason or str(record.status)
+        outcome = f"value {self.value(record):.6g}" if record.value is not None else record.reason or str(record.status)
         more = ["…"] if len(words) > MOST_NAMED else []
         head = f"query {record.id}, {self.names[self.place[record.query.fidelity]]}"
-        return "<br>".join([head, plain(short(told, 80)), *words[:MOST_NAMED], *more])
+        return "<br>".join([head, plain(short(outcome, 80)), *words[:MOST_NAMED], *more])
 
 
 def plain(text: str) -> str:

@@ -9,8 +9,6 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
-from botorch.models.transforms.input import InputTransform
-from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import GPyTorchPosterior, Posterior
 from botorch.settings import propagate_grads
 from gpytorch import settings
@@ -27,20 +25,24 @@ from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 from mfbo_torch.ops.posterior.graphs import takes
 
 CACHED = "q = 1 posteriors come from the cache"
+FORWARDED = {"train_inputs", "train_targets", "likelihood", "input_transform", "outcome_transform"}
+"""Attributes that a :class:`CachedGP` has from its model."""
 
 
 class CachedPosterior(GPyTorchPosterior):
-    """Mean and variance at single points; everything else is asked of a whole posterior when needed.
+    """Mean and variance at single points; the whole posterior is computed when anything else is needed.
 
     Args:
         mean: ``b x 1 x 1``.
         variance: ``b x 1 x 1``.
-        ask: Gives the whole posterior at points.
+        compute: Gives the whole posterior at points.
         X: ``b x 1 x d``.
     """
 
-    def __init__(self, mean: Tensor, variance: Tensor, ask: Callable[[Tensor], GPyTorchPosterior], X: Tensor) -> None:
-        self._mean, self._variance, self._ask, self._X = mean, variance, ask, X
+    def __init__(
+        self, mean: Tensor, variance: Tensor, compute: Callable[[Tensor], GPyTorchPosterior], X: Tensor
+    ) -> None:
+        self._mean, self._variance, self._compute, self._X = mean, variance, compute, X
         self._is_mt = False
         self._whole: GPyTorchPosterior | None = None
 
@@ -62,9 +64,9 @@ class CachedPosterior(GPyTorchPosterior):
 
     @property
     def distribution(self) -> MultivariateNormal:
-        """The whole posterior's, computed when it is first asked for."""
+        """That of the whole posterior, computed at the first call."""
         if self._whole is None:
-            self._whole = self._ask(self._X)
+            self._whole = self._compute(self._X)
         return self._whole.distribution
 
 
@@ -75,7 +77,7 @@ class CachedGP(ConditionedModel):
     ``X`` alone. Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior
     transform, observation noise, ``botorch.settings.propagate_grads``, and everything where its kernel,
     mean, likelihood or transforms are not among those supported, or it has a ``forward`` or ``posterior`` of
-    its own. :meth:`explain` says which it is. The factor belongs to the wrapped model: all that wrap it share it.
+    its own; :meth:`explain` gives the reason. All :class:`CachedGP` of one model share its factor.
 
     With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also
     conditioned on observations with the model's noise (the mean noise, where it is known) at these points. What
@@ -110,29 +112,8 @@ class CachedGP(ConditionedModel):
     def batch_shape(self) -> torch.Size:
         return self._wrapped.batch_shape
 
-    @property
-    def train_inputs(self) -> tuple[Tensor, ...]:
-        return self._wrapped.train_inputs
-
-    @property
-    def train_targets(self) -> Tensor:
-        return self._wrapped.train_targets
-
-    @property
-    def likelihood(self) -> torch.nn.Module:
-        return self._wrapped.likelihood
-
-    @property
-    def input_transform(self) -> InputTransform:
-        if "input_transform" not in self._wrapped._modules:
-            raise AttributeError("input_transform")
-        return self._wrapped.input_transform
-
-    @property
-    def outcome_transform(self) -> OutcomeTransform:
-        if "outcome_transform" not in self._wrapped._modules:
-            raise AttributeError("outcome_transform")
-        return self._wrapped.outcome_transform
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name) if name in FORWARDED else super().__getattr__(name)
 
     @property
     def _has_transformed_inputs(self) -> bool:  # BoTorch asks for these two, where it wants the user's inputs back
@@ -167,7 +148,7 @@ class CachedGP(ConditionedModel):
         return self._wrapped.transform_inputs(X) if current_state(self._wrapped).transforms else X
 
     def explain(self) -> str:
-        """Which path posteriors at single points take, and why."""
+        """The path that posteriors at single points take, and why."""
         state = current_state(self._wrapped)
         if state.cache is None:
             return f"everything goes through {self._name}: {state.reason}"
@@ -179,13 +160,13 @@ class CachedGP(ConditionedModel):
         return f"{through}; q > 1, posterior transforms and observation noise go through {self._name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The wrapped model's."""
+        """The wrapped model's prior or posterior, as in GPyTorch."""
         self._without_pending("a call")
         return self._wrapped(*args, **kwargs)
 
     def _without_pending(self, wish: str) -> None:
         if self._pending is not None:
-            raise UnsupportedError(f"{wish}: must be asked of the model without pending points")
+            raise UnsupportedError(f"{wish}: must be called on the model without pending points")
 
     @property
     def _name(self) -> str:
@@ -274,7 +255,7 @@ class CachedGP(ConditionedModel):
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> CachedGP:
         """The wrapped model's, wrapped again, with the same points pending; arguments as there."""
-        current_state(self._wrapped)  # GPyTorch conditions only a model that has been asked before
+        current_state(self._wrapped)  # GPyTorch conditions only a model that has made a prediction
         clone = CachedGP(self._wrapped.condition_on_observations(X, Y, **kwargs))
         clone._pending = self._pending
         return clone

@@ -20,13 +20,7 @@ from mfbo_torch.ops.posterior.fused import Outputs, plain
 
 
 class Extension(NamedTuple):
-    """A factor extended by pending points.
-
-    Args:
-        free: The factor of the data alone, from which it was made.
-        size: Number of pending points in it.
-        factor: The extended factor.
-    """
+    """A ``factor`` extended by ``size`` pending points, made from ``free``, the factor of the data alone."""
 
     free: Any
     size: int
@@ -173,10 +167,7 @@ def given(
 def conditioned(covariance: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
     r"""Covariance ``... x q x q`` given ``p`` noisy values, :math:`\Sigma_{XX} - \Sigma_{XP} C^{-1} \Sigma_{PX}`.
 
-    Args:
-        covariance: ``... x q x q``, :math:`\Sigma_{XX}`.
-        cross: ``... x p x q``, :math:`\Sigma_{PX}`.
-        corner: ``... x p x p``, :math:`C = \Sigma_{PP} + D` with the noise variances ``D``.
+    ``cross`` is :math:`\Sigma_{PX}`, ``corner`` is :math:`C = \Sigma_{PP} + D` with the noise variances ``D``.
     """
     explained = torch.linalg.solve_triangular(psd_safe_cholesky(corner), cross, upper=False)
     return covariance - explained.mT @ explained

@@ -1,4 +1,4 @@
-"""The factor of an exact GP of BoTorch, once for each model, whoever asks for it."""
+"""The factor of an exact GP of BoTorch, made once for each model."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.kernels import describe
 
 _RENEWING = RLock()
-"""Held while a factor is renewed: its model forgets what it knows for a moment."""
+"""Held while a factor is renewed, since its model has no prediction strategy meanwhile."""
 
 
 class FactorState(NamedTuple):
-    """What a model was when its factor was made.
+    """The state of a model when its factor was made.
 
     Attributes:
-        cache: The factor, in the units of inputs and outcomes; ``None`` where the model answers itself.
-        reason: Why it does.
+        cache: The factor, in the units of inputs and outcomes; ``None`` where the model is not supported.
+        reason: Why it is not.
         transforms: Whether points need the model's input transform.
         strategy: GPyTorch's own factor, which it drops when it is out of date.
         targets: The data.
@@ -61,7 +61,7 @@ STATES: WeakKeyDictionary[Model, FactorState] = WeakKeyDictionary()
 
 
 def current_state(model: Model) -> FactorState:
-    """The factor of a model and what it is good for, renewed if anything it came from has changed."""
+    """The state of a model with its factor, renewed if anything that it follows from has changed."""
     state = STATES.get(model)
     return state if state is not None and state.holds(model) else _renewed(model)
 

@@ -1,4 +1,4 @@
-"""The loss that fits minimise, quicker than through GPyTorch's lazy tensors."""
+"""The loss of a fit in closed form, quicker than through GPyTorch's lazy tensors."""
 
 from __future__ import annotations
 
@@ -23,18 +23,14 @@ def closed_form(
     residuals: Callable[[], Tensor],
     noise: Callable[[], Tensor],
 ) -> ForwardBackwardClosure:
-    """For ``fit_gpytorch_mll``: what ``mll`` computes, minus the log marginal likelihood and the log priors over ``n``,
-    by :func:`~mfbo_torch.ops.evidence.log_evidence`.
+    """The closure of ``fit_gpytorch_mll``: minus the log marginal likelihood and the log priors of ``mll``, over ``n``.
 
     Args:
-        mll: Whose parameters and priors they are.
+        mll: Gives parameters and priors.
         X: ``n x d`` points.
-        kernel: An RBF or Matérn one, scaled or not.
+        kernel: An RBF or Matérn one, scaled or not; another one raises an ``UnsupportedError``.
         residuals: Gives the ``n`` observations minus their means.
         noise: Gives the ``n`` noise variances.
-
-    Raises:
-        UnsupportedError: Another kernel.
     """
     describe(kernel, X.shape[-1])
     priors = [(prior, module, value) for _, module, prior, value, _ in mll.model.named_priors()]

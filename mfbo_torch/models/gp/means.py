@@ -1,10 +1,14 @@
-"""A constant mean in the units of the data, whose parameter has none."""
+"""A constant mean in the units of the data, and priors that can be pickled."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from gpytorch.means import Mean
+from gpytorch.module import Module
 from gpytorch.priors import NormalPrior
+from gpytorch.priors.prior import Prior
 from torch import Tensor
 
 
@@ -24,7 +28,7 @@ class ScaledConstantMean(Mean):
         self.register_buffer("shift", torch.tensor(shift, dtype=torch.double))
         self.register_buffer("scale", torch.tensor(scale, dtype=torch.double))
         self.register_parameter("raw_constant", torch.nn.Parameter(torch.zeros_like(self.shift)))
-        self.register_prior("raw_constant_prior", NormalPrior(0.0, 1.0), _raw, _set_raw)
+        give_prior(self, "raw_constant", NormalPrior(0.0, 1.0))
 
     @property
     def constant(self) -> Tensor:
@@ -35,10 +39,14 @@ class ScaledConstantMean(Mean):
         return self.constant.expand(x.shape[:-1])
 
 
-# Functions with a name, as the ones that ``register_prior`` makes of a string cannot be pickled.
-def _raw(mean: ScaledConstantMean) -> Tensor:
-    return mean.raw_constant
+def give_prior(module: Module, parameter: str, prior: Prior) -> None:
+    """Register the prior of a parameter with functions that can be pickled, unlike those GPyTorch makes of its name."""
+    module.register_prior(f"{parameter}_prior", prior, partial(_value, parameter), partial(_initialize, parameter))
 
 
-def _set_raw(mean: ScaledConstantMean, value: Tensor) -> None:
-    mean.initialize(raw_constant=value)
+def _value(parameter: str, module: Module) -> Tensor:
+    return getattr(module, parameter)
+
+
+def _initialize(parameter: str, module: Module, value: Tensor) -> None:
+    module.initialize(**{parameter: value})

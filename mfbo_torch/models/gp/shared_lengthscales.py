@@ -39,7 +39,7 @@ class SharedRBF(RBFKernel):
         return self.own[..., self.groups]
 
     def _lengthscale_param(self, m: Kernel) -> Tensor:
-        """What the prior is about: each lengthscale counts once."""
+        """The argument of the prior: each lengthscale once."""
         return m.own if isinstance(m, SharedRBF) else m.lengthscale
 
 

@@ -1,1 +1,1 @@
-"""Gaussian processes that are seen through averages."""
+"""Gaussian processes that are observed by averages."""

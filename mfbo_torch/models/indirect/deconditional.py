@@ -2,6 +2,7 @@ r"""A Gaussian process on inputs, learned from averages of it."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.posteriors import Posterior
+from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import GP
+from gpytorch.priors import LogNormalPrior
 from linear_operator import to_linear_operator
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
@@ -28,19 +31,18 @@ from mfbo_torch.models.gp.conditioned import ConditionedModel
 from mfbo_torch.models.gp.means import ScaledConstantMean
 from mfbo_torch.models.indirect.conditionals import Conditional
 from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, check_queries
-from mfbo_torch.models.indirect.defaults import default_kernel, default_likelihood
 from mfbo_torch.models.input_checks import check_observations, check_points
 from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
 from mfbo_torch.ops.kernels import gram
 from mfbo_torch.utils.standardize import shift_scale
 
 EXACT_SIZE = 4096
-"""Up to this many queries GPyTorch solves by Cholesky; its iterative solves are approximate."""
+"""Largest number of queries for which GPyTorch solves by Cholesky; its iterative solves are approximate."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What the posteriors of ``f`` and ``g`` share, without a gradient.
+    """The factor from which the posteriors of ``f`` and ``g`` follow, without a gradient.
 
     Args:
         embedding: The ``t`` queries, pending ones included and last.
@@ -67,10 +69,10 @@ class DeconditionalGP(ConditionedModel, GP):
     with :math:`\nu`, ``Q`` and :math:`\Upsilon` the prior mean and covariance of the averages and the
     covariance of ``f`` with them, as the conditional gives them, and ``S`` the noise
     [Chau2021deconditional]_, [Zhang2024indirect]_ (Eqs. 10-12). The posterior of ``g``
-    follows from the same factor; further queries extend it. A multi-output or batched model there is not.
+    follows from the same factor; further queries extend it. There is one output and no batch.
 
-    The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise follow
-    the reach of the inputs and the spread of ``train_Z``, so that nothing needs to be standardised.
+    The default kernel (RBF with a lengthscale per dimension, scaled), mean (constant) and noise scale with
+    the extent of the inputs and the deviation of ``train_Z``, so that nothing needs to be standardised.
     Hyper-parameters assigned by hand in evaluation mode are only seen after ``train()``, as in GPyTorch.
 
     Args:
@@ -102,7 +104,10 @@ class DeconditionalGP(ConditionedModel, GP):
         mean_module: Mean | None = None,
     ) -> None:
         super().__init__()
-        _check_data(train_A, train_Z, train_Zvar)
+        if train_A.dim() != 2:
+            raise BotorchTensorDimensionError(f"train_A of shape {tuple(train_A.shape)}: must be t x p")
+        check_queries(train_A)
+        check_observations(train_Z, train_Zvar, train_A, ("train_Z", "train_Zvar", "train_A"), "t")
         self.register_buffer("train_A", train_A.detach())
         self.register_buffer("train_Z", train_Z.detach())
         self.register_buffer("train_Zvar", None if train_Zvar is None else train_Zvar.detach())
@@ -224,7 +229,7 @@ class DeconditionalGP(ConditionedModel, GP):
                 f"X of shape {tuple(X.shape)} and Y of shape {tuple(Y.shape)}: must be n x p and n x 1, without batches"
             )
         if self._pending is not None:
-            raise UnsupportedError("condition_on_observations: must be asked of the model without pending queries")
+            raise UnsupportedError("condition_on_observations: must be called on the model without pending queries")
         self.eval()
         clone = self._twin()
         A, Z = X.detach().to(self.train_A), Y.detach().to(self.train_Z)
@@ -319,8 +324,24 @@ class DeconditionalGP(ConditionedModel, GP):
             self._caught = None
 
 
-def _check_data(A: Tensor, Z: Tensor, Zvar: Tensor | None) -> None:
-    if A.dim() != 2:
-        raise BotorchTensorDimensionError(f"train_A of shape {tuple(A.shape)}: must be t x p")
-    check_queries(A)
-    check_observations(Z, Zvar, A, ("train_Z", "train_Zvar", "train_A"), "t")
+def default_kernel(extent: Tensor, scale: float) -> Kernel:
+    """RBF with a lengthscale prior that scales with extent and dimension, and an output scale near the averages'."""
+    extent = torch.where(extent > 0, extent, torch.ones_like(extent))
+    d, variance = len(extent), scale**2
+    width = torch.full_like(extent, math.sqrt(3))  # a number would be expanded, and a fit that fails not be undone
+    prior = LogNormalPrior(math.sqrt(2) + 0.5 * math.log(d) + extent.log(), width)
+    above = GreaterThan(1e-3 * extent.min().item(), transform=torch.exp, inv_transform=torch.log)
+    base = RBFKernel(ard_num_dims=d, lengthscale_prior=prior, lengthscale_constraint=above)
+    base.lengthscale = 0.3 * math.sqrt(d) * extent
+    positive = GreaterThan(1e-6 * variance, transform=torch.exp, inv_transform=torch.log)
+    outer = LogNormalPrior(math.log(variance), 1.5)
+    kernel = ScaleKernel(base, outputscale_prior=outer, outputscale_constraint=positive)
+    kernel.outputscale = variance
+    return kernel
+
+
+def default_likelihood(scale: float) -> GaussianLikelihood:
+    """A likelihood whose prior noise variance is small against that of the averages."""
+    variance = scale**2
+    above = GreaterThan(1e-8 * variance, transform=torch.exp, inv_transform=torch.log, initial_value=1e-2 * variance)
+    return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)

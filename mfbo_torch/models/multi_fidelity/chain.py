@@ -1,4 +1,4 @@
-r"""How the fidelities of a recursive model follow each other."""
+r"""The links between the fidelities of a recursive model, and the units in which they are standardised."""
 
 from __future__ import annotations
 
@@ -10,28 +10,23 @@ from torch import Tensor
 from mfbo_torch.models.multi_fidelity.level import Level
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
+from mfbo_torch.utils.standardize import varies
 
 
 def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
     """Whether each fidelity follows the one below: ``link`` is ``"recursive"`` and both have data.
 
-    Args:
-        X: ``... x n x (d + 1)`` designs, the last column the fidelity.
-        num_fidelities: ``M``.
-        link: ``"recursive"`` or ``"independent"``.
+    ``X`` is ``... x n x (d + 1)`` designs, the last column the fidelity.
     """
     known = [bool((X[..., -1] == m).any()) for m in range(num_fidelities)]
     return [link == "recursive" and m > 0 and known[m - 1] and known[m] for m in range(num_fidelities)]
 
 
 def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What belongs to one fidelity, padded to its largest count over the batch, and the mask of that.
+    """The observations of one fidelity, padded to its largest count over the batch, and the mask of the padding.
 
-    Args:
-        mask: ``... x n``, whether an observation is of that fidelity.
-        U: ``... x n x d`` designs.
-        Y: ``... x n`` targets.
-        noise: ``... x n`` noise variances.
+    ``mask`` is ``... x n``, whether an observation is of that fidelity; ``U`` is ``... x n x d`` designs, ``Y`` and
+    ``noise`` are ``... x n`` targets and noise variances.
     """
     count = int(mask.sum(-1).max())
     order = torch.argsort(~mask, dim=-1, stable=True)[..., :count]
@@ -91,3 +86,34 @@ def mean_noise(fidelity: Tensor, Yvar: Tensor, num_fidelities: int) -> Tensor:
     Yvar = Yvar.expand_as(fidelity)
     means = [Yvar[fidelity == m].mean() if (fidelity == m).any() else Yvar.mean() for m in range(num_fidelities)]
     return torch.stack(means)
+
+
+def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the targets per fidelity, ``M`` each.
+
+    A fidelity with fewer than two values has those of the nearest one. The values of one with fewer than
+    ``2 (d + 1)`` may be alike by chance: linked, its deviation is at least that of the fidelity below;
+    independent, it has mean and deviation of all fidelities together.
+
+    Args:
+        train_X: ``... x n x (d + 1)`` designs, the last column the fidelity.
+        train_Y: ``... x n x 1`` observations.
+        linked: ``M`` times whether a fidelity follows the one below.
+        link: ``"recursive"`` or ``"independent"``.
+    """
+    shifts: list[Tensor] = []
+    scales: list[Tensor] = []
+    fidelity, Y = train_X[..., -1], train_Y.squeeze(-1)
+    groups = [Y[fidelity == m] for m in range(len(linked))]
+    rich = [m for m, group in enumerate(groups) if varies(group)]
+    for m, own in enumerate(groups):
+        few = len(own) < 2 * train_X.shape[-1]
+        if link == "independent" and few and varies(Y):
+            shifts.append(Y.mean())
+            scales.append(Y.std())
+            continue
+        near = groups[min(rich, key=lambda k: (abs(k - m), k))] if rich else Y.new_ones(0)
+        scale = near.std() if len(near) else Y.new_ones(())
+        scales.append(torch.maximum(scale, scales[-1]) if few and linked[m] else scale)
+        shifts.append(own.mean() if len(own) else near.mean() if len(near) else Y.mean())
+    return torch.stack(shifts), torch.stack(scales)

@@ -91,7 +91,7 @@ class FidelityColumn(SingleOutputModel):
 
 
 def with_fidelities(model: Any) -> Any:
-    """A model that knows its fidelities: itself, or a :class:`FidelityColumn` of it.
+    """A model of several fidelities: itself, or a :class:`FidelityColumn` of it.
 
     Raises:
         UnsupportedError, SettingError: As that.

@@ -1,4 +1,4 @@
-r"""The hyper-parameters of one fidelity, and how they are fitted."""
+r"""The hyper-parameters of one fidelity and their fit."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.models.gp.means import give_prior
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
 from mfbo_torch.ops.kernels import describe
 
 NOISE_FLOOR = 1e-8
+"""Smallest noise variance, in the fidelity's unit squared."""
 
 
 def little_noise() -> GaussianLikelihood:
-    """A noise variance of standardised values that is next to none until the data say otherwise.
+    """The likelihood of standardised values with a prior on small noise variances.
 
-    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be asked
-    again where it is best, and be known to no more digits than that.
+    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be queried
+    again at its best design, and be known to no more digits than that.
     """
     constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
     return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
@@ -47,29 +49,12 @@ class LinkedMean(Mean):
         super().__init__()
         self.register_parameter("constant", torch.nn.Parameter(torch.zeros(())))
         self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if linked else 0.0), requires_grad=linked))
-        self.register_prior("constant_prior", NormalPrior(0.0, 1.0), _constant, _set_constant)
+        give_prior(self, "constant", NormalPrior(0.0, 1.0))
         if linked:
-            self.register_prior("rho_prior", NormalPrior(1.0, 1.0), _rho, _set_rho)
+            give_prior(self, "rho", NormalPrior(1.0, 1.0))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.constant + self.rho * x[..., -1]
-
-
-# Functions with a name, as the ones that ``register_prior`` makes of a string cannot be pickled.
-def _constant(mean: LinkedMean) -> Tensor:
-    return mean.constant
-
-
-def _set_constant(mean: LinkedMean, value: Tensor) -> None:
-    mean.initialize(constant=value)
-
-
-def _rho(mean: LinkedMean) -> Tensor:
-    return mean.rho
-
-
-def _set_rho(mean: LinkedMean, value: Tensor) -> None:
-    mean.initialize(rho=value)
 
 
 class _ResidualGP(ExactGP, GPyTorchModel):
@@ -91,7 +76,7 @@ class Level(torch.nn.Module):
         linked: Whether the mean follows the fidelity below.
         infer_noise: Whether the noise is a hyper-parameter.
         kernel: The covariance; by default RBF with a lengthscale prior that scales with the
-            dimension, and for a residual an output scale that is small until the data say otherwise.
+            dimension, and for a residual an output scale with a prior on small ones.
         groups: Which inputs share a lengthscale of that kernel, see
         :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
     """
@@ -122,18 +107,17 @@ class Level(torch.nn.Module):
 
     @property
     def rho(self) -> Tensor:
-        """How much of the fidelity below there is in this one, in standardised units."""
+        """The weight of the fidelity below in this one, in standardised units."""
         return self.mean_module.rho
 
     def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
-        """Maximise the marginal likelihood, priors included.
+        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``.
 
         Args:
             U: ``n x d`` designs.
             Y: ``n`` standardised observations.
             noise: ``n`` noise variances; only used where they are known.
             below: ``n`` standardised means of the fidelity below.
-            kwargs: Passed to ``fit_gpytorch_mll``.
         """
         likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
@@ -150,15 +134,11 @@ class Level(torch.nn.Module):
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
     ) -> Cache:
-        """The factor of the residuals, without a gradient in the hyper-parameters.
+        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`.
 
         Args:
-            U: ``... x n x d`` designs.
-            Y: ``... x n`` standardised observations.
-            noise: ``... x n`` noise variances.
-            below: ``... x n`` standardised means of the fidelity below.
             mask: ``... x n``, zero where there is padding.
-            former: That of the first of them, which grows.
+            former: The factor of the first of the observations, which grows.
         """
         constant = self.constant.detach()
         residuals = Y - constant - self.rho.detach() * below

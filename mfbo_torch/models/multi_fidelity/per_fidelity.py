@@ -25,9 +25,8 @@ from torch import Tensor
 from mfbo_torch.models.gp.conditioned import given
 from mfbo_torch.models.input_checks import check_data, check_fidelities, of_dataset
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
-from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed
+from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
-from mfbo_torch.models.multi_fidelity.units import units
 from mfbo_torch.ops.cache import Cache, extend, grouped
 from mfbo_torch.ops.posterior import mean_covariance, mean_variance
 from mfbo_torch.ops.posterior.fused import Outputs
@@ -36,7 +35,7 @@ from mfbo_torch.utils.validation import one_of, whole
 
 LINKS = ("recursive", "independent")
 FIT_POINTS = 256
-"""More observations than this change the hyper-parameters little and make fitting them slow."""
+"""Largest number of observations of a fidelity to which its hyper-parameters are fitted."""
 
 
 class PerFidelityGP(FidelityModel, FantasizeMixin):
@@ -245,7 +244,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
 
     @property
     def coupled(self) -> Tensor | None:
-        """Pending points at fidelities that follow others: they tell of sums of processes, which they couple."""
+        """Pending points at fidelities that follow others: observations of sums of processes, which they couple."""
         if self._pending is None:
             return None
         some = self._pending[torch.tensor(self.linked, device=self._pending.device)[levels(self._pending)]]
@@ -266,7 +265,9 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         if "input_transform" in self._modules:
             self.eval()
             points = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
-        mean, variance = self._residuals(points.reshape(1, -1, self.dim))
+        points = points.reshape(1, -1, self.dim)
+        parts = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
+        mean, variance = (torch.cat(part, -2) for part in parts)  # of the residuals, ... x M x m
         weights, offsets = self._weights()
         mean = mean.mT @ weights.mT + offsets
         if self.coupled is None:
@@ -276,11 +277,6 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
             variance = self._joint(every)[1].diagonal(dim1=-2, dim2=-1).clamp_min(0.0).movedim(0, -2)
         shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
         return mean.view(shape), variance.reshape(shape)
-
-    def _residuals(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Standardised mean and variance of every residual, ``... x M x m``, at ``1 x m x d`` points."""
-        means, variances = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
-        return torch.cat(means, -2), torch.cat(variances, -2)
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         if self._links is None:
@@ -313,7 +309,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         return given(self._uncoupled, X, coupled, self.noise[levels(coupled)])
 
     def _uncoupled(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """That without what :attr:`coupled` points tell."""
+        """The joint moments without the :attr:`coupled` points."""
         U = self.transform_inputs(X)[..., :-1]
         return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
 

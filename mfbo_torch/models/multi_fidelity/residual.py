@@ -69,8 +69,8 @@ def averaged(
 
     The prior of ``c`` is :math:`N(0, 1)` and of ``ρ`` :math:`N(1, 1)`, of the output scale
     :math:`\log N(\log 0.1, 1.5^2)`, of the multiple of the lengthscales :math:`\log N(0, 1)`; noise above that of the
-    lowest fidelity loses :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence, that of :data:`WEIGHED`
-    observations where there are more; what the hypotheses with a weight say is of all.
+    lowest fidelity has the prior :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence, of at most
+    :data:`WEIGHED` observations; the posteriors are given all of them.
 
     Args:
         kernel: That of the lowest fidelity, fitted.
@@ -79,7 +79,7 @@ def averaged(
         below: ``n`` means of the fidelity below in its unit.
         usual_noise: The noise variance of the lowest fidelity.
         known_noise: ``n`` noise variances, where they are known.
-        further: ``n x n`` covariances of what the residual does not stand for.
+        further: ``n x n`` covariances beside those of the residual.
     """
     kind, lengthscale, _ = describe(kernel, X.shape[-1])
     root = math.sqrt(X.shape[-1])

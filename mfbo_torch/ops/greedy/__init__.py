@@ -22,7 +22,7 @@ class Selection(NamedTuple):
 
     Args:
         indices: ``q`` indices in the order of selection.
-        num_variances: How many variances were computed to find them.
+        num_variances: Number of variances that were computed.
     """
 
     indices: Tensor
@@ -43,13 +43,13 @@ def greedy(
         cache: The factor of one process.
         X: ``m x d`` candidates.
         width: Weight ``w`` of the deviation: :math:`\beta^{1/2}` of UCB.
-        q: How many, at least 1.
+        q: Number of picks, at least 1.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
         lazy: Compute only the variances that may matter. The picks are the same. On a CUDA device all are
-            computed: that is cheaper than to ask which.
+            computed, which is quicker there.
 
     Returns:
-        ``q`` indices on the device of ``X``, in the order of selection, and how many variances were
+        ``q`` indices on the device of ``X``, in the order of selection, and the number of variances
         computed. Of equal candidates the first is picked; one can be picked again. On the CPU memory is
         bounded but for a few numbers a candidate; elsewhere it is ``(n + q) m`` numbers.
 
@@ -75,6 +75,6 @@ def greedy(
 
 
 def first_equal(X: Tensor, pick: int) -> int:
-    """The first candidate that is the same point as a pick: rounding must not tell them apart."""
+    """The first candidate that is the same point as a pick: rounding must not distinguish equal points."""
     same = (X[: pick + 1, 0] == X[pick, 0]).nonzero().squeeze(-1)
     return int(same[(X[same] == X[pick]).all(-1)][0])

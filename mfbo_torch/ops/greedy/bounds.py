@@ -1,4 +1,4 @@
-r"""Upper bounds of scores, at a fraction of what the scores cost."""
+r"""Upper bounds of scores, at a fraction of the work of the scores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from mfbo_torch.ops.cache import Cache
 
 STEP_BYTES = 2**20
-"""Most bytes of one matrix: few enough to stay in the processor's cache."""
+"""Largest size of one matrix in bytes, with which it stays in the processor's cache."""
 PART, MIN_POINTS = 4, 32
-"""Variances are taken given one ``PART``-th of the cached points, and ``MIN_POINTS`` of them if there are so many."""
+"""Variances are conditioned on one ``PART``-th of the cached points, but on at least ``MIN_POINTS`` of them."""
 LOG2E = math.log2(math.e)
-"""Powers of two take a third of the time of those of e."""
+"""Binary logarithm of e: powers of two take a third of the time of powers of e."""
 
 
 def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
@@ -22,7 +22,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
 
     The deviation is that given the first of the cached points alone. Distances come from inner products,
     which is fast and costs digits: with ``e`` the error of a squared distance, a correlation is off by at
-    most ``e / 2``, or by the root of ``e`` where it has a kink. The bounds are raised by what this can do.
+    most ``e / 2``, or by the root of ``e`` where it has a kink. The bounds are raised by the largest such error.
 
     Args:
         cache: The factor of one process.
@@ -41,7 +41,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
     if cache.kernel == "rbf":
         right *= -0.5 * LOG2E
     head = (cache.outputscale * cache.mask[:part] * cache.inverse[:part, :part]).mT.contiguous()
-    far, most = squares.amax() if n else squares.sum(), part**0.5 * torch.linalg.matrix_norm(head)
+    outermost, most = squares.amax() if n else squares.sum(), part**0.5 * torch.linalg.matrix_norm(head)
     rounding, weight = 4 * (d + 2) * torch.finfo(X.dtype).eps, ready.alpha.abs().sum()
     bounds, step = torch.empty_like(X[:, 0]), max(STEP_BYTES // max(ready.row, 1), 1)
     memory, scratch = X.new_empty(min(step, len(X)), n), X.new_empty(min(step, len(X)), n)
@@ -51,7 +51,7 @@ def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
         left = torch.cat([scaled, norms, torch.ones_like(norms)], -1)
         values = torch.mm(left, right, out=memory[: len(left)])
         _correlate(cache.kernel, values, scratch[: len(left)])
-        error = rounding * (1 + norms.squeeze(-1) + far)  # 1: the correlation's own rounding
+        error = rounding * (1 + norms.squeeze(-1) + outermost)  # 1: the correlation's own rounding
         error = error.sqrt() if cache.kernel == "matern12" else error / 2
         explained = torch.linalg.vector_norm(values[:, :part] @ head, dim=-1)
         variance = ready.prior - (explained - error * most).clamp_min_(0.0).square()

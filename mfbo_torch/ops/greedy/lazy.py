@@ -20,28 +20,23 @@ from mfbo_torch.ops.greedy.reference import JITTER
 from mfbo_torch.ops.kernels import EXACT, with_fall
 
 REFRESHED = 128
-"""Candidates that are refreshed together."""
+"""Number of candidates that are refreshed together."""
 KEPT_BYTES = 2**30
-"""Most bytes of correlations that are kept between refreshes. Those of further blocks are computed anew."""
+"""Largest size in bytes of the correlations kept between refreshes; those of further blocks are computed anew."""
 
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> tuple[list[int], int]:
-    r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
+    r"""The picks of :func:`mfbo_torch.ops.greedy.reference.select`, whose arguments it has.
 
-    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins.
     Lazy or not, a candidate's score comes from the same operations on the same block, so the picks
     are the same to the last bit.
 
     Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight ``w`` of the deviation.
-        q: How many.
         lazy: Refresh only blocks that may hold the best; else all of them before each pick.
 
     Returns:
-        ``q`` indices, and how many variances were computed. The first bounds are not counted.
+        ``q`` indices, and the number of variances computed. The first bounds are not counted.
     """
     field = _Field(cache, X, width, q)
     picks: list[int] = []
@@ -57,15 +52,9 @@ def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> 
 
 @dataclass
 class _Block:
-    """Candidates that are refreshed together.
+    """``b`` candidates that are refreshed together: indices, ascending; scaled points; upper bounds of the scores.
 
-    Args:
-        index: ``b`` candidates, ascending.
-        points: ``b x d``, in the scale of the prepared ones.
-        bounds: ``b`` upper bounds of the scores, which rounding must not exceed.
-        mean: ``b``, once computed; so is the rest.
-        variance: ``b``.
-        cross: ``b x (n + q - 1)`` correlations with the cached points and the picks.
+    Once computed, mean, variance and the ``b x (n + q - 1)`` correlations with the cached points and the picks.
     """
 
     index: Tensor
@@ -77,14 +66,7 @@ class _Block:
 
 
 class _Field:
-    """All candidates, in blocks by falling first bounds, and what is known of each block's best score.
-
-    Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight of the deviation.
-        q: How many there will be to pick.
-    """
+    """All candidates, in blocks by falling first bounds, with the best score or bound of each block."""
 
     def __init__(self, cache: Cache, X: Tensor, width: float, q: int) -> None:
         self.cache, self.X, self.width, self.q = cache, X, width, q
@@ -100,7 +82,7 @@ class _Field:
         self.tops, self.where = self.bounds[::REFRESHED].clone(), self.order[::REFRESHED].clone()
         self.blocks: list[_Block | None] = [None] * len(self.tops)
         self.fresh = [-1] * len(self.tops)
-        """Picks that a block is conditioned on; -1 where there are only the first bounds."""
+        """Number of picks that each block is conditioned on; -1 where there are only the first bounds."""
 
     def _correlations(self, points: Tensor, others: Tensor) -> Tensor:
         return with_fall(self.cache.kernel, torch.cdist(points, others, compute_mode=EXACT))[0]
@@ -127,8 +109,11 @@ class _Field:
 
     def refresh(self, j: int) -> None:
         """Bring the variances of a block up to date."""
-        block = self.blocks[j] or self._block(j)
-        self.blocks[j] = block
+        block = self.blocks[j]
+        if block is None:
+            some = slice(j * REFRESHED, (j + 1) * REFRESHED)
+            index, places = self.order[some].sort()
+            self.blocks[j] = block = _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
         n, known, now = self.cache.num_points, self.fresh[j], len(self.rows)
         cross, columns = block.cross, max(known, 0)
         if cross is None:
@@ -149,11 +134,6 @@ class _Field:
         scores = torch.minimum(mean + self.width * variance.sqrt(), block.bounds)
         top = scores.argmax()
         self.tops[j], self.where[j] = scores[top], block.index[top]
-
-    def _block(self, j: int) -> _Block:
-        some = slice(j * REFRESHED, (j + 1) * REFRESHED)
-        index, places = self.order[some].sort()
-        return _Block(index, self.ready.scaled(self.X[index]), self.bounds[some][places])
 
     def _moments(self, cross: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance given all cached points."""

@@ -20,13 +20,13 @@ def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
     Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins. With
     :math:`V = L^{-1} k(\cdot, X)`, a pick ``*`` adds to ``V`` the row
     :math:`u = (k(*, X) - V_*^\top V) / \sqrt{\sigma_*^2 + \sigma^2}`, and the variance falls by
-    :math:`u^2`. What is under the root is at least :data:`JITTER` times the prior variance.
+    :math:`u^2`. The radicand is at least :data:`JITTER` times the prior variance.
 
     Args:
         cache: The factor of one process.
         X: ``m x d`` candidates.
         width: Weight ``w`` of the deviation.
-        q: How many.
+        q: Number of picks.
 
     Returns:
         ``q`` indices. A candidate can be picked again.

@@ -23,7 +23,7 @@ from mfbo_torch.ops.posterior.tiles import FP_FUSION
 from mfbo_torch.ops.posterior.triton import LaunchPlan, PackedFactor, on_device
 
 BLOCK, ROWS, GATHER = 256, 8, 1024
-"""Candidates of one program, rows of ``V`` at a time, numbers at a time in the last stage."""
+"""Number of candidates of one program, of rows of ``V`` at a time, and of values at a time in the last stage."""
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -96,19 +96,10 @@ def pick_kernel(
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int | None = None) -> Tensor:
-    r"""Picks by hallucinated upper confidence bound: :func:`mfbo_torch.ops.greedy.reference.select`.
-
-    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins.
+    """As :func:`mfbo_torch.ops.greedy.reference.select`, on a CUDA device or under Triton's interpreter.
 
     Args:
-        cache: The factor of one process on a CUDA device, or anywhere under Triton's interpreter.
-        X: ``m x d`` candidates.
-        width: Weight of the deviation.
-        q: How many.
         scratch: Bytes of scratch besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's.
-
-    Returns:
-        ``q`` indices.
     """
     factor = PackedFactor.of(cache)
     points, _, _ = factor.flatten(X)

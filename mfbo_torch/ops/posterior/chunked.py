@@ -1,7 +1,7 @@
 r"""The posterior of many points in torch: :mod:`mfbo_torch.ops.posterior.reference` and its gradient, by hand.
 
 What has no gradient in the factor is computed chunk by chunk, so that memory is bounded for any number of points;
-the gradient reuses what the values left behind.
+the gradient reuses what the forward pass saved.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
-from mfbo_torch.ops.kernels import EXACT, with_fall
+from mfbo_torch.ops.kernels import CHUNK_BYTES, EXACT, with_fall
 from mfbo_torch.ops.prepared import Prepared
 
-CHUNK_BYTES = 2**24
-"""Most bytes of one ``m x n`` matrix. About six are alive at a time."""
 CACHED_BYTES = 2**21
-"""The same on a processor where nothing is kept for a gradient: matrices that stay in its cache are quicker."""
+"""Largest size of one ``m x n`` matrix in bytes on a processor without a gradient, with which it stays in its cache."""
 
 
 class Saved(NamedTuple):
-    """What the forward computed and the backward needs, for ``B x m`` points.
+    """What the forward pass saves for the backward pass, for ``B x m`` points.
 
     Args:
         scaled: ``B x m x d`` points in the scale of the prepared ones.
@@ -112,7 +110,7 @@ def _unfold(values: Tensor, lead: torch.Size, m: int, axis: int) -> Tensor:
 
 
 def _steps(cache: Cache, m: int, size: int) -> list[slice]:
-    """Slices of ``m`` of at most so many bytes."""
+    """Slices of ``m`` whose correlations take at most ``size`` bytes."""
     step = max(size // max(cache.prepared.row, 1), 1)
     return [slice(start, start + step) for start in range(0, max(m, 1), step)]
 
@@ -163,13 +161,9 @@ def backward(
     r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.
 
     Args:
-        cache: Factors of ``...`` processes.
-        X: ``... x m x d`` points, as in :func:`evaluate`.
         grad_mean: ``... x m`` weights of the means.
-        grad_variance: ``... x m`` weights of the variances. Where a variance was
-            less than ``floor`` it has no gradient.
+        grad_variance: ``... x m`` weights of the variances. A variance below ``floor`` has no gradient.
         kept: From :func:`evaluate` at the same points; computed anew if omitted.
-        floor: Least variance.
     """
     kernel, ready = cache.kernel, cache.prepared
     if kept is not None and not ready.batch_shape:

@@ -1,8 +1,8 @@
 r"""Mean, variance and their gradients at a few points, in one pass: :mod:`mfbo_torch.ops.posterior.reference` by hand.
 
-What an optimiser asks for between two steps: a handful of points on the processor in double precision. There a call
-of torch costs more than what it computes, so products are NumPy's, in pieces for which its BLAS takes one thread, but
-where there are many points or threads; each block of the factor is read once for the value and its gradient.
+An optimiser needs them between two steps, at a few points on the processor in double precision. There a call of torch
+takes longer than what it computes, so products are NumPy's, in pieces for which its BLAS takes one thread, but where
+there are many points or threads; each block of the factor is read once for the value and its gradient.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch import Tensor
 from mfbo_torch.ops.prepared import Array, PreparedProcess
 
 MOST_BYTES = 2**20
-"""Up to so many bytes of correlations at a time; with more, torch's own operations are as quick."""
+"""Largest size in bytes of the correlations at a time; with more, torch's own operations are as quick."""
 SMALL = 2**18
-"""Multiplications at a time by NumPy: for more, OpenBLAS would take threads of its own."""
+"""Largest number of multiplications at a time by NumPy: for more, OpenBLAS would take threads of its own."""
 MIN_ROWS = 24
-"""Rows that are worth a call."""
+"""Smallest number of rows of one call."""
 FEW_POINTS, FEW_THREADS = 32, 2
-"""With more points, or more threads, torch's products are quicker than NumPy's on one thread."""
+"""Largest numbers of points and of threads with which NumPy's products on one thread are quicker than torch's."""
 
 
 class Moments(NamedTuple):

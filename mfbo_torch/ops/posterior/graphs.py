@@ -1,12 +1,12 @@
 r"""The posterior at a few points on a CUDA device as one launch.
 
-With few points the host is what takes time: a launch costs more than what it starts. So all launches of a value, and
-all of its gradient, are captured as CUDA graphs, for numbers of cached points and of points to predict rounded up to
-:func:`bucket`; another factor, or other points, are copied into their buffers. What is captured are the operations of
+With few points a launch takes longer than the work that it starts. So all launches of a value, and all of its
+gradient, are captured as CUDA graphs, for numbers of cached points and of points to predict rounded up to
+:func:`bucket`; another factor, or other points, are copied into their buffers. The captured operations are those of
 :mod:`mfbo_torch.ops.posterior.chunked`.
 
-Not measured: no CUDA device was there. A graph is compared with the operations that it was captured from before it is
-used for the first time; where it differs, or a capture fails, the operations are called one by one, with a warning.
+Not measured on a CUDA device. Before its first use a graph is compared with the operations that it was captured from;
+where it differs, or a capture fails, the operations are called one by one, with a warning.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mfbo_torch.ops.posterior import chunked
 from mfbo_torch.ops.prepared import Prepared
 
 MOST_POINTS, MOST_INPUTS = 64, 1024
-"""Above, what is computed takes longer than the launches."""
+"""Largest numbers of points to predict and of cached points with which launches take longer than their work."""
 MOST_GRAPHS = 32
-"""So many sizes and factors are kept a thread, the last used."""
+"""Largest number of graphs that a thread keeps, the last used."""
 SAME = 4
-"""So many factors of the same sizes have buffers of their own."""
+"""Largest number of factors of the same sizes with buffers of their own."""
 WARM = 3
-"""Calls before a capture, in which libraries get their workspaces."""
+"""Number of calls before a capture, in which libraries get their workspaces."""
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Largest difference of a graph from the operations it was captured from, in parts of the prior's scale."""
 
@@ -41,7 +41,7 @@ Found = TypeVar("Found")
 
 
 def bucket(count: int, least: int) -> int:
-    """The next power of two, at least ``least``: a capture takes longer than what is computed for the padding."""
+    """The next power of two, at least ``least``: a capture takes longer than the work for the padding."""
     return max(least, 1 << max(count - 1, 0).bit_length())
 
 

@@ -30,14 +30,14 @@ from mfbo_torch.ops.posterior.programs import covariance_kernel, finish_kernel, 
 from mfbo_torch.ops.posterior.tiles import FP_FUSION, PAD, TILES
 
 RECOMPUTE = 256
-"""Up to so many cached points the covariances are recomputed, never stored."""
+"""Largest number of cached points with which covariances are recomputed, never stored."""
 FEW, VERY_FEW = 1024, 128
-"""Up to so many points to predict they are recomputed too, with at most ``FEW`` cached points and with more: launches
-cost more than arithmetic."""
+"""Largest numbers of points to predict with which they are recomputed too, with at most ``FEW`` cached points and with
+more: launches cost more than arithmetic."""
 SCRATCH, MOST_SCRATCH = 2**29, 2**32
-"""Bytes of scratch that one chunk of points may take, on a small device and on a large one."""
+"""Bytes of scratch for one chunk of points, on a small device and on a large one."""
 SAVED_BYTES = 2**26
-"""Up to so many bytes of ``v`` are kept from the values for the gradient."""
+"""Largest size in bytes of ``v`` that is saved for the gradient."""
 
 
 def path(num_points: int, num_inputs: int) -> str:
@@ -56,7 +56,7 @@ def scratch_of(tensor: Tensor) -> int:
 
 @dataclass(frozen=True)
 class PackedFactor:
-    """A cache with one batch dimension ``B``, contiguous, kept with the cache that it is of.
+    """A cache with one batch dimension ``B``, contiguous; :meth:`of` makes it once for each cache.
 
     Args:
         cache: Its fields with one batch dimension.
@@ -94,14 +94,12 @@ class PackedFactor:
         Dimensions in which the processes differ come first; all others are more points.
         """
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch)
-        own = [i for i in range(len(shape)) if i >= len(shape) - len(self.batch) and self._size(i, shape) > 1]
+        first = len(shape) - len(self.batch)
+        own = [i for i in range(first, len(shape)) if self.batch[i - first] > 1]
         order = own + [i for i in range(len(shape)) if i not in own]
         X = X.expand(*shape, *X.shape[-2:]).permute(*order, len(shape), len(shape) + 1)
         processes = math.prod(shape[i] for i in own)
         return X.reshape(processes, X.shape[:-1].numel() // processes, X.shape[-1]), shape, order
-
-    def _size(self, i: int, shape: torch.Size) -> int:
-        return self.batch[i - len(shape) + len(self.batch)]
 
 
 def _restore(flat: Tensor, shape: torch.Size, order: list[int], trailing: tuple[int, ...]) -> Tensor:
@@ -160,13 +158,10 @@ class LaunchPlan:
         return torch.empty(shape, dtype=self.dtype, device=self.inverse.device)
 
     def product(self, points: Tensor, V: Tensor | None = None, strides: tuple[int, ...] = (0, 0, 0, 0, 0)) -> Product:
-        """Mean, variance and ``v`` at ``B x m x d`` points.
+        """Mean and variance at ``B x m x d`` points, and ``v``, which goes into ``V`` if that is given.
 
-        Args:
-            points: The points.
-            V: Where ``v`` goes, if it is kept.
-            strides: Of ``V`` from process to process, point to point and row to row; then how many
-                points and rows it has.
+        ``strides`` are those of ``V`` from process to process, point to point and row to row, then its numbers of
+        points and rows.
         """
         cache, tiles, n = self.cache, self.tiles, self.num_inputs
         B, m, d = points.shape
@@ -230,7 +225,7 @@ class LaunchPlan:
 
 
 class SavedProduct(NamedTuple):
-    """What the values leave for the gradient: their plan, their product and ``v``, ``B x padded x width``."""
+    """What a forward pass saves for the gradient: its plan, its product and ``v``, ``B x padded x width``."""
 
     plan: LaunchPlan
     product: Product
@@ -238,15 +233,10 @@ class SavedProduct(NamedTuple):
 
 
 def forward(cache: Cache, X: Tensor, scratch: int | None = None) -> tuple[Tensor, Tensor]:
-    """Mean and variance: :func:`mfbo_torch.ops.posterior.reference.mean_variance`.
+    """As :func:`mfbo_torch.ops.posterior.reference.mean_variance`, on a CUDA device or under Triton's interpreter.
 
     Args:
-        cache: Factors of ``...`` processes on a CUDA device, or anywhere under Triton's interpreter.
-        X: ``... x m x d`` points, broadcast against the processes.
-        scratch: Bytes of scratch that a chunk of points may take; by default :func:`scratch_of` the device.
-
-    Returns:
-        Two ``... x m`` tensors.
+        scratch: Bytes of scratch for a chunk of points; by default :func:`scratch_of` the device.
     """
     return _forward(cache, X, scratch, False)[:2]
 
@@ -299,15 +289,9 @@ def backward(
     :math:`w = L^{-\top} L^{-1} k`; nothing from the variance where it is clamped to zero.
 
     Args:
-        cache: Factors of ``...`` processes.
-        X: ``... x m x d`` points, broadcast against the processes.
-        grad_mean: ``... x m``.
-        grad_variance: ``... x m``.
-        scratch: Bytes of scratch that a chunk of points may take; by default :func:`scratch_of` the device.
+        grad_mean: ``... x m``, like ``grad_variance``.
+        scratch: As for :func:`forward`.
         kept: From :func:`forward_kept` at the same points; computed anew if omitted.
-
-    Returns:
-        A tensor of the shape of ``X``.
     """
     factor = PackedFactor.of(cache)
     points, shape, order = factor.flatten(X)

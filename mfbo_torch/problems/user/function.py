@@ -64,13 +64,7 @@ class FunctionProblem(Problem):
             SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
                 else than a number, or a pair of it and its standard error.
         """
-        found = self._parsed(x, fidelity, None)
-        if found.outcomes:
-            return found
-        return found.value if found.standard_error is None else (found.value, found.standard_error)
-
-    def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observation:
-        return self._parsed(x, fidelity, None).to_maximize(self.maximize)
+        return self._parsed(x, fidelity, None).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         return self._parsed(x, fidelity, trial).to_maximize(self.maximize)

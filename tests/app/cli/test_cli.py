@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import contents, fails, history
-from runs import timeless
+from quiet_runs import timeless
 from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package
@@ -112,26 +112,6 @@ def test_another_run_in_the_same_folder_is_refused(config, tmp_path, capsys, fla
     before = contents(tmp_path / "out")
     fails(capsys, ["run", config(), *flags], said)
     assert contents(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"capital": 0.5}, "capital = 0.5: must be at least 1, the cost of the cheapest query"),
-        ({"capital": "much"}, "capital = 'much': must be a number"),
-        ({"nope": 1}, "nope = 1: must be one of the settings"),
-        ({"strategy": "Nope"}, "strategy.class_path = 'Nope'"),
-        ({"problem": {"class_path": "toy.Hill", "init_args": {"upper": 0.0}}}, "x.lower = 0.0: must be below x.upper"),
-        ({"strategy": {"class_path": "toy.Walk", "init_args": {"every": 0}}}, "every = 0: must be a whole number"),
-        ({"workers": 0}, "workers = 0: must be a whole number from 1 on"),
-        ({"max_pending": -1}, "max_pending = -1: must be a whole number from 1 on"),
-        ({"device": "nowhere"}, "device = 'nowhere'"),
-        ({"seed": -1}, "seed = -1"),
-    ],
-)
-def test_bad_settings_are_one_line_and_leave_nothing(config, tmp_path, capsys, changes, said):
-    fails(capsys, ["run", config(**changes)], said)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_setting_found_wrong_at_the_first_decision(config, tmp_path, capsys, monkeypatch):
@@ -345,22 +325,6 @@ def test_a_time_limit_retries_and_processes_from_the_command_line(config, tmp_pa
     assert hung
     assert all(r.retries == 1 and r.reason == "TimeoutError: no value within 1 seconds" for r in hung)
     assert records.spent <= 14
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--timeout", "-1"], "timeout = -1.0: must be a number of seconds above 0"),
-        (["--retries", "-1"], "retries = -1: must be a whole number from 0 on"),
-        (["--scheduler", "tcp://a:1"], "scheduler = 'tcp://a:1': must be left out, or given with executor dask"),
-        (["--scheduler", "tcp://a:1", "--executor", "dask", "--workers", "2"], "workers = 2: must be left out"),
-        (["--warm-start", "nowhere.csv"], "warm_start = 'nowhere.csv': must be a readable CSV file"),
-        (["--executor", "threads"], "executor = 'threads': must be one of"),
-    ],
-)
-def test_settings_of_workers_that_cannot_work(config, tmp_path, capsys, flags, said):
-    fails(capsys, ["run", config(), *flags], said)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):

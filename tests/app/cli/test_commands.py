@@ -1,7 +1,5 @@
 """The commands that need no model, and what they answer."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A table of mistakes: each gets one line that names the setting and says what to do, before anything is spent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -69,6 +67,7 @@ PROBLEM: list[tuple[str, dict[str, Any], str]] = [
     ("one choice", parameters(optimizer={"choices": ["sgd"]}), "what never changes is no parameter"),
     ("no choice", parameters(optimizer={"choices": []}), "must be at least two, or give lower and upper"),
     ("a choice twice", parameters(optimizer={"choices": ["sgd", "adam", "sgd"]}), "'sgd': must be there once"),
+    ("neither ordered nor not", parameters(optimizer={"choices": ["a", "b"], "ordered": 3}), "optimizer.ordered = 3"),
     ("choices and bounds", parameters(optimizer={"choices": ["a", "b"], "lower": 0}), "where there are choices"),
     ("a logarithm of choices", parameters(optimizer={"choices": ["a", "b"], "log": True}), "must be left out where"),
     (
@@ -155,10 +154,20 @@ RUN: list[tuple[str, dict[str, Any], str]] = [
     ("settings beside a class", {"strategy": {"class_path": "MFGPUCB", "beta": 3}}, "of class_path and init_args"),
     ("a strategy without choices", {"strategy": "Direct"}, "Direct takes no choices and no conditions"),
     ("half a seed", {"seed": 1.5}, "seed = 1.5: must be a whole number"),
+    ("a seed below 0", {"seed": -1}, "seed = -1: must be a whole number from 0 on"),
     ("a precision that is none", {"dtype": "float16"}, "must be one of 'float64', 'float32'"),
     ("a device that is none", {"device": "gpu"}, "device = 'gpu': must be a device of this machine"),
     ("no workers", {"workers": 0}, "workers = 0: must be a whole number from 1 on"),
     ("an executor that is none", {"executor": "thread"}, "must be one of 'processes', 'dask'"),
+    ("less than no query in flight", {"max_pending": -1}, "max_pending = -1: must be a whole number from 1 on"),
+    ("a timeout below 0", {"timeout": -1}, "timeout = -1.0: must be a number of seconds above 0"),
+    ("fewer attempts than one", {"retries": -1}, "retries = -1: must be a whole number from 0 on"),
+    ("a scheduler without Dask", {"scheduler": "tcp://a:1"}, "must be left out, or given with executor dask"),
+    (
+        "workers beside a scheduler",
+        {"scheduler": "tcp://a:1", "executor": "dask", "workers": 2},
+        "workers = 2: must be left out",
+    ),
     ("no patience", {"patience": 0}, "patience = 0.0: must be a capital above 0"),
     ("time that is over", {"time_limit": -3}, "time_limit = -3.0: must be a number of seconds above 0"),
     ("all that is left to gain", {"stop_gain": 2}, "stop_gain = 2.0: must be between 0 and 1"),

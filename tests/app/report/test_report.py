@@ -1,7 +1,5 @@
 """The page of a run: what is in it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -19,7 +17,7 @@ from mfbo_torch.app import report
 from mfbo_torch.app.report import calibration, designs
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.text import MOST_REASONS
-from mfbo_torch.app.report.view import View, thinned
+from mfbo_torch.app.report.view import ReportView, thinned
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.loop.runner import run as spend
@@ -188,7 +186,9 @@ def test_the_recommended_design_where_it_is_another():
     columns = {c["title"]: c["cells"] for c in content(experiment(problem, Walk(), noisy))["columns"]}
     assert columns["standard error"] == [0.5] * len(noisy)
     assert "standard error" not in str(content(experiment(problem, Walk(), history)))
-    assert re.search(r"Recommended parameters.*Without noise \S+ ± \S+ is expected there\. Noise \(", page, re.S)
+    assert re.search(
+        r"Recommended parameters.*Without noise, \S+ ± \S+ is expected at this design\. Noise \(", page, re.S
+    )
     assert "the optimum is 1" in report.render(experiment(problem, Walk(), history))
 
 
@@ -223,7 +223,8 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
 
 
 def drawn(run: Summary) -> dict:
-    return report.sections(run, [0.5, 1.0])[0]
+    vars(run)["explained"] = [0.5, 1.0]
+    return report.sections(run)[0]
 
 
 def mixed() -> Summary:
@@ -242,7 +243,7 @@ def mixed() -> Summary:
 @pytest.mark.parametrize("make", [hostile, mixed, lambda: experiment(Hill(), Walk(), History())])
 def test_plotly_takes_every_picture(make):
     graphs = pytest.importorskip("plotly.graph_objects")
-    pictures = drawn(make()) if make in (hostile, mixed) else report.sections(make(), None)[0]
+    pictures = drawn(make()) if make in (hostile, mixed) else report.sections(make())[0]
     assert {*pictures} == {"progress", "queries", "parallel", "slices", "calibration", "times"}
     for picture in (picture for some in pictures.values() for picture in some):
         graphs.Figure(
@@ -274,7 +275,7 @@ def test_values_beside_which_the_others_would_be_a_line():
     far = {r.id for r in whole.done[::9]}
     history = History(replace(r, value=-1e7) if r.id in far else r for r in whole)
     run = experiment(Hill(), GPUCB(), history)
-    pictures, notes = report.sections(run, None)[:2]
+    pictures, notes = report.sections(run)
     rest = [r.value for r in history.done if r.id not in far]
     low, high = pictures["progress"][0]["layout"]["yaxis"]["range"]
     assert low < min(rest) < max(rest) < high
@@ -285,12 +286,12 @@ def test_values_beside_which_the_others_would_be_a_line():
     assert min(colors) > -1e6
     assert pictures["calibration"][0]["layout"]["xaxis"]["range"][0] > -1e6
     assert all(each["layout"]["yaxis"]["range"][0] > -1e6 for each in pictures["slices"])
-    assert "range" not in report.sections(experiment(Hill(), GPUCB(), whole), None)[0]["progress"][0]["layout"]["yaxis"]
+    assert "range" not in report.sections(experiment(Hill(), GPUCB(), whole))[0]["progress"][0]["layout"]["yaxis"]
 
 
-def test_foretold_is_what_was_believed_before():
+def test_predicted_is_what_was_believed_before():
     run = experiment(hostile().problem, GPUCB(), hostile().history)
-    found = calibration.foretold(run)
+    found = calibration.predictions(run)
     done = run.history.done
     ends = [math.ceil(len(done) * k / 4) for k in range(1, 5)]
     assert {each.record.id for each in found} == {r.id for r in done[ends[0] :] if r.query.fidelity == 1}
@@ -299,12 +300,12 @@ def test_foretold_is_what_was_believed_before():
         earlier = History(run.history.records[: done[start].id])
         believed = run.strategy.predict(earlier, torch.tensor([record.query.x], dtype=torch.double))
         assert [-mean, deviation] == pytest.approx([float(part[0, 1]) for part in believed])
-    view = View(run)
+    view = ReportView(run)
     near = sum(abs(-r.value - mean) <= 2 * deviation for r, mean, deviation in found)
     assert calibration.inside(found, view, 2.0) == near / len(found)
-    assert f"{near / len(found):.0%} of {len(found)} values" in calibration.note(view, found)
-    assert calibration.foretold(experiment(Hill(), Walk(), History())) == "There are fewer than 8 observations."
-    assert calibration.foretold(hostile()) == "RandomSearch has no model of what came next."
+    assert f"{near / len(found):.0%} of {len(found)} values" in calibration.drawn(view)[1]
+    assert calibration.predictions(experiment(Hill(), Walk(), History())) == "There are fewer than 8 observations."
+    assert calibration.predictions(hostile()) == "RandomSearch has no model of what came next."
 
 
 def test_many_parameters_are_told_by_those_that_matter():
@@ -312,8 +313,8 @@ def test_many_parameters_are_told_by_those_that_matter():
     problem.space = Space.box([[0.0] * 40, [1.0] * 40], [1.0])
     history = made(problem, 60)
     history = History(r.done(10 * r.query.x[7] - r.query.x[30]) if r.value is not None else r for r in history)
-    view = View(experiment(problem, RandomSearch(), history))
-    chosen = designs.telling(view, view.done)
+    view = ReportView(experiment(problem, RandomSearch(), history))
+    chosen = designs.most_correlated(view, view.done)
     assert len(chosen) == designs.MOST_AXES
     assert 7 in chosen
     (picture,), note = designs.parallel(view)

@@ -1,7 +1,5 @@
 """CachedGP says what the wrapped model says, and says when it asks it."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

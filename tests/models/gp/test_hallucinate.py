@@ -1,7 +1,5 @@
 """Pending points, as every model takes them: deviations shrink, means stay, and only new points cost anything."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable
@@ -193,7 +191,7 @@ def test_pending_points_are_never_left_out_in_silence():
     pending, X = draw(4, 2, seed=2), draw(3, 1, 2, seed=1)
     cached = CachedGP(single()).hallucinate(pending)
     for wish in (lambda: cached(X.squeeze(-2)), lambda: cached.fantasize(X[0], SobolQMCNormalSampler(torch.Size([2])))):
-        with pytest.raises(UnsupportedError, match="must be asked of the model without pending points"):
+        with pytest.raises(UnsupportedError, match="must be called on the model without pending points"):
             wish()
     with pytest.raises(UnsupportedError, match="there is one output"):
         cached.posterior(X, output_indices=[1])

@@ -1,7 +1,5 @@
 """What queries average over, beside plain NumPy and quasi-Monte-Carlo."""
 
-from __future__ import annotations
-
 import pickle
 
 import averages
@@ -137,7 +135,7 @@ def test_gradient_of_many_samples_is_that_of_all(monkeypatch):
     conditional = EmpiricalConditional(X, A, covar_module=ell(), regularization=0.02)
     embedding, found = conditional.embed(draw(5, 2, seed=3)), []
     for many in (500, 10**6):
-        monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.weighted.MANY", many)
+        monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.weighted.DENSE_POINTS", many)
         monkeypatch.setattr("mfbo_torch.ops.kernels.GRAPH_BYTES", 600 * 8 * 100)
         kernel = averages.kernel()
         value = embedding.covariance(kernel, embedding)
@@ -418,7 +416,7 @@ def test_samples_in_parts_are_the_same(monkeypatch):
         return [*values, *(torch.autograd.grad(value.sum(), A)[0] for value in values)]
 
     whole = found()
-    monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.windows.CHUNK", 2 * 16 * 16 * 2)
+    monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.windows.MOST_PRODUCTS", 2 * 16 * 16 * 2)
     for some, all_ in zip(found(), whole, strict=True):
         assert torch.allclose(some, all_, rtol=0, atol=1e-12)
 

@@ -1,7 +1,5 @@
 """The deconditional GP beside plain NumPy, the ordinary GP and the finite linear-Gaussian update."""
 
-from __future__ import annotations
-
 import pickle
 
 import averages
@@ -31,7 +29,7 @@ from mfbo_torch.models import (
     UniformConditional,
 )
 from mfbo_torch.models.indirect.conditionals import Conditional
-from mfbo_torch.models.indirect.defaults import default_kernel
+from mfbo_torch.models.indirect.deconditional import default_kernel
 
 WIDTHS = np.array([0.11, 0.07])
 NOISE = 0.03

@@ -1,7 +1,5 @@
 """Co-kriging with links integrated out and residuals averaged, against plain formulas."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The multi-fidelity bound of BoTorch's own models, and batches that do not stand still."""
 
-from __future__ import annotations
-
 import math
 
 import dense

@@ -1,7 +1,5 @@
 """The model of several fidelities, against plain loops and the joint process it stands for."""
 
-from __future__ import annotations
-
 import copy
 
 import dense

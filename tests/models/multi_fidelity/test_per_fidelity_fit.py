@@ -1,7 +1,5 @@
 """Fitting the model of several fidelities: better hyper-parameters, and none where there is nothing to fit."""
 
-from __future__ import annotations
-
 import copy
 
 import dense

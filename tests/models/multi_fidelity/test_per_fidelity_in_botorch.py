@@ -1,7 +1,5 @@
 """What BoTorch does with the model of several fidelities: fantasies, acquisitions, datasets, transforms, states."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -3,7 +3,7 @@
 import torch
 
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.models.multi_fidelity.units import units
+from mfbo_torch.models.multi_fidelity.chain import units
 
 
 def wave(X):

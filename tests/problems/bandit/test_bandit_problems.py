@@ -1,7 +1,5 @@
 """Bandits with known means, and the choice among classifiers."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

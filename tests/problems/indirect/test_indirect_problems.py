@@ -1,7 +1,5 @@
 """Averages against Monte Carlo and quadrature, optima against search, samples against what they should be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MF-UCB, UCB and successive elimination, beside plain transcriptions of their equations."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
@@ -240,36 +238,6 @@ def test_two_cheap_fidelities_can_contradict_each_other():
 def test_zeta_of_ones_own():
     assert MFUCB(zeta=(0.9, 0.1, 0.0)).bind(SPACE).rule.zeta.tolist() == [0.9, 0.1, 0.0]
     assert MFUCB().bind(SPACE).rule.zeta.tolist() == list(ZETA)
-
-
-BARE = Space(SPACE.parameters, COSTS)
-BAD = {
-    "rho": (lambda: UCB(rho=0.0), "rho = 0.0: must be a number above 0"),
-    "scale": (lambda: UCB(scale=-1.0), "scale = -1.0: must be a positive number"),
-    "scale of bounded": (lambda: UCB(rewards="bounded", scale=1.0), "scale = 1.0: must be left out unless"),
-    "rewards": (lambda: UCB(rewards="poisson"), "rewards = 'poisson': must be 'gaussian', 'bounded' or a Tail"),
-    "delta": (lambda: SuccessiveElimination(delta=1.0), "delta = 1.0: must be between 0 and 1"),
-    "design": (
-        lambda: UCB(space=Space.box([[0.0], [1.0]], [1, 2])),
-        r"space = \['x1'\]: must be one parameter of whole",
-    ),
-    "no zeta": (lambda: MFUCB().bind(BARE).ask(History()), "zeta = None: must be 3 numbers that decrease to 0"),
-    "zeta": (lambda: MFUCB(zeta=(0.1, 0.2, 0.0)).bind(BARE).ask(History()), "zeta = .*must be 3 numbers that decrease"),
-    "zeta ends": (lambda: MFUCB(zeta=(0.2, 0.1, 0.1)).bind(BARE).ask(History()), "zeta = .*must be 3 numbers"),
-    "zeta counts": (lambda: MFUCB(zeta=(0.1, 0.0)).bind(BARE).ask(History()), "zeta = .*must be 3 numbers"),
-    "space's zeta": (lambda: Space(SPACE.parameters, COSTS, zeta="abc"), "zeta = 'abc': must be 3 numbers"),
-    "value": (
-        lambda: MFUCB(rewards="bounded").bind(SPACE).ask(played([(0, 0, 1.5)])),
-        "value = 1.5: must be between 0 and 1",
-    ),
-    "arm": (lambda: UCB().bind(SPACE).ask(played([(7, 0, 1.5)])), "arm = 7.0: must be from 0 to 4"),
-    "psi": (lambda: Tail(lambda e: e, lambda y: 2 * y), "psi = .*must be an increasing function"),
-}
-
-
-@pytest.mark.parametrize(("make", "message"), BAD.values(), ids=BAD)
-def test_bad_input(make, message):
-    refused(f"^{message}", make)
 
 
 def test_after_a_refused_value_the_memo_is_sound():

@@ -1,7 +1,5 @@
 """Values that are far below all others: losses that explode, penalties in place of failures."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

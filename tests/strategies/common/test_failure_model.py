@@ -1,7 +1,5 @@
 """Regions that fail are left, at every fidelity and by every strategy that says so; chance is not taken for one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategy_table import SPACE, box, loop, step, toy

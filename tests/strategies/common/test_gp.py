@@ -1,7 +1,5 @@
 """Scaling, refit schedule and conditioning of the shared surrogate, against dense formulas."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

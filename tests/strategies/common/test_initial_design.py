@@ -1,7 +1,5 @@
 """Initial designs and the keeping away from designs already asked."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from toy import Hill

@@ -1,7 +1,5 @@
 """Choices and conditions: the kernel, the search, and every strategy, which takes them or says that it does not."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

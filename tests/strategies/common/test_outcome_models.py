@@ -1,7 +1,5 @@
 """Strategies that seek what keeps the limits on outcomes, and the probability that a design does."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What is recommended where values are noisy, and that it stays the best observation where they are not."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

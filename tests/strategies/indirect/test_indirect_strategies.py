@@ -1,7 +1,5 @@
 """The strategies for indirect queries: trees by hand, decisions by brute force, models by their own means."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings
@@ -14,7 +12,7 @@ from botorch.exceptions import BotorchWarning
 from refusals import refused
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
-from strategy_table import box, loop, step
+from strategy_table import loop, step
 from windows import Windows, noisy_information, posterior
 
 from mfbo_torch.app.builder import build, resolve_run
@@ -334,30 +332,6 @@ def test_the_capital_reaches_the_finest_window():
     assert paid.rate() == pytest.approx(2 * math.log(3) / math.log(10))
     assert [paid.resolution(t) for t in (1, 4, 5, 10)] == [0, 1, 2, 2]
     assert ShrinkingWindow(space=space).bind(space, 10.0**9).resolution(10**4) == free.resolution(10**4)
-
-
-def test_a_plain_space_is_refused():
-    refused("space = 'Space': must be an IndirectSpace for CMES", CMES(space=box(2)).ask, History())
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CMES(initial=0), "initial = 0"),
-        (lambda: CMES(form="exact"), "form = 'exact'"),
-        (lambda: CMES(sampler="sobol"), "sampler = 'sobol'"),
-        (lambda: CMES(num_max_value_samples=0), "num_max_value_samples = 0"),
-        (lambda: CMES(resolutions="both"), "resolutions = 'both'"),
-        (lambda: ShrinkingWindow(beta=-1.0), "beta = -1.0"),
-        (lambda: CMETS(children=1), "children = 1: must be a whole number from 2 to 256, or None"),
-        (
-            lambda: ShrinkingWindow(space=IndirectBranin(known=True).space).ask(History()),
-            "feedback = 'Window': must be a Window around the query itself",
-        ),
-    ],
-)
-def test_bad_settings(make, message):
-    refused(message, make)
 
 
 def test_conditionals_in_the_users_units():

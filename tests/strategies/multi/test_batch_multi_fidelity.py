@@ -1,9 +1,6 @@
 """MF-GP-UCB in batches and with asynchronous workers: pending queries count everywhere they should."""
 
-from __future__ import annotations
-
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -12,9 +9,7 @@ from strategy_table import box, loop, step, toy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.optimizer import Optimizer
-from mfbo_torch.loop.runner import run
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.problems import Currin
 from mfbo_torch.strategies import MFGPUCB
 
 LINKS = ("recursive", "independent")
@@ -117,21 +112,6 @@ def test_capital_counts_what_is_in_flight(link, workers):
     history = optimizer.history
     assert len({(r.query.x, r.query.fidelity) for r in history}) == len(history)
     assert SPACE.target in {r.query.fidelity for r in history if r.query.meta["stage"] == "model"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [0, 4])
-def test_batches_and_workers_of_the_runner(threads):
-    problem = Currin()
-    settings = {"capital": 120.0, "max_pending": 4, "progress": False}
-    if threads:
-        with ThreadPoolExecutor(threads) as executor:
-            history = run(problem, MFGPUCB(initial_capital=4.0), executor=executor, **settings)
-    else:
-        history = run(problem, MFGPUCB(initial_capital=4.0), **settings)
-    assert history.spent <= 120.0
-    assert not history.pending
-    assert len({(r.query.x, r.query.fidelity) for r in history}) == len(history)
 
 
 def test_failures_condition_nothing():

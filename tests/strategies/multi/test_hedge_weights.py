@@ -1,7 +1,5 @@
 """Models that take turns by their record."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """MF-GP-UCB beyond the general contract: its schedules, checks, fidelities and what it never does."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 
@@ -17,7 +15,6 @@ from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.multi import upper_bounds
-from mfbo_torch.utils.errors import SettingError
 
 LINKS = ("recursive", "independent")
 FAR = 1e3
@@ -225,23 +222,6 @@ def test_measured_costs_decide():
     assert asked == [0, 1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("link", LINKS)
-def test_workers_do_not_wait(link):
-    """Five queries at once, answered in another order, are like any others."""
-    space = box(2)
-    asks = strategy(link, space)
-    history = designed(asks)
-    for query in asks.ask(history, 5):
-        history = history.asked(query, space.costs[query.fidelity])
-    pairs = {(r.query.x, r.query.fidelity) for r in history.pending}
-    assert len(pairs) == 5
-    objective = toy(space)
-    for record in reversed(history.pending):
-        history = history.updated(record.done(objective(record.query)))
-        assert asks.ask(history)[0] == strategy(link, space).ask(history)[0]
-
-
 def test_pending_points_keep_others_away():
     """Asked at once at one fidelity, points spread: the deviation falls where a query is pending."""
     space = box(1, 1)
@@ -340,25 +320,6 @@ def test_offset_of_the_values(shift):
     with torch.no_grad():
         found = acquisition(torch.tensor([query.x], dtype=torch.double))
         assert found >= acquisition(grid).max() - 1e-3
-
-
-@pytest.mark.parametrize(
-    ("setting", "settings"),
-    [
-        ("link", {"link": "chained"}),
-        ("beta", {"beta": -1.0}),
-        ("beta", {"beta": math.nan}),
-        ("beta", {"beta": math.inf}),
-        ("initial_capital", {"initial_capital": 0.0}),
-        ("refit_every", {"refit_every": 0}),
-        ("dtype", {"dtype": "float16"}),
-        ("device", {"device": "abacus"}),
-    ],
-)
-def test_bad_settings(setting, settings):
-    with pytest.raises(SettingError) as caught:
-        MFGPUCB(**settings)
-    assert caught.value.setting == setting
 
 
 @pytest.mark.slow

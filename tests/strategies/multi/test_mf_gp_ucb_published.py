@@ -1,13 +1,10 @@
 """MF-GP-UCB as published: known ζ, γ and processes, the width of the theorem, the protocol of the experiments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from refusals import refused
 from strategy_table import SPACE, loop, toy
 
 from mfbo_torch.confidence import mf_gp_ucb_beta
@@ -82,17 +79,3 @@ def test_the_protocol_to_the_letter():
 
     grid = torch.rand(4000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     assert phi(u)[0] >= phi(grid).max() - 1e-2 * np.ptp(phi(grid))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"zeta": [1.0, 2.0, 0.0]}, {"zeta": [1.0, 0.5]}, {"zeta": [-1.0]}, {"gamma": [1.0, 1.0]}, {"gamma": 3.0}],
-    ids=str,
-)
-def test_what_does_not_fit_the_fidelities_is_refused_before_anything_is_asked(settings):
-    refused(next(iter(settings)), lambda: strategy(**settings).ask(History()))
-
-
-@pytest.mark.parametrize("settings", [{"zeta": [1.0]}, {"gamma": [1.0]}, {"prior": PRIOR}, {"strict": True}], ids=str)
-def test_settings_of_the_other_link(settings):
-    refused("independent", MFGPUCB, **settings)

@@ -1,7 +1,5 @@
 """ζ, γ and checks, folded by hand over hand-written histories."""
 
-from __future__ import annotations
-
 import pytest
 
 from mfbo_torch.history import History, Query, Record

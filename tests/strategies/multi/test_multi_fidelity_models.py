@@ -1,12 +1,9 @@
 """MF-SKO against dense formulas; BoTorch's knowledge gradient and GIBBON on a short run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
-from refusals import refused
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 
@@ -129,26 +126,6 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
     assert busy.X_pending is not None
     if make is gibbon:
         assert after.item() < before.item()
-
-
-@pytest.mark.parametrize("make", [gibbon, gradient])
-def test_short_run(make):
-    history = loop(make(), toy(SPACE3), 11)
-    assert {r.query.meta["stage"] for r in history} == {"initial", "model"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "named"),
-    [
-        (MFSKO, {"initial_capital": 0.0}, "initial_capital"),
-        (MFGIBBON, {"num_candidates": 0}, "num_candidates"),
-        (MFGIBBON, {"num_restarts": 0}, "num_restarts"),
-        (MFKnowledgeGradient, {"num_fantasies": 0}, "num_fantasies"),
-        (MFKnowledgeGradient, {"max_iterations": 1.5}, "max_iterations"),
-    ],
-)
-def test_wrong_settings(kind, settings, named):
-    refused(named, kind, **settings)
 
 
 @pytest.mark.slow

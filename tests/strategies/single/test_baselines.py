@@ -1,16 +1,13 @@
 """The single-fidelity baselines and MF-NAIVE against independent computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import scipy.optimize
 import torch
-from refusals import refused
 from scipy.stats import norm
-from strategy_table import SPACE, box, loop, step, toy
+from strategy_table import SPACE, loop, step, toy
 
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
@@ -21,7 +18,6 @@ from mfbo_torch.strategies import (
     ExpectedImprovement,
     MFNaive,
     ProbabilityOfImprovement,
-    RandomSearch,
 )
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
@@ -106,25 +102,6 @@ def test_precision(dtype):
     assert all(-2.0 <= r.query.x[0] <= 3.0 for r in history)
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "named"),
-    [
-        (GPUCB, {"initial": 0}, "initial"),
-        (GPUCB, {"beta": -1.0}, "beta"),
-        (GPUCB, {"beta": float("nan")}, "beta"),
-        (GPUCB, {"refit_every": 0}, "refit_every"),
-        (GPUCB, {"dtype": "int"}, "dtype"),
-        (GPUCB, {"device": "nowhere"}, "device"),
-        (RandomSearch, {"seed": -1}, "seed"),
-        (Direct, {"eps": -1.0}, "eps"),
-        (MFNaive, {"explore": "all"}, "explore"),
-        (MFNaive, {"limit": 0}, "limit"),
-    ],
-)
-def test_wrong_settings(kind, settings, named):
-    refused(named, kind, **settings)
-
-
 BRANIN = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
 
 
@@ -174,12 +151,3 @@ def test_mf_naive_limit_and_end():
     assert [r.query.fidelity for r in history] == [0] * 3 + [1] * 5
     assert len({r.query.x for r in history.records[3:]}) == 5
     assert [r.query.meta["stage"] for r in history.records[3:]] == ["verify"] * 3 + ["random"] * 2
-
-
-def test_mf_naive_default_limit():
-    assert MFNaive().limit == 500
-
-
-def test_mf_naive_needs_a_capital():
-    refused("capital", MFNaive(space=SPACE).ask, History())
-    assert MFNaive(space=box(2, 1)).ask(History())[0].fidelity == 0

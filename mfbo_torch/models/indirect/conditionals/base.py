@@ -1,4 +1,4 @@
-r"""The contract of a conditional: a set of queries as means and covariances under a kernel."""
+r"""The contract of a conditional: means and covariances of queries under a kernel."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Embedding(ABC):
 class Conditional(torch.nn.Module, ABC):
     r"""The distribution of the input ``X`` that a query ``a`` averages over, :math:`p(x \mid a)`.
 
-    A subclass says how queries are embedded (:meth:`embed`); means and covariances under a kernel
-    follow. Nothing of a conditional is fitted together with the kernel.
+    A subclass embeds queries (:meth:`embed`); means and covariances under a kernel follow. Nothing of a
+    conditional is fitted together with the kernel.
     """
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Conditional(torch.nn.Module, ABC):
 
     @abstractmethod
     def extent(self, A: Tensor) -> Tensor:
-        """How far the inputs reach in each of the ``d`` dimensions, given some ``m x p`` queries."""
+        """The extent of the inputs in each of the ``d`` dimensions, given some ``m x p`` queries."""
 
     def mean(self, mean_module: Function, A: Tensor) -> Tensor:
         r"""Prior mean :math:`\nu(a) = E[m(X) \mid a]` [Zhang2024indirect]_ (Eq. 2), ``... x m``."""
@@ -84,7 +84,7 @@ class Conditional(torch.nn.Module, ABC):
 
 
 def frozen(module: Any) -> Any:
-    """A copy without free parameters and priors; what is no module as it is."""
+    """A copy of a module without free parameters and priors; anything else as it is."""
     if not isinstance(module, torch.nn.Module):
         return module
     module = copy.deepcopy(module).requires_grad_(False)

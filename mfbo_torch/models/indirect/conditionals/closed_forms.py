@@ -22,10 +22,10 @@ from mfbo_torch.ops.kernels import MATERNS
 
 MIXTURE_ERROR = 1e-10
 """Largest difference between a Matérn correlation and its mixture, hence between their averages."""
-SMOOTHNESS = {name: nu for nu, name in MATERNS.items()}
 STEP = 0.3
+"""Step of the quadrature of a mixture, in ``log u``."""
 NARROW = 0.5
-"""Half-widths in lengthscales up to which a uniform window is averaged by quadrature: differences of
+"""Largest half-width in lengthscales of a uniform window that is averaged by quadrature: differences of
 antiderivatives lose digits there."""
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
@@ -38,7 +38,7 @@ def mixture(kind: str) -> list[tuple[float, float]]:
     """
     if kind == "rbf":
         return [(1.0, 1.0)]
-    nu = SMOOTHNESS[kind]
+    nu = next(nu for nu, name in MATERNS.items() if name == kind)
     logs = np.arange(math.log(MIXTURE_ERROR) / nu - 1.0, 4.0, STEP)
     u = np.exp(logs)
     weights = np.exp(nu * logs - nu * u)
@@ -64,12 +64,8 @@ def rational(alpha: Tensor) -> list[tuple[Tensor, float]]:
 def gaussian(distance: Tensor, variance: Tensor, squared: Tensor) -> Tensor:
     r"""Average of :math:`e^{-(u/l)^2/2}` over :math:`u \sim N(D, \tau^2)`.
 
-    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`.
-
-    Args:
-        distance: ``D``.
-        variance: :math:`\tau^2`, of both windows together.
-        squared: :math:`l^2`.
+    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`, with the ``distance`` :math:`D`, the
+    ``variance`` :math:`\tau^2` of both windows together, and :math:`l^2` as ``squared``.
     """
     total = squared + variance
     return (squared / total).sqrt() * torch.exp(-0.5 * distance.square() / total)
@@ -125,6 +121,6 @@ def _two(distance: Tensor, wide: Tensor, narrow: Tensor) -> Tensor:
         return math.sqrt(math.pi / 2) * u * torch.erf(u * math.sqrt(0.5)) + torch.exp(-0.5 * u.square())
 
     outer, inner = wide + narrow, wide - narrow
-    near = antiderivative(distance + outer) - antiderivative(distance + inner)
-    far = antiderivative(distance - inner) - antiderivative(distance - outer)
-    return (near - far) / (4 * wide * narrow)
+    right = antiderivative(distance + outer) - antiderivative(distance + inner)
+    left = antiderivative(distance - inner) - antiderivative(distance - outer)
+    return (right - left) / (4 * wide * narrow)

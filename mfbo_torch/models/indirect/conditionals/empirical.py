@@ -19,20 +19,20 @@ from mfbo_torch.ops.low_rank import RidgeSolver
 from mfbo_torch.utils.validation import number
 
 LEAST_SAMPLES = 1.0
-"""Queries with a smaller effective sample size are warned about."""
+"""Smallest effective sample size of a query without a warning."""
 
 
 class EmpiricalConditional(WeightedConditional):
-    r"""The conditional that ``N`` samples :math:`(x_j, a_j)` teach, by the conditional mean operator.
+    r"""The conditional estimated from ``N`` samples :math:`(x_j, a_j)` by the conditional mean operator.
 
     .. math:: W(a) = (L_{aa} + N \lambda I)^{-1} \ell(\mathbf a, a)
 
     are the weights of the samples' inputs in the average at ``a`` [Chau2021deconditional]_,
     [Zhang2024indirect]_ (Eq. 12). The
     kernel :math:`\ell` and :math:`\lambda` are those with the least leave-one-out error unless they are
-    given; of many samples some hundreds decide, which keeps :math:`N \lambda`.
+    given; of many samples some hundreds are used, which keeps :math:`N \lambda`.
 
-    Far from the samples the weights vanish, and with them what the model says: a query with an
+    Where there are no samples the weights vanish and the average is unknown: a query with an
     effective sample size :math:`\sum_j \ell(a, a_j) / \ell(a, a)` below one gets a warning.
 
     Args:
@@ -104,7 +104,7 @@ class EmpiricalConditional(WeightedConditional):
         return self._solver(columns.double())
 
     def rows(self, A: Tensor) -> Tensor:
-        r""":math:`\ell(a, \mathbf a)`, ``... x m x N``, in double precision; warns of queries far from all samples."""
+        r""":math:`\ell(a, \mathbf a)`, ``... x m x N``, in double precision; warns of queries without samples near."""
         check_queries(A, self.queries.shape[-1])
         values = self._similarities(A)
         with torch.no_grad():
@@ -125,7 +125,7 @@ class EmpiricalConditional(WeightedConditional):
         return values.sum(-1) / self.covar_module(A, diag=True)
 
     def effective_sample_size(self, A: Tensor) -> Tensor:
-        r""":math:`\sum_j \ell(a, a_j) / \ell(a, a)`, ``... x m``: how many samples are near each query."""
+        r""":math:`\sum_j \ell(a, a_j) / \ell(a, a)`, ``... x m``: the number of samples near each query."""
         check_queries(A, self.queries.shape[-1])
         return self._sizes(A, self._similarities(A)).to(A)
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import cross_correlation
 
 LOO_SIZE = 512
-"""More samples than this change the choice little and make it slow."""
+"""Largest number of samples of which the error is computed."""
 SCALES = (0.1, 0.3, 1.0)
-"""Lengthscales the search starts from, in standard deviations of the queries times the root of their dimension."""
+"""Lengthscales where the search starts, in standard deviations of the queries times the root of their dimension."""
 
 
 def loss(gram: Tensor, target: Tensor, ridge: Tensor | float) -> Tensor:
@@ -24,11 +24,7 @@ def loss(gram: Tensor, target: Tensor, ridge: Tensor | float) -> Tensor:
     With :math:`C = L_{aa} + N \lambda I` the error of the ``j``-th sample's embedding, predicted from
     all others, is :math:`[C^{-1} \Phi]_j / [C^{-1}]_{jj}` [Rasmussen2006gpml]_ (Eq. 5.12), so the loss is
     :math:`N^{-1} \sum_j [C^{-1} K C^{-1}]_{jj} / [C^{-1}]_{jj}^2`.
-
-    Args:
-        gram: ``n x n`` covariances of the queries.
-        target: ``n x n`` covariances ``K`` of the inputs.
-        ridge: :math:`N \lambda`.
+    ``gram`` is :math:`L_{aa}` of the queries, ``target`` is ``K`` of the inputs, ``ridge`` is :math:`N \lambda`.
     """
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram + ridge * eye))

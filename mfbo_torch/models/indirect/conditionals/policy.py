@@ -16,7 +16,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import whole
 
 SUM_TOLERANCE = 1e-5
-"""How far the sum of the probabilities may be from one."""
+"""Largest difference of the sum of the probabilities from one."""
 
 
 class PolicyConditional(WeightedConditional):
@@ -34,7 +34,7 @@ class PolicyConditional(WeightedConditional):
             played (the rows of the identity).
 
     Raises:
-        SettingError: A policy that cannot be asked, or an impossible number of arms.
+        SettingError: A policy that is no function or classifier, or an impossible number of arms.
         BotorchTensorDimensionError: Another number of probabilities than arms.
         InputDataError: Probabilities that are negative or do not sum to one.
     """

@@ -14,10 +14,10 @@ from mfbo_torch.models.indirect.conditionals.base import Conditional, Embedding,
 from mfbo_torch.ops.kernels import CHUNK_BYTES, gram, gram_product
 from mfbo_torch.ops.low_rank import pivoted_cholesky, quadratic
 
-MANY = 500
-"""From more points than this, covariances with a gradient come from few columns of theirs."""
-TOLERANCE = 1e-12
-"""Largest error of a prior variance of the inputs, relative to the largest of them."""
+DENSE_POINTS = 500
+"""Largest number of points whose covariances with a gradient are dense; of more they come from few columns."""
+VARIANCE_ERROR = 1e-12
+"""Largest error of a prior variance of the inputs, as a share of the largest of them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Weights(Embedding):
         return gram_product(kernel, X, self.points, self.weights.mT)
 
     def covariance(self, kernel: Kernel, other: Embedding) -> Tensor:
-        if other is self and self.weights.dim() == 2 and len(self.points) > MANY and torch.is_grad_enabled():
+        if other is self and self.weights.dim() == 2 and len(self.points) > DENSE_POINTS and torch.is_grad_enabled():
             product = quadratic(kernel, self.points, self.weights)
             if product is not None:
                 return product
@@ -66,7 +66,7 @@ class WeightedConditional(Conditional):
         """``... x m x n`` rows of ``... x m x p`` queries."""
 
     def solved(self, columns: Tensor) -> Tensor:
-        r""":math:`C^{-1}` times ``n x c`` columns; ``C`` is the identity unless a subclass says otherwise."""
+        r""":math:`C^{-1}` times ``n x c`` columns; ``C`` is the identity unless a subclass has another."""
         return columns
 
     def weights(self, A: Tensor) -> Tensor:
@@ -82,13 +82,13 @@ class WeightedConditional(Conditional):
         r"""With :math:`K_{xx} \approx F F^\top` the features are :math:`F^\top W(a)`.
 
         A smooth kernel needs few of them. The variance of a query is too small by at most
-        :math:`|W(a)|_1^2` times :data:`TOLERANCE` times the largest variance of an input.
+        :math:`|W(a)|_1^2` times :data:`VARIANCE_ERROR` times the largest variance of an input.
         """
         with torch.no_grad():
             kernel = copy.deepcopy(kernel).double()
             X = self.points.double()
             diagonal = kernel(X, diag=True)
-            tolerance = TOLERANCE * diagonal.max().item()
+            tolerance = VARIANCE_ERROR * diagonal.max().item()
             F, left, _ = pivoted_cholesky(
                 lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, max(len(X) // 4, 400)
             )

@@ -26,9 +26,9 @@ from mfbo_torch.utils.validation import number, several, whole
 AFFINE = (ScaledConstantMean, ConstantMean, ZeroMean, LinearMean)
 """Means whose average over a symmetric window is their value in its centre."""
 MEAN_SAMPLES = 256
-"""Quasi-Monte-Carlo points for the average of any other mean."""
-CHUNK = 2**24
-"""Most numbers of one quasi-Monte-Carlo product."""
+"""Number of quasi-Monte-Carlo points for the average of any other mean."""
+MOST_PRODUCTS = 2**24
+"""Largest size of one quasi-Monte-Carlo product, in numbers."""
 
 Width = float | Sequence[float] | Tensor | Callable[[Tensor], Tensor]
 
@@ -80,7 +80,7 @@ class Windows(Embedding, composed.Independent):
 
     def variance(self, kernel: Kernel) -> Tensor:
         d = self.location.shape[-1]
-        step = 2**62 if self.num_samples is None else max(CHUNK // self.num_samples**2, 1)
+        step = 2**62 if self.num_samples is None else max(MOST_PRODUCTS // self.num_samples**2, 1)
         locations, widths = (flat.reshape(-1, 1, d).split(step) for flat in (self.location, self.width))
         pairs = zip(locations, widths, strict=True)
         singles = [type(self)(location, width, self.num_samples, self.seed) for location, width in pairs]
@@ -106,7 +106,7 @@ def _means(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
     """Covariances averaged over the points of ``... x m x s x d`` and ``... x n x r x d`` windows, ``... x m x n``."""
     s, r, n = A.shape[-2], B.shape[-2], B.shape[-3]
     flat = B.flatten(-3, -2)
-    step = max(CHUNK // max(s * r * n * A.shape[:-3].numel(), 1), 1)
+    step = max(MOST_PRODUCTS // max(s * r * n * A.shape[:-3].numel(), 1), 1)
 
     def averaged(part: Tensor) -> Tensor:
         block = gram(kernel, part.flatten(-3, -2), flat)
@@ -231,12 +231,12 @@ class GaussianConditional(WindowConditional):
             ``... x m x p`` queries to ``... x m x d`` (or ``... x m x 1``), for the resolution as part of the query.
         location: ``h``, a function from ``... x m x p`` queries to ``... x m x d``; the query itself if omitted.
         num_samples: Average over that many quasi-random points a window instead, for any kernel;
-            :meth:`standard_error` says how far that is off.
+            :meth:`standard_error` gives the error.
         seed: Of those points.
 
     Raises:
         SettingError: A width that is not positive, or ``num_samples`` below 2.
-        UnsupportedError: A kernel without a closed form, when it is asked for.
+        UnsupportedError: A kernel without a closed form, when a covariance is computed.
     """
 
     shape = GaussianWindows

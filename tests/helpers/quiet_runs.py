@@ -1,7 +1,5 @@
 """Runs without a progress bar, and histories without times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mfbo_torch.history import History
