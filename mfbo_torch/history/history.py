@@ -48,14 +48,11 @@ class Valued(Protocol):
 
 @dataclass(frozen=True)
 class History:
-    """Records in the order of their queries. Immutable: every change makes a new history.
+    """Records in the order of their queries, numbered from 0. Immutable: every change makes a new history.
 
     A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`,
     :attr:`spent`, :attr:`settled`, :attr:`pending`, :meth:`best` and :meth:`queries_per_fidelity` take the same time
     after ten records and after ten thousand.
-
-    Args:
-        records: Numbered from 0.
     """
 
     records: PersistentSequence[Record]

@@ -14,14 +14,10 @@ from mfbo_torch.space.parameter import Parameter
 class Encoding:
     r"""From ``d`` shares, one a parameter, to ``D`` columns of the unit cube, and back.
 
-    A parameter without order among three or more choices has a column for each, one of which is 1: with one
-    lengthscale :math:`\ell` for them all two designs with different choices have a squared distance of
-    :math:`2 / \ell^2`, and a product kernel the factor :math:`e^{-1 / \ell^2}` of the Hamming distance. Every other
-    parameter keeps its share of the range, a choice that of its rank. A parameter that is not there is in the
-    middle, or at its first choice.
-
-    Args:
-        parameters: Those of the space.
+    A parameter without order among three or more choices has a column for each, one of which is 1: with one lengthscale
+    :math:`\ell` for them all two designs with different choices have a squared distance of :math:`2 / \ell^2`, and a
+    product kernel the factor :math:`e^{-1 / \ell^2}` of the Hamming distance. Every other parameter keeps its share of
+    the range, a choice that of its rank. A parameter that is not there is in the middle, or at its first choice.
     """
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
@@ -75,10 +71,8 @@ class Encoding:
         return self._held | ~self.conditions.active(X)[..., list(self.groups)]
 
     def choice_neighbours(self, V: Tensor) -> Tensor:
-        """The shares with one choice changed, ``n x c x d`` of ``n x d``.
-
-        Choices without order take each label; ranks, and whole numbers on which others depend, move by powers of two.
-        """
+        """The shares with one choice changed, ``n x c x d`` of ``n x d``: choices without order take each label; ranks,
+        and whole numbers on which others depend, move by powers of two."""
         found = []
         for i, p in enumerate(self.parameters):
             if not p.choices and i not in self.conditions.parents:

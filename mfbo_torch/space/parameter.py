@@ -36,9 +36,8 @@ class Parameter:
             have choices or whole numbers, has one of the values. Kept as pairs.
 
     Raises:
-        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a
-            logarithm is asked for with ``lower <= 0``; less than two choices, two that look alike, or bounds
-            beside them.
+        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a logarithm is asked for with
+            ``lower <= 0``; less than two choices, two that look alike, or bounds beside them.
     """
 
     name: str
@@ -138,15 +137,8 @@ class Parameter:
         return 1 if self.ordered or len(self.choices) < 3 else len(self.choices)
 
     def encode(self, value: Any, setting: str | None = None) -> float:
-        """The number that stands for a value in a design.
-
-        Args:
-            value: A label among the choices, or a number between the bounds.
-            setting: What the user calls it, the parameter's name if not given.
-
-        Raises:
-            SettingError: No such label, or a number that is not allowed.
-        """
+        """The number that stands for a label, or for a number between the bounds, in a design. ``setting`` is what the
+        user calls it, the parameter's name if not given, in the ``SettingError`` for what is not allowed."""
         setting, value = setting or self.name, plain(value)
         if self.choices:
             return float(self._index(value, setting))
@@ -166,11 +158,7 @@ class Parameter:
         return same[0]
 
     def encode_text(self, given: str, setting: str | None = None) -> float:
-        """As :meth:`encode`, of a value as it stands in a table.
-
-        Raises:
-            SettingError: As there.
-        """
+        """As :meth:`encode`, of a value as it stands in a table."""
         if self.choices:
             same = [i for i, label in enumerate(self.choices) if text(label).lower() == given.strip().lower()]
             exact = [i for i in same if text(self.choices[i]) == given.strip()]

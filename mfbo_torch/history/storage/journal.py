@@ -187,15 +187,8 @@ class Journal:
         return self._sequence
 
     def asked(self, records: Iterable[Record], seen: int | None = None) -> None:
-        """Append pending records, all of them or none.
-
-        Args:
-            records: Each was decided with the ones before it pending.
-            seen: The :attr:`sequence` the first decision was made at; the present one if not given.
-
-        Raises:
-            SettingError: A query holds something that JSON cannot hold exactly.
-        """
+        """Append pending records, all or none, each decided with those before it pending. ``seen`` is the
+        :attr:`sequence` of the first decision, the present one if not given. A ``SettingError`` for what is no JSON."""
         asked = []
         seen = self._sequence if seen is None else seen
         for known, record in enumerate(records, seen):
@@ -244,11 +237,7 @@ class Journal:
             raise JournalGone(self.path, "left where it is while it is written")
 
     def save(self, new: Path) -> None:
-        """Write all there is to a new file, also where this one was removed.
-
-        Raises:
-            JournalError: It cannot be written.
-        """
+        """Write all there is to a new file, also where this one was removed, or :class:`JournalError`."""
         try:
             with closing(sqlite3.connect(new)) as other:
                 self._connection.backup(other)
@@ -325,12 +314,8 @@ def _stored(column: str, value: Any) -> Any:
 
 
 def plain(query: Query) -> Query:
-    """The query as JSON returns it: floats, an integer, and JSON values only.
-
-    Raises:
-        SettingError: Its metadata is not JSON or holds a number that is not finite, or ``x``
-            is not finite.
-    """
+    """The query as JSON returns it: floats, an integer, and JSON values only. A ``SettingError`` where the metadata is
+    not JSON or a number is not finite."""
     x = tuple(float(value) for value in query.x)
     for setting, value in (("meta", dict(query.meta)), ("x", x)):
         try:

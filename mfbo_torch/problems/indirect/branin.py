@@ -44,14 +44,14 @@ TRANSFORMATIONS = {"linear": linear, "nonlinear": nonlinear}
 class IndirectBranin(IndirectProblem):
     r"""Branin's function upside down on [-5, 10] x [0, 15], observed as normal averages around :math:`h(a)`.
 
-    Queries :math:`a \in [0, 1]^2` average over :math:`N(h(a), \tau^2 I)` truncated to the box
-    [Zhang2024indirect]_ (Section 7), with the linear or the nonlinear ``h``. ``f`` is standardised: its
-    mean over the box is 0 and its deviation 1.
+    Queries :math:`a \in [0, 1]^2` average over :math:`N(h(a), \tau^2 I)` truncated to the box [Zhang2024indirect]_
+    (Section 7), with the linear or the nonlinear ``h``. ``f`` is standardised: its mean over the box is 0 and its
+    deviation 1.
 
-    With one resolution :math:`\tau^2 = 1/2`, every query costs 1 and has the same noise. With several, height
-    ``l`` has the radius :math:`d = 2^{-(l+1)}`, costs :math:`\lambda = \frac12 \log_2 (1/d)` and has noise of
-    deviation :math:`0.5 / \lambda`. The paper says "noise" of the draw around :math:`h(a)` as well as of the
-    answer; here it is both, :math:`\tau` and, in the units of Branin's function, :math:`\sigma`.
+    With one resolution :math:`\tau^2 = 1/2`, every query costs 1 and has the same noise. With several, height ``l`` has
+    the radius :math:`d = 2^{-(l+1)}`, costs :math:`\lambda = \frac12 \log_2 (1/d)` and has noise of deviation
+    :math:`0.5 / \lambda`. The paper says "noise" of the draw around :math:`h(a)` as well as of the answer; here it is
+    both, :math:`\tau` and, in the units of Branin's function, :math:`\sigma`.
 
     Args:
         transformation: ``"linear"`` or ``"nonlinear"``.
@@ -61,9 +61,6 @@ class IndirectBranin(IndirectProblem):
         num_samples: Size of ``D1`` (at each height).
         known: Tell the model the windows in place of ``D1``.
         seed: Of ``D1``.
-
-    Raises:
-        SettingError: A setting outside its range.
     """
 
     def __init__(

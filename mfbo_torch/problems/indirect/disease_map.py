@@ -23,12 +23,9 @@ class DiseaseMap(IndirectProblem):
     Args:
         side: Pixels a side.
         num_units: Number of units.
-        noise: Standard deviation of a survey's noise, which the model does not know; the incidence is
-            between 0 and about 1.
+        noise: Standard deviation of a survey's noise, which the model does not know; the incidence is between 0 and
+            about 1.
         seed: Of the country.
-
-    Raises:
-        SettingError: A setting outside its range.
     """
 
     def __init__(self, side: int = 24, num_units: int = 40, noise: float = 0.02, seed: int = 0) -> None:

@@ -93,15 +93,8 @@ class Program:
         return os.path.join(self.start, name) if "/" in name else name
 
     def check(self, samples: Mapping[str, Any], needed: Sequence[str]) -> None:
-        """See whether every place has a name, and whether every name has a place.
-
-        Args:
-            samples: A value for each name that there is.
-            needed: Names that must be used somewhere, as the program must know them. One of ``a|b`` is enough.
-
-        Raises:
-            SettingError: A place is malformed, its name is not known or its format does not fit, or a name is not used.
-        """
+        """See whether every place has a name among the ``samples``, with a value that fits its format, and whether
+        every name that the program needs has a place (of ``a|b`` one is enough); else a ``SettingError``."""
         used: set[str] = set()
         for setting, text in self._templates():
             used.update(_places(setting, text))
