@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -93,8 +94,5 @@ def reports(folder: Path) -> Iterator[tuple[float, float]]:
         return
     for line in lines:
         parts = line.split(",")
-        try:
-            _, step, value = parts[0], float(parts[1]), float(parts[2])
-        except (ValueError, IndexError):
-            continue
-        yield step, value
+        with suppress(ValueError, IndexError):
+            yield float(parts[1]), float(parts[2])

@@ -204,9 +204,8 @@ class Space:
         """Map ``... x D`` points of the unit cube to allowed values (the nearest candidates) in the user's units."""
         if not self.candidates:
             return self.in_box(U)
-        distances = torch.cdist(
-            U.reshape(-1, self.unit_dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
-        )
+        points = U.reshape(-1, self.unit_dim)
+        distances = torch.cdist(points, self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist")
         return self._allowed_designs[distances.argmin(dim=-1)].reshape(*U.shape[:-1], self.dim)
 
     def in_box(self, U: Tensor) -> Tensor:
@@ -240,11 +239,9 @@ class Space:
 
     def fixed_columns(self, U: Tensor) -> Tensor:
         """The columns of ``n x D`` points of the unit cube that a local search must not change, as ``n x D`` flags."""
-        return (
-            torch.zeros_like(U, dtype=torch.bool)
-            if self._encoding is None
-            else self._encoding.fixed_columns(self.in_box(U))
-        )
+        if self._encoding is None:
+            return torch.zeros_like(U, dtype=torch.bool)
+        return self._encoding.fixed_columns(self.in_box(U))
 
     def choice_neighbours(self, U: Tensor) -> Tensor:
         """``n x c x D`` points of the unit cube with one choice changed, of ``n x D``; ``c`` is 0 without choices."""

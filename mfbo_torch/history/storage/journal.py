@@ -25,8 +25,7 @@ from mfbo_torch.utils.errors import SettingError
 APPLICATION_ID = 0x6D66626F  # "mfbo"
 SCHEMA_VERSION = 5
 
-_STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
-_TABLE = f"""
+_TABLE = """
 CREATE TABLE event (
     sequence INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
@@ -41,7 +40,7 @@ CREATE TABLE event (
     reason TEXT,
     evaluation_seconds REAL,
     seen INTEGER,
-    {_STANDARD_ERROR},
+    standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done')),
     checksum BLOB NOT NULL,
     outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
     CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
@@ -166,9 +165,8 @@ class Journal:
             raise JournalError(self.path, f"an undamaged journal: {found}")
         with closing(self._connect("ro")) as connection:
             if columns(connection) != COLUMNS:
-                raise JournalError(
-                    self.path, f"an undamaged journal: its columns are not those of schema {SCHEMA_VERSION}"
-                )
+                found = f"its columns are not those of schema {SCHEMA_VERSION}"
+                raise JournalError(self.path, f"an undamaged journal: {found}")
             if damaged := spans(wrong(rows(connection))):
                 found = f"row {damaged} not as written; mfbo repair saves the ones before"
                 raise JournalError(self.path, f"an undamaged journal: {found}")
@@ -189,11 +187,8 @@ class Journal:
     def asked(self, records: Iterable[Record], seen: int | None = None) -> None:
         """Append pending records, all or none, each decided with those before it pending. ``seen`` is the
         :attr:`sequence` of the first decision, the present one if not given. A ``SettingError`` for what is no JSON."""
-        asked = []
-        seen = self._sequence if seen is None else seen
-        for known, record in enumerate(records, seen):
-            asked.append(journal_rows.asked(plain(record.query), record, known))
-        self._append(asked)
+        first = self._sequence if seen is None else seen
+        self._append([journal_rows.asked(plain(r.query), r, known) for known, r in enumerate(records, first)])
 
     def retried(self, record: Record) -> None:
         """Append that one record is tried again, with the cost and the reason it has now."""
@@ -207,10 +202,8 @@ class Journal:
         """Append records that ended before this journal began, all of them or none."""
         given: list[dict[str, Any]] = []
         for record in records:
-            given += [
-                journal_rows.asked(plain(record.query), record, self._sequence + len(given)),
-                journal_rows.ended(record),
-            ]
+            known = self._sequence + len(given)
+            given += [journal_rows.asked(plain(record.query), record, known), journal_rows.ended(record)]
         self._append(given)
 
     def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
