@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from mfbo_torch.history import History
 from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, canvas, tidy
 from mfbo_torch.loop.runner import run
+from mfbo_torch.models.indirect.unit_conditionals import reach
 from mfbo_torch.problems import ShiftedPeak
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies import CMES
 from mfbo_torch.strategies.common.fit_schedule import quiet as unwarned
 from mfbo_torch.strategies.indirect.base import OverAverages
-from mfbo_torch.strategies.indirect.unit_conditionals import reach
 
 CAPITAL = 15.0
 
@@ -31,7 +31,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     x = space.inputs[order, 0]
     U = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
     a = space.from_unit(U)[:, 0]
-    model, shift, scale = strategy.belief(history)
+    model, shift, scale = strategy.model(strategy.snapshot(history))
     level = torch.full((len(U), space.num_fidelities > 1), float(strategy.level), dtype=torch.double)
     with torch.no_grad(), unwarned():
         f, f_var = model.latent_mean_variance(strategy.inputs())

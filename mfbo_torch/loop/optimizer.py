@@ -168,7 +168,7 @@ class Optimizer:
         Args:
             id: The number of its record.
             value: The observation, to be maximised; or ``(value, standard error)``, where the standard deviation
-                of its noise is known (0: it has none). A value that is not finite is a failure. Where the space has
+                of its noise is known (0: it has none). A value that models cannot use is a failure. Where the space has
                 limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
             evaluation_seconds: Time spent evaluating it.
             cost: Its actual cost, where costs are measured.

@@ -140,12 +140,17 @@ def drive(
     progress: bool = True,
     given: Sequence[Record] = (),
     folder: Path | None = None,
+    stopping: Stopping | None = None,
 ) -> Ended:
-    """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
+    """:func:`run`, which also says how the run ended, and may begin with observations ``given``.
+
+    Args:
+        stopping: What ends it early, where that was made of the same options before.
+    """
     capital = check_capital(problem, capital)
     options.check(problem)
     optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
-    stopping = Stopping(options, problem, optimizer.strategy)
+    stopping = stopping or Stopping(options, problem, optimizer.strategy)
     if given and not len(optimizer.history):
         optimizer.give(list(given))
     most = options.max_pending or (1 if executor is None else capacity(executor))

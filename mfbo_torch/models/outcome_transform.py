@@ -18,7 +18,7 @@ below, and make up the deviation themselves; what stands out above is what is lo
 PRICE = 3.0
 """Nats by which a bend must raise the likelihood."""
 
-LEAST = 10
+MIN_VALUES = 10
 """Number of values below which nothing is said of their tails."""
 OUTLIER = 10.0
 """A value this many times as far from the centre as any other is an outlier: an explosion, or another unit."""
@@ -86,7 +86,7 @@ def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
             too; where all values of one fidelity are outliers, it has other units, and nothing is bent.
     """
     Y = Y.reshape(-1).double()
-    if len(Y) < LEAST or not varies(Y):
+    if len(Y) < MIN_VALUES or not varies(Y):
         return IDENTITY
     centre = Y.median().item()
     reach = OUTLIER * (Y - centre).abs().max()
@@ -138,8 +138,8 @@ def last_outlier(first: Sequence[float], later: Sequence[float]) -> int | None:
 def near_limit(margins: Sequence[float]) -> list[tuple[float, float]]:
     r"""The margins by which an outcome keeps its limit, with outliers beyond the limit, such as penalties, drawn near.
 
-    The range of the first :data:`LEAST` margins that are not :func:`separated`, and of the limit itself, is from ``e``
-    to ``e + r``, and grows with every value. A margin :math:`e - r u` with ``u`` above :data:`OUTLIER` becomes
+    The range of the first :data:`MIN_VALUES` margins that are not :func:`separated`, and of the limit itself, is from
+    ``e`` to ``e + r``, and grows with every value. A margin :math:`e - r u` with ``u`` above :data:`OUTLIER` becomes
     :math:`e - r u / (1 + u)`.
 
     Args:
@@ -148,7 +148,7 @@ def near_limit(margins: Sequence[float]) -> list[tuple[float, float]]:
     Returns:
         For each, what is left and the slope of the map there.
     """
-    first = [*margins[:LEAST], 0.0]
+    first = [*margins[:MIN_VALUES], 0.0]
     low, high = min(edge(first), 0.0), max(first)
     outliers: list[bool] = []
     for margin in margins:

@@ -276,6 +276,7 @@ def _undone():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_undone")
 @pytest.mark.parametrize("smoke", SMOKE, ids=lambda smoke: smoke.command.split()[0])
 def test_smoke(smoke, tmp_path, monkeypatch, capsys):

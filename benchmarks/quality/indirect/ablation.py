@@ -20,9 +20,9 @@ from benchmarks.common import markdown, mean_and_error
 from benchmarks.quality.indirect import run
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
-from mfbo_torch.history import History
 from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
+from mfbo_torch.strategies.snapshot import Snapshot
 
 SETTING, SETTLED = "fixed linear", 10
 Seeds = dict[int, float]
@@ -31,11 +31,11 @@ Seeds = dict[int, float]
 class OfAverages(CMES):
     """Asks what tells most about the maximum of the averages ``g`` in place of that of ``f``, by the same model."""
 
-    def information(self, history: History, generator: torch.Generator) -> ConditionalMaxValueEntropy:
-        acquisition = super().information(history, generator)
+    def information(self, snapshot: Snapshot, generator: torch.Generator) -> ConditionalMaxValueEntropy:
+        acquisition = super().information(snapshot, generator)
         candidates = self.surrogate.to(self.space.unit_candidates)
         with torch.no_grad(), seeded(draw_seed(generator)):
-            drawn = self.belief(history).model.posterior(candidates).rsample(torch.Size([self.num_max_value_samples]))
+            drawn = self.model(snapshot).model.posterior(candidates).rsample(torch.Size([self.num_max_value_samples]))
         acquisition.max_values = drawn.squeeze(-1).amax(-1)
         return acquisition
 

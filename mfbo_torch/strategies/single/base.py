@@ -17,8 +17,8 @@ from mfbo_torch.confidence import box_alpha, finite_alpha, practical_beta, rkhs_
 from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.models.gp.cached import CachedGP
-from mfbo_torch.models.outcome_transform import IDENTITY, LEAST, Warp, fitted
-from mfbo_torch.strategies.common.fit_schedule import Memo, quiet
+from mfbo_torch.models.outcome_transform import IDENTITY, MIN_VALUES, Warp, fitted
+from mfbo_torch.strategies.common.fit_schedule import quiet
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import single_fidelity_count
 from mfbo_torch.strategies.common.model_based import ModelBased
@@ -26,6 +26,7 @@ from mfbo_torch.strategies.common.outcome_models import measured, moments_of, ou
 from mfbo_torch.strategies.single.gp_bucb_init import most_information, places
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number, whole
 
 Noted = tuple[Tensor, dict[str, Any]]
@@ -107,7 +108,7 @@ class OneFidelity(ModelBased):
         as losses that explode or penalties in place of failures, beside which the others would be lost; else the
         identity, as where the process is known or the first design has too few values to tell."""
         known = self.modelled(snapshot)
-        if self.prior is not None or len(snapshot.initial_design(known)) < LEAST:
+        if self.prior is not None or len(snapshot.initial_design(known)) < MIN_VALUES:
             return IDENTITY
         records, outliers = snapshot.to_fit_transform(known)
         key = [(r.id, r.value) for r in records]

@@ -13,10 +13,10 @@ from mfbo_torch.confidence import (
 )
 from mfbo_torch.confidence.prior import SMOOTHNESS, Prior
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.snapshot import Data
+from mfbo_torch.utils.memo import Memo
 
 MOST = 1000
 """Number of designs, at most, at which the information of a batch is bounded: candidates evenly, or a Sobol set of a
