@@ -57,7 +57,7 @@ References:
     Bayesian OptimisatioN. Journal of Machine Learning Research 22, 2021.
 
 .. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian UnitCubeGP Optimization in the Bandit
+    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
     Setting: No Regret and Experimental Design. ICML 2010.
 
 .. [Wang2017mes]
