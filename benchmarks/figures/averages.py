@@ -50,7 +50,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     with torch.no_grad(), unwarned():
         f, f_var = model.latent_mean_variance(strategy.inputs())
         g, g_var = model.mean_variance(torch.cat([U, level], -1))
-        embedding = strategy.conditional().embed(strategy.latent.queries(space, records))
+        embedding = strategy.conditional().embed(strategy.queries(records))
     f, g = shift + scale * f, shift + scale * g
     f_dev, g_dev = scale * f_var.sqrt(), scale * g_var.sqrt()
     truths = problem.latent(space.inputs[order]), problem.averages(a.unsqueeze(-1), space.target)

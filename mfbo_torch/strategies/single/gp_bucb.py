@@ -13,11 +13,12 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
-from mfbo_torch.confidence import gp_bucb_beta
+from mfbo_torch.confidence import batch_gain_bound, gp_bucb_beta
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.strategies.single.base import PROVEN, Banded, Noted
-from mfbo_torch.strategies.single.gp_bucb_init import BatchInformation, multiplier
+from mfbo_torch.strategies.single.gp_bucb_init import most_information, multiplier, places
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, whole
@@ -40,7 +41,6 @@ class GPBUCB(Banded):
             :func:`~mfbo_torch.confidence.batch_gain_bound`.
         lazy: Whether to compute over candidates only the variances that may matter; the queries are the
             same without.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
 
     Raises:
         SettingError: ``initialisation`` or ``gain`` below 0, or at a decision: more queries are wanted at
@@ -53,7 +53,7 @@ class GPBUCB(Banded):
         super().__init__(**settings)
         self.initialisation, self.gain = whole("initialisation", initialisation, 0), number("gain", gain, 0)
         self.lazy = lazy
-        self._information = BatchInformation()
+        self._information: Memo[float] = Memo()
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         if (size := len(self.space.candidates)) and whole("n", n) > size:
@@ -93,18 +93,33 @@ class GPBUCB(Banded):
         return max([len(self.pending(snapshot)) + 1, *(r.query.meta.get("batch", 1) for r in snapshot.records)])
 
     def _batch_information(self, snapshot: Snapshot, pending: Tensor, batch: int) -> float:
-        """A bound in nats on what the rest of a batch can tell; 0 for one query at a time."""
-        return 0.0 if batch == 1 else self._information(self.gp, self.observed(snapshot), pending, self.space, batch)
+        """``C`` in nats [Desautels2012gpbucb]_ (Theorem 1), given the observations and ``p x d`` pending designs.
+
+        It bounds what ``B - 1`` further observations can tell; as information never hurts it is a bound for all later
+        rounds.
+        """
+        if batch == 1:
+            return 0.0
+        gp, data = self.gp, self.observed(snapshot)
+        if not len(data.X) and not len(pending) and gp.prior is not None:
+            return most_information(gp.prior, places(self.space), batch - 1)
+        model, waiting = gp.posterior(*data, pending)
+        model = model.hallucinate(waiting)
+
+        def bound() -> float:
+            with torch.no_grad():
+                _, covariance, noise = model.joint(self.surrogate.to(places(self.space)))
+            return batch_gain_bound(covariance, noise.min().item(), batch)
+
+        return self._information((data.X.tolist(), data.Y.tolist(), pending.tolist(), batch), bound)
 
     def _left(self, snapshot: Snapshot) -> int:
         r"""How many queries of the initialisation are left, as far as is known.
 
-        ``T_init``, where it is not given, is the least number of rounds after which ``C`` is at most
-        :math:`\log C'`, the multiplier of Table 1, so that batches of any size cost that factor; the table bounds it
-        from above where the constants of its bounds on the information are known. Half of the capital, where that is
-        known, is the most that it takes.
+        Unless given, ``T_init`` is the least number of rounds after which ``C`` is at most :math:`\log C'`, the
+        multiplier of Table 1, so that batches of any size cost that factor; at most half of the capital goes there.
         """
-        rounds = self._rounds(snapshot)
+        rounds = sum(r.query.fidelity == self.level and r.query.meta.get("stage") == "model" for r in snapshot.records)
         if self.initialisation or self.beta not in PROVEN:
             return max(0, self.initialisation - rounds)
         batch = self._batch(snapshot)
@@ -137,11 +152,6 @@ class GPBUCB(Banded):
     def _beta(self, snapshot: Snapshot) -> float:
         """The squared width; while no value is taken into account the mean is constant, and any will do."""
         return 1.0 if self._left(snapshot) else self.width(snapshot)
-
-    def _rounds(self, snapshot: Snapshot) -> int:
-        """How many queries the model has decided."""
-        at_level = [r for r in snapshot.records if r.query.fidelity == self.level]
-        return sum(r.query.meta.get("stage") == "model" for r in at_level)
 
     def _noted(self, snapshot: Snapshot) -> dict[str, Any]:
         noted: dict[str, Any] = {"uncertainty": True} if self._left(snapshot) else {"beta": self.width(snapshot)}
