@@ -25,13 +25,9 @@ POINTS = 201
 
 
 class Curve(NamedTuple):
-    """How one run went: values at :data:`POINTS` amounts of capital, NaN where they are not known.
+    """How one run went: regret, and the best value at the target in the problem's own sign, at amounts of capital.
 
-    Attributes:
-        capital: Those amounts.
-        simple: Simple regret.
-        cumulative: Cumulative regret ``R``.
-        best: Best value at the target, in the problem's own sign.
+    There are :data:`POINTS` of each, NaN where they are not known.
     """
 
     capital: np.ndarray
@@ -52,17 +48,10 @@ def optimum_of(problem: Problem) -> float | None:
 def curve(history: History, problem: Problem, capital: float, recommended: Tensor | None = None) -> Curve:
     """Regret of a history at :data:`POINTS` evenly spaced amounts of capital.
 
-    Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that
-    the amount pays for, cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of
-    the amount. Where a query earns something else than its value (the arm of a bandit its mean), both
-    count what was earned, unused capital earns nothing, and the best value is the best one at the target. Where
-    queries are averages, simple regret and best value are those of the inputs that were recommended.
-
-    Args:
-        history: Every query.
-        problem: The problem.
-        capital: The largest amount.
-        recommended: The ``n`` values of what was recommended after each record, where queries are averages.
+    Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that the amount pays for,
+    cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of the amount. Where a query earns something else
+    than its value (the arm of a bandit its mean), both count what was earned, and unused capital earns nothing. Where
+    queries are averages, simple regret and best value are those of the ``n`` inputs recommended after each record.
     """
     target = problem.space.target
     known = optimum_of(problem), problem.worst

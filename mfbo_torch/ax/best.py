@@ -107,11 +107,7 @@ def best_point(client: Client) -> BestPoint | BestInput:
 
 
 def node_of(generation_strategy: GenerationStrategy) -> StrategyNode:
-    """The strategy node of a generation strategy: the current one, else the last.
-
-    Raises:
-        SettingError: It has none.
-    """
+    """The strategy node of a generation strategy: the current one, else the last."""
     nodes = [*generation_strategy._nodes, generation_strategy.current_node]
     found = [node for node in nodes if isinstance(node, StrategyNode)]
     if not found:

@@ -1,11 +1,4 @@
-r"""Information gains of sets of observations, greedy sets, and bounds on the gain of a batch.
-
-References:
-
-.. [Nemhauser1978submodular]
-    G. L. Nemhauser, L. A. Wolsey, M. L. Fisher. An analysis of approximations for maximizing
-    submodular set functions I. Mathematical Programming 14, 1978.
-"""
+"""Information gains of sets of observations, greedy sets, and bounds on the gain of a batch."""
 
 from __future__ import annotations
 
@@ -43,12 +36,8 @@ def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
 
 
 class GreedySet(NamedTuple):
-    """Points in the order in which they were taken, and the information gain after each.
-
-    Args:
-        indices: ``T`` indices.
-        gains: ``T`` values of ``I(f; y_A)``, in nats, of the first ``1 .. T`` of them.
-    """
+    """Points in the order in which they were taken: ``T`` ``indices``, and the ``gains`` ``I(f; y_A)``, in nats, of the
+    first ``1 .. T``."""
 
     indices: Tensor
     gains: Tensor
@@ -84,14 +73,14 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
 
 
 def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
-    r"""A bound ``C`` on the information gain of ``B - 1`` observations, for :func:`gp_bucb_beta`.
+    """A bound ``C >= max_{|A| <= B-1} I(f; y_A | y_S)`` in nats, for :func:`gp_bucb_beta` [Desautels2012gpbucb]_ (Eq.
+    10).
 
-    ``C >= max_{|A| <= B-1} I(f; y_A | y_S)`` [Desautels2012gpbucb]_ (Eq. 10) over a finite set, points taken
-    repeatedly included. Finding that maximum is hard, but the information gain is monotone and
-    submodular: with the greedy set ``A_t`` of any size it is at most ``I(A_t) + (B - 1)(I(A_{t+1}) - I(A_t))``
-    [Nemhauser1978submodular]_. The least of these is returned; it is at most the usual
-    ``I(A_{B-1}) / (1 - 1/e)``. The bound for the prior covariance, or for that after the initialisation,
-    holds in all later rounds: information never hurts.
+    Points may be taken repeatedly. That maximum is hard to find, but the information gain is monotone and submodular:
+    with the greedy set ``A_t`` of any size it is at most ``I(A_t) + (B - 1)(I(A_{t+1}) - I(A_t))``
+    [Nemhauser1978submodular]_. The least of these is returned; it is at most the usual ``I(A_{B-1}) / (1 - 1/e)``. The
+    bound for the prior covariance, or for that after the initialisation, holds in all later rounds: information never
+    hurts.
 
     Args:
         covariance: ``m x m`` covariance of the function at all points, given what has been observed.

@@ -21,11 +21,8 @@ class Training(NamedTuple):
 
 
 def trainings(records: Iterable[Record]) -> dict[tuple[float, ...], dict[int, Training]]:
-    """The last training of each design at each fidelity.
-
-    Values observed before the run began are left out, as they have left no checkpoint. Failed attempts have cost
-    something and have left none either.
-    """
+    """The last training of each design at each fidelity. Values observed before the run and failed attempts are left
+    out: they have left no checkpoint."""
     found: dict[tuple[float, ...], dict[int, Training]] = {}
     for training in _all(records):
         record = training.record

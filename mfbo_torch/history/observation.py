@@ -34,13 +34,8 @@ def unusable(value: float) -> str | None:
 
 
 class Outcome(NamedTuple):
-    """The measurement of an outcome.
-
-    Args:
-        value: The number, in its own unit.
-        standard_error: The standard deviation of the noise in it; ``None`` where it is not known.
-        met: Whether it keeps its limit.
-    """
+    """The measurement of an outcome in its own unit, its standard error (``None`` where it is not known), and whether
+    it keeps its limit."""
 
     value: float
     standard_error: float | None = None
@@ -81,11 +76,8 @@ class Observation:
         return self.value if self.standard_error is None else (self.value, self.standard_error)
 
     def judged(self, limits: Collection[Limit]) -> Observation:
-        """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others.
-
-        Raises:
-            SettingError: One is missing, or no finite number.
-        """
+        """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others; a
+        ``SettingError`` where one is missing or no finite number."""
         if missing := [limit.name for limit in limits if limit.name not in self.outcomes]:
             names = f"; there are {', '.join(map(str, self.outcomes))}" if self.outcomes else ""
             raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
@@ -112,11 +104,7 @@ def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
     Args:
         given: A number, a pair of it and its standard error, an observation, or a mapping of names to such.
         key: That of the value to be optimised, in a mapping.
-        setting: What the user calls it.
-
-    Raises:
-        SettingError: The mapping lacks the key, there are several numbers without names, the value is no number, or
-            its standard error is no finite number from 0 on.
+        setting: What the user calls it, in the ``SettingError`` for anything else.
     """
     if isinstance(given, Observation):
         return given
@@ -132,16 +120,8 @@ def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
 
 
 def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "value") -> Observation:
-    """An observation that was made elsewhere and cannot be made again: :func:`parse` and judge it, or refuse it.
-
-    Args:
-        given: As :func:`parse` takes it.
-        limits: Those of the space.
-        setting: What the user calls it.
-
-    Raises:
-        SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
-    """
+    """An observation that cannot be made again: :func:`parse` and judge it by limits. A ``SettingError`` also for a
+    value that models cannot use, or an outcome that is missing or not finite."""
     found = parse(given, setting=setting)
     if reason := unusable(found.value):
         wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
@@ -150,22 +130,13 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:
-    """Outcomes of a stored record by the limits of now.
-
-    Raises:
-        KeyError: One was not measured.
-    """
+    """Outcomes of a stored record by the limits of now; a ``KeyError`` where one was not measured."""
     return {limit.name: measured[limit.name]._replace(met=limit.met(measured[limit.name].value)) for limit in limits}
 
 
 def _pair(setting: str, given: Any) -> tuple[float, float | None]:
-    """A value and its standard error, ``None`` where that is not known.
-
-    Args:
-        setting: What the user calls it.
-        given: A number of any kind, but no text and none with an imaginary part; or a tuple of one and of its standard
-            error.
-    """
+    """A number of any kind, but no text and none with an imaginary part, or a tuple of one and its standard error, as
+    both; ``None`` for an error that is not known."""
     value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if type(value) is not float:
         try:

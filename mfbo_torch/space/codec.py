@@ -10,13 +10,8 @@ from mfbo_torch.space.space import Space
 
 
 class Coordinate(NamedTuple):
-    """One parameter of a space, with the values that another library has for its numbers.
-
-    Attributes:
-        parameter: The parameter that a strategy searches.
-        encode: From a value to the number in a design; raises ``ValueError`` for a value that is not searched.
-        decode: From the number in a design to the value.
-    """
+    """One parameter of a space, with the way from another library's value to the number in a design, and back.
+    ``encode`` raises ``ValueError`` for a value that is not searched."""
 
     parameter: Parameter
     encode: Callable[[Any], float] = float

@@ -53,12 +53,11 @@ class Ledger:
         number = len(self._records)
         outcome = evaluate(self.problem, point, fidelity, number)
         asked = Record(number, Query(point, fidelity), cost, decision_seconds=seconds)
-        failed = outcome.value is None or math.isnan(outcome.value)
-        ended = asked.failed(outcome.reason) if failed else asked.done(outcome.value)
-        self._records.append(ended)
+        seen = outcome.observation
+        self._records.append(asked.failed(outcome.reason) if seen is None else asked.observed(seen))
         self._spent += cost
         self._since = time.perf_counter()
-        return None if ended.observation is None else ended.observation.value
+        return None if seen is None else seen.value
 
     def filled(self, method: Callable[[Ledger, int], None], seed: int) -> History:
         """Everything that a method has evaluated when the capital is spent, or until it is interrupted."""

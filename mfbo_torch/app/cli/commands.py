@@ -17,9 +17,8 @@ class _Parser(argparse.ArgumentParser):
     """What is wrong is a :class:`SettingError`."""
 
     def error(self, message: str) -> NoReturn:
-        raise SettingError(
-            "arguments", None, f"as in {self.format_usage().strip().removeprefix('usage: ')} ({message})"
-        )
+        usage = self.format_usage().strip().removeprefix("usage: ")
+        raise SettingError("arguments", None, f"as in {usage} ({message})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,11 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> dict[str, Any] | None:
-    """The function of a command, as ``does``, and what it is called with; ``None`` where help was printed.
-
-    Raises:
-        SettingError: There is no such command, or it does not take this.
-    """
+    """The function of a command, as ``does``, and what it is called with; ``None`` where help was printed."""
     known, name = parser(), argv[0] if argv else "--help"
     commands = choices(known)
     if not name.startswith("-") and name not in commands:

@@ -22,17 +22,13 @@ LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))
 
 
 class PredictedRecord(NamedTuple):
-    """An observation, and what the model said of it before it was made.
-
-    Attributes:
-        record: The observation.
-        mean: The predicted mean, in the problem's own sign.
-        deviation: The predicted standard deviation of the observation, its standard error included where it is known.
-    """
+    """An observation, and what the model said of it before it was made."""
 
     record: Record
     mean: float
+    """In the problem's own sign."""
     deviation: float
+    """Of the observation, its standard error included where it is known."""
 
 
 def predictions(run: Summary) -> list[PredictedRecord] | str:
@@ -40,9 +36,7 @@ def predictions(run: Summary) -> list[PredictedRecord] | str:
 
     A value counts as inside where :math:`|y - \mu| \leq 2 \sqrt{\sigma^2 + e^2}`, with ``e`` the value's own
     standard error. Noise that only the model knows of is not in ``σ``: with it fewer values lie inside than it says.
-
-    Returns:
-        A prediction for each observation of the last three quarters, or why there is none.
+    A text says why there is no prediction.
     """
     done = [r for r in run.history.done if not r.given]
     if len(done) < LEAST:

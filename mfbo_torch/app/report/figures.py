@@ -1,8 +1,4 @@
-"""The pictures of queries and their values, as plotly reads them.
-
-Each function gives the pictures of one section, mappings with ``"data"`` and ``"layout"``. A colour that begins with
-``--`` is one of the page's, which differ by theme.
-"""
+"""The pictures of queries and their values: for each section mappings with ``"data"`` and ``"layout"`` for plotly."""
 
 from __future__ import annotations
 

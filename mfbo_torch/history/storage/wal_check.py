@@ -17,13 +17,8 @@ PAUSE = 0.05
 
 
 def damaged(path: Path) -> bool:
-    """Whether committed transactions of a journal are lost behind damage in its log.
-
-    Damage in the last transaction looks like one that a power failure has truncated.
-
-    Args:
-        path: The journal; its log has the same name and ``-wal``.
-    """
+    """Whether committed transactions of a journal are lost behind damage in its log, the file with ``-wal`` at its end.
+    Damage in the last transaction looks like one that a power failure has truncated."""
     if not _lost(path):
         return False
     time.sleep(PAUSE)

@@ -33,17 +33,14 @@ def swiss_roll(num_points: int = 300, num_slices: int = 50, noise: float = 0.05,
     r"""Points :math:`(t \cos t, h, t \sin t)`, cut into slices of equal thickness along the last coordinate.
 
     A slice meets several windings, so its mean position alone says little about that of a point in it
-    [Chau2021deconditional]_ (Section 5.1). A conditional mean operator for it needs a kernel narrower than a
-    slice: neighbouring slices have other points, and means that differ.
+    [Chau2021deconditional]_ (Section 5.1). A conditional mean operator for it needs a kernel narrower than a slice:
+    neighbouring slices have other points, and means that differ.
 
     Args:
         num_points: Number of points.
         num_slices: Number of slices; empty ones are left out.
         noise: Standard deviation of the noise of a mean.
         seed: Of the points and the noise.
-
-    Raises:
-        SettingError: A number below 1, or a negative ``noise``.
     """
     num_points, num_slices = whole("num_points", num_points), whole("num_slices", num_slices)
     noise = number("noise", noise, 0)
