@@ -131,9 +131,10 @@ def means(plays: Plays) -> Tensor:
 def warn_if_contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> bool:
     r"""Whether what the fidelities say of an arm cannot all be true; warns with a :class:`ZetaWarning` if so.
 
-    Each fidelity says that :math:`\mu^{(M)}` lies within :math:`\zeta^{(m)}` and the half-width of its mean's confidence
-    interval around that mean. The intervals of all arms and fidelities hold at all times at once but with probability
-    :data:`~mfbo_torch.confidence.concentration.CONTRADICTION`; two that do not meet differ by more than ζ allows.
+    Each fidelity says that :math:`\mu^{(M)}` lies within :math:`\zeta^{(m)}` and the half-width of its mean's
+    confidence interval around that mean. The intervals of all arms and fidelities hold at all times at once but with
+    probability :data:`~mfbo_torch.confidence.concentration.CONTRADICTION`; two that do not meet differ by more than ζ
+    allows.
     """
     num_fidelities, num_arms = plays.done.shape[-2:]
     known = plays.done > 0
