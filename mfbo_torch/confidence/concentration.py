@@ -18,18 +18,10 @@ CONTRADICTION = 0.01
 
 
 class Tail:
-    r"""A bound on the tails of a mean of ``s`` rewards [Kandasamy2016mfucb]_ (Eq. 2).
-
-    :math:`P(|\bar X_s - \mu| > \epsilon) < 2 e^{-s \psi(\epsilon)}`.
-
-    Args:
-        psi: ``ψ``, increasing from ``ψ(0) = 0``, of double tensors.
-        inverse: ``ψ^{-1}`` of double tensors, increasing in floating point too; infinity stays infinite.
-        interval: Where every reward must lie.
-
-    Raises:
-        SettingError: The two are no inverses of each other.
-    """
+    r"""A bound on the tails of a mean of ``s`` rewards,
+    :math:`P(|\bar X_s - \mu| > \epsilon) < 2 e^{-s \psi(\epsilon)}` [Kandasamy2016mfucb]_ (Eq. 2). ``psi`` is ``ψ``,
+    increasing from ``ψ(0) = 0``, of double tensors; ``inverse`` is ``ψ^{-1}``, increasing in floating point too,
+    infinite at infinity; else a ``SettingError``. Every reward must lie in ``interval``."""
 
     def __init__(
         self,
@@ -103,11 +95,9 @@ def decays_fast(zeta: Sequence[float], tail: Tail) -> bool:
 
 
 def anytime_width(plays: Tensor, cells: int, tail: Tail, delta: float) -> Tensor:
-    r"""Half-widths that hold at every count of every one of ``cells`` means at once, but with probability ``δ``.
-
-    :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` after ``T`` plays, by a union bound over the
-    ``c`` means, both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first.
-    """
+    r"""Half-widths :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` that hold after every number ``T``
+    of plays, of every one of ``c = cells`` means at once, but with probability ``δ``, by a union bound over the means,
+    both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first."""
     known, share = plays.clamp_min(1.0), 2.0 * whole("cells", cells) / number("delta", delta, above=0, below=1)
     level = (share * known * (known + 1.0)).log() / known
     return torch.where(plays > 0, tail.inverse(level), math.inf)

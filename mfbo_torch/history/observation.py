@@ -1,8 +1,6 @@
-"""The result of an evaluation: a value, its standard error and the outcomes measured beside it.
-
-What users hand in is parsed once, by :func:`parse` where an objective returns or a value is told, and by
-:func:`parse_finite` where values come from elsewhere. Behind these doors every :class:`Observation` is taken as it is.
-"""
+"""The result of an evaluation: a value, its standard error and the outcomes measured beside it. What users hand in is
+parsed once, by :func:`parse` where an objective returns or a value is told, and by :func:`parse_finite` where values
+come from elsewhere; behind these doors every :class:`Observation` is taken as it is."""
 
 from __future__ import annotations
 
@@ -99,13 +97,9 @@ Observed = float | tuple[float, float] | Observation
 
 
 def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
-    """An observation from what an objective returns, or from what a user tells.
-
-    Args:
-        given: A number, a pair of it and its standard error, an observation, or a mapping of names to such.
-        key: That of the value to be optimised, in a mapping.
-        setting: What the user calls it, in the ``SettingError`` for anything else.
-    """
+    """An observation from what an objective returns or a user tells: a number, a pair of it and its standard error, an
+    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Anything else is a
+    ``SettingError`` about ``setting``, what the user calls it."""
     if isinstance(given, Observation):
         return given
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):

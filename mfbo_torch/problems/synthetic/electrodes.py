@@ -24,7 +24,7 @@ class Electrodes(FiniteProblem):
 
     .. math:: f(x) = \sum_{k=1}^{10} h_k \exp(-\tfrac12 \sum_j ((x_j - c_{kj}) / w_j)^2)
 
-    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]`` and widths of one row and 0.7 of a
+    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]``, widths of one row and 0.7 of a
     column.
 
     Args:

@@ -122,16 +122,8 @@ class Program:
             raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
 
     def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
-        """Run the program and read the value.
-
-        Args:
-            parameters: Values by name, those of the fidelity's own name included.
-            fidelity: ``0`` the cheapest.
-            folder: What ``{folder}`` is.
-
-        Raises:
-            EvaluationError: The program failed, outlived the timeout, or left no value.
-        """
+        """Run the program with values by name and read the value; ``folder`` is what ``{folder}`` stands for. An
+        ``EvaluationError`` where it failed, outlived the timeout, or left no value."""
         values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
         with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
             return self._evaluated(values, Path(own))
