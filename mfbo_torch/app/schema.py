@@ -130,17 +130,6 @@ def help_of(command: Command) -> str:
     return parser(command, {**file, **command.settings}).format_help()
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Whether ``-h`` or ``--help`` is among the arguments."""
-    return not {"-h", "--help"}.isdisjoint(arguments)
-
-
-def class_to_explain(arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if there is one."""
-    helps = {f"{setting}.help": setting for setting in CLASSES}
-    return next(((helps[name], str(text)) for name, text in flags(arguments) if name in helps), None)
-
-
 def offered(setting: str) -> list[str]:
     """The names of the classes that come with the package, read and not imported."""
     source = files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
