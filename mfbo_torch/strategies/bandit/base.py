@@ -37,10 +37,8 @@ class Plays(NamedTuple):
 class ArmStrategy(Strategy):
     """Plays arms: the values of the space's only parameter, a whole number.
 
-    An arm is played again and again, so nothing keeps it from being queried twice. A play that is
-    pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity has
-    given a value, the least of all means stands in for its own (0 while there is none), so that arms which
-    only fail are left.
+    A play that is pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity
+    has given a value, the least of all means stands in for its own, so that arms which only fail are left.
 
     Args:
         rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``), or a
@@ -75,11 +73,7 @@ class ArmStrategy(Strategy):
         return round(arm.upper - arm.lower) + 1
 
     def plays(self, history: History) -> Plays:
-        """Plays and values of each arm at each fidelity, ``M x K``.
-
-        Raises:
-            SettingError: A value is not finite, or not where :attr:`tail` has rewards.
-        """
+        """Plays and values of each arm at each fidelity, ``M x K``; a value out of the tail's interval is refused."""
         fold = self._fold(self.space, lambda: Fold(self._empty, self._count))
         return Plays(*torch.from_numpy(fold(history)))
 
@@ -132,9 +126,8 @@ def warn_if_contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> bool:
     r"""Whether what the fidelities say of an arm cannot all be true; warns with a :class:`ZetaWarning` if so.
 
     Each fidelity says that :math:`\mu^{(M)}` lies within :math:`\zeta^{(m)}` and the half-width of its mean's
-    confidence interval around that mean. The intervals of all arms and fidelities hold at all times at once but with
-    probability :data:`~mfbo_torch.confidence.concentration.CONTRADICTION`; two that do not meet differ by more than ζ
-    allows.
+    confidence interval around that mean. All intervals hold at once but with probability :data:`CONTRADICTION`; two
+    that do not meet differ by more than ζ allows.
     """
     num_fidelities, num_arms = plays.done.shape[-2:]
     known = plays.done > 0

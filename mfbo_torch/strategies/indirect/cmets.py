@@ -102,8 +102,8 @@ class CMETS(Informative):
 
     def tree(self, snapshot: Snapshot) -> Tree:
         """The tree as the history left it."""
-        found = [r.query for r in snapshot.records if "node" in r.query.meta]
-        nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
+        queries = (r.query for r in snapshot.records if "node" in r.query.meta)
+        nodes = (Node(query.fidelity, tuple(query.meta["node"])) for query in queries)
         return fold(nodes, self.cut, self.space.target)
 
     def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:

@@ -27,15 +27,13 @@ from mfbo_torch.utils.validation import number, whole
 class GPBUCB(Banded):
     r"""GP-BUCB, :math:`x_t = \arg\max_x \mu_{fb[t]}(x) + \beta_t^{1/2} \sigma_{t-1}(x)` [Desautels2012gpbucb]_ (Eq. 4).
 
-    The mean uses the values that have arrived, the deviation also the pending queries. The
-    history says which those are, so batches, fixed delays and asynchronous workers need no setting: ask
-    for several queries at once, or for one whenever a worker is free.
+    The mean uses the values that have arrived, the deviation also the pending queries. Batches, fixed delays and
+    asynchronous workers need no setting: ask for several queries at once, or for one whenever a worker is free.
 
     Args:
         initialisation: Number of queries of the initialisation stage, ``T_init`` of Theorem 2, after the
-            initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)` and no value
-            is taken into account, unless to fit hyper-parameters that are not known. 0 with ``beta="theory"``: as many
-            as are needed, see :mod:`~mfbo_torch.strategies.single.gp_bucb_init`.
+            initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)`, whatever the values
+            (they only fit hyper-parameters that are not known). 0 with ``beta="theory"``: as many as are needed.
         gain: ``C`` of Theorem 1 in nats: with ``beta="theory"`` the squared width is ``exp(2C) α_t``. 0: the bound for
             the largest number of queries that were ever pending at once, from
             :func:`~mfbo_torch.confidence.batch_gain_bound`.
@@ -65,14 +63,8 @@ class GPBUCB(Banded):
         snapshot = self.snapshot(history)
         candidates = self.candidates(snapshot)
         failed = any(r.status == Status.FAILED for r in snapshot.records)
-        if (
-            failed
-            or self.space.limits
-            or not len(candidates)
-            or self.due(snapshot) is not None
-            or not self.ready(snapshot)
-            or self.untouched(snapshot)
-        ):
+        begun = self.due(snapshot) is None and self.ready(snapshot) and not self.untouched(snapshot)
+        if failed or self.space.limits or not len(candidates) or not begun:
             return [self.next_query(snapshot)]
         one = self.beta in PROVEN  # the width grows with the batch
         q = 1 if one else min(n, len(candidates), self._left(snapshot) or n)

@@ -91,9 +91,9 @@ class SimulationMatching(Banded):
         """Indices of the candidates that the runs ask, ``num_simulations * batch_size``."""
         mean, covariance, noise = self._joint(X, snapshot)
         runs, beta = torch.arange(self.num_simulations), self.width(snapshot)
-        rows: list[Tensor] = []
         mean, variance = mean.expand(len(runs), -1), covariance.diagonal().expand(len(runs), -1)
-        picks = []
+        rows: list[Tensor] = []
+        picks: list[Tensor] = []
         for _ in range(self.batch_size):
             deviation = variance.clamp_min(1e-20).sqrt()
             if self.policy == "ucb":
@@ -116,8 +116,7 @@ class SimulationMatching(Banded):
 
     def _joint(self, X: Tensor, snapshot: Snapshot) -> tuple[Tensor, Tensor, float]:
         """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
-        X = self.surrogate.to(X)
-        prior = self.gp.prior
+        X, prior = self.surrogate.to(X), self.gp.prior
         if not self.modelled(snapshot) and prior is not None:
             scale = prior.outputscale
             covariance = prior.covariance(X.double(), X.double()).to(X) / scale
