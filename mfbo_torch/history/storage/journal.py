@@ -309,12 +309,11 @@ def _stored(column: str, value: Any) -> Any:
 def plain(query: Query) -> Query:
     """The query as JSON returns it: floats, an integer, and JSON values only. A ``SettingError`` where the metadata is
     not JSON or a number is not finite."""
-    x = tuple(float(value) for value in query.x)
-    for setting, value in (("meta", dict(query.meta)), ("x", x)):
+    given = {"meta": dict(query.meta), "x": [float(value) for value in query.x]}
+    found = {}
+    for setting, value in given.items():
         try:
-            text = json.dumps(value, allow_nan=False)
+            found[setting] = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError) as error:
             raise SettingError(setting, value, f"finite JSON values: {error}") from error
-        if setting == "meta":
-            meta = json.loads(text)
-    return Query(x, int(query.fidelity), meta)
+    return Query(tuple(found["x"]), int(query.fidelity), found["meta"])
