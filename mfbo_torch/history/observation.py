@@ -63,6 +63,13 @@ class Observation:
         """This observation with the sign that makes larger values better; outcomes keep theirs."""
         return self if maximize else replace(self, value=-self.value)
 
+    @property
+    def plain(self) -> Observed:
+        """The simplest form with the same content: a number, a pair of it and its standard error, or this."""
+        if self.outcomes:
+            return self
+        return self.value if self.standard_error is None else (self.value, self.standard_error)
+
     def judged(self, limits: Collection[Limit]) -> Observation:
         """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others; a
         ``SettingError`` where one is missing or no finite number."""

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from mfbo_torch.history import History, Query, Record, Status, noise_variances, values
 from mfbo_torch.history.continuation import full_costs, lower_training
-from mfbo_torch.models.log_cost import FEW, LEAST, LogCost
-from mfbo_torch.models.outcome_transform import IDENTITY, Warp, last_outlier, separated
-from mfbo_torch.models.outcome_transform import LEAST as LEAST_VALUES
+from mfbo_torch.models.cost_model import MIN_COST, MIN_RECORDS, CostModel
+from mfbo_torch.models.outcome_transform import IDENTITY, MIN_VALUES, Warp, last_outlier, separated
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import DesignTable, unit_points
-from mfbo_torch.strategies.common.fit_schedule import Memo
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 
@@ -44,7 +43,7 @@ class SnapshotCache:
 
     def __init__(self) -> None:
         self.designs = DesignTable()
-        self.log_cost: Memo[LogCost] = Memo()
+        self.log_cost: Memo[CostModel] = Memo()
         self.last: Snapshot | None = None
 
     def snapshot(self, history: History, space: Space) -> Snapshot:
@@ -154,16 +153,16 @@ class Snapshot:
     def to_fit_transform(self, known: list[Record]) -> tuple[list[Record], bool]:
         """The records that a transform of the values is fitted to, and whether outliers far below ask for it.
 
-        Those of the first design, and all up to the last outlier. Where the first design has fewer than ``LEAST``
-        values, the first ``LEAST`` records, if some of these are separated from the others.
+        Those of the first design, and all up to the last outlier. Where the first design has fewer than ``MIN_VALUES``
+        values, the first ``MIN_VALUES`` records, if some of these are separated from the others.
 
         Args:
             known: What the model is made of, in the order of asking.
         """
         first = own = self.initial_design(known)
-        if len(first) < LEAST_VALUES:
-            first = known[:LEAST_VALUES]
-            if len(first) < LEAST_VALUES or not separated(_numbers(first)):
+        if len(first) < MIN_VALUES:
+            first = known[:MIN_VALUES]
+            if len(first) < MIN_VALUES or not separated(_numbers(first)):
                 return own, False
         ids = {r.id for r in first}
         later = [r for r in known if r.id not in ids]
@@ -197,8 +196,8 @@ class Snapshot:
     def costs_at(self, u: Tensor) -> tuple[float, ...]:
         """The cost of a query at a design at each fidelity, ``M`` numbers.
 
-        Where costs are measured, and :data:`~mfbo_torch.models.log_cost.FEW` evaluations or more have ended well, a
-        :class:`~mfbo_torch.models.log_cost.LogCost` predicts it; before that, :attr:`costs`.
+        Where costs are measured, and :data:`~mfbo_torch.models.cost_model.MIN_RECORDS` evaluations or more succeeded, a
+        :class:`~mfbo_torch.models.cost_model.CostModel` predicts it; before that, :attr:`costs`.
 
         Args:
             u: A design, ``d`` or ``1 x d``.
@@ -206,13 +205,13 @@ class Snapshot:
         if not self.space.measured:
             return tuple(self.space.costs)
         records = [r for r in self.done if r.cost > r.sunk]
-        if len(records) < FEW:
+        if len(records) < MIN_RECORDS:
             return self.costs
         points, last = self.points(records), [r.cost - r.sunk for r in records]  # earlier attempts do not count
         last = full_costs(records) if self.space.continues else last
 
-        def learned() -> LogCost:
-            return LogCost(points, torch.tensor(last, dtype=torch.double), self.space.costs)
+        def learned() -> CostModel:
+            return CostModel(points, torch.tensor(last, dtype=torch.double), self.space.costs)
 
         model = self.cache.log_cost((points.tolist(), last, self.space.costs), learned)
         return tuple(model(u.detach().to("cpu", torch.double).reshape(1, -1))[0].tolist())
@@ -222,7 +221,7 @@ class Snapshot:
         u = self.space.to_unit(torch.tensor(query.x, dtype=torch.double))
         whole = self.costs_at(u)[query.fidelity]
         base = lower_training(self.records, query.x, query.fidelity) if self.space.continues else None
-        return whole if base is None else max(whole - base.paid, LEAST)
+        return whole if base is None else max(whole - base.paid, MIN_COST)
 
 
 def _numbers(records: list[Record]) -> list[float]:

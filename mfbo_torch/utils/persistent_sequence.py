@@ -77,19 +77,11 @@ class PersistentSequence(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._chunks)
 
-    def __reversed__(self) -> Iterator[T]:
-        return chain.from_iterable(map(reversed, reversed(self._chunks)))
-
     def __add__(self, other: Iterable[T]) -> tuple[T, ...]:
         return (*self, *other)
 
     def __radd__(self, other: Iterable[T]) -> tuple[T, ...]:
         return (*other, *self)
-
-    def __mul__(self, times: int) -> tuple[T, ...]:
-        return tuple(self) * times
-
-    __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PersistentSequence):

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 from command_line import contents, fails, history
-from runs import timeless
+from quiet_runs import timeless
 from toy import Hill, NoOptimum, Walk
 
 from mfbo_torch import metrics

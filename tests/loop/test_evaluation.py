@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from runs import quiet
+from quiet_runs import quiet
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status

@@ -86,7 +86,7 @@ def test_notebooks_show_tables_and_pictures():
         assert len(repr(shown)) < 300
     mean = Space([Parameter("<b>", 0.0, 1.0)], costs=[1.0])
     assert "<b>" not in mean._repr_html_()
-    long = History(found.history.records * 20)
+    long = History([*found.history] * 20)
     assert long._repr_html_().count("<tr>") == 21
     assert repr(long).startswith("History(")
     picture = found.plot()

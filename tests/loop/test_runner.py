@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from runs import quiet, timeless
+from quiet_runs import quiet, timeless
 from toy import Hill, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status

@@ -10,8 +10,8 @@ from itertools import count
 
 import pytest
 import yaml
+from quiet_runs import quiet, timeless
 from refusals import refused
-from runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.app import cli

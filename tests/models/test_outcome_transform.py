@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mfbo_torch.models.outcome_transform import Warp, exploded, fitted, torn
+from mfbo_torch.models.outcome_transform import Warp, fitted, last_outlier, separated
 
 Y = torch.linspace(-30, 50, 41, dtype=torch.double)
 
@@ -57,23 +57,23 @@ def test_other_fidelities_may_explode():
 
 def test_which_values_are_explosions():
     first = [0.0, 1.0, 2.0, 3.0]
-    assert exploded(first, [-18.0, 40.0, 2.0]) is None
-    assert exploded(first, [-50.0, 1.0, -400.0]) == 0, "ten times as far as all before"
-    assert exploded(first, [-50.0, 1.0, -600.0, 0.0]) == 2
-    assert exploded(first, []) is None
-    assert exploded([1.0, 1.0], [-5.0]) is None, "equal values tell nothing of what is far"
+    assert last_outlier(first, [-18.0, 40.0, 2.0]) is None
+    assert last_outlier(first, [-50.0, 1.0, -400.0]) == 0, "ten times as far as all before"
+    assert last_outlier(first, [-50.0, 1.0, -600.0, 0.0]) == 2
+    assert last_outlier(first, []) is None
+    assert last_outlier([1.0, 1.0], [-5.0]) is None, "equal values tell nothing of what is far"
 
 
 def test_which_values_are_torn_from_the_others():
     bulk = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert not torn(bulk)
-    assert not torn([-30.0, *bulk])
-    assert torn([-60.0, *bulk])
-    assert torn([-60.0, -70.0, -1e9, *bulk])
-    assert not torn([60.0, *bulk]), "above is what is looked for"
-    assert not torn([-60.0] * 7 + bulk), "more than half"
-    assert not torn([1.0] * 8)
-    assert not torn([0.0] + [1.0] * 8), "equal values tell nothing of what is far"
+    assert not separated(bulk)
+    assert not separated([-30.0, *bulk])
+    assert separated([-60.0, *bulk])
+    assert separated([-60.0, -70.0, -1e9, *bulk])
+    assert not separated([60.0, *bulk]), "above is what is looked for"
+    assert not separated([-60.0] * 7 + bulk), "more than half"
+    assert not separated([1.0] * 8)
+    assert not separated([0.0] + [1.0] * 8), "equal values tell nothing of what is far"
 
 
 def test_moments_are_quantiles():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch import fit
-from runs import quiet, timeless
+from quiet_runs import quiet, timeless
 from toy import Hill
 
 from mfbo_torch.history.storage.journal import Journal

@@ -1,12 +1,9 @@
 """Why CMES does not lead on the linear Branin windows: its rule and MES with parts exchanged, on paired seeds.
 
-    python -m benchmarks.quality.indirect.ablation [--methods LABEL ...] [--seeds N] [--workers N] [--report]
-
-The setting is ``fixed linear`` of :mod:`benchmarks.quality.indirect.run`, 30 queries. Adds the runs that are missing to
-``indirect-ablation.csv`` (:mod:`benchmarks.study`) and writes ``indirect-ablation.md``. The capital is the number of
-queries. ``simple`` is the regret of the best input recommended so far, as the paper has it, ``current`` that of the one
-recommended now: what a user gets, and what luck in between does not mend; ``mean_current`` is the mean of ``current``
-from the tenth query on.
+A study (:mod:`benchmarks.study`): ``indirect-ablation.csv`` and ``.md``, on ``fixed linear`` of
+:mod:`benchmarks.quality.indirect.run`; the capital is the number of queries. ``simple`` is the regret of the best input
+recommended so far, as the paper has it, ``current`` that of the one recommended now: what a user gets, and what luck in
+between does not mend; ``mean_current`` is the mean of ``current`` from the tenth query on.
 """
 
 from __future__ import annotations
@@ -23,9 +20,9 @@ from benchmarks.common import markdown, mean_and_error
 from benchmarks.quality.indirect import run
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
-from mfbo_torch.history import History
 from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
+from mfbo_torch.strategies.snapshot import Snapshot
 
 SETTING, SETTLED = "fixed linear", 10
 Seeds = dict[int, float]
@@ -34,11 +31,11 @@ Seeds = dict[int, float]
 class OfAverages(CMES):
     """Asks what tells most about the maximum of the averages ``g`` in place of that of ``f``, by the same model."""
 
-    def information(self, history: History, generator: torch.Generator) -> ConditionalMaxValueEntropy:
-        acquisition = super().information(history, generator)
+    def information(self, snapshot: Snapshot, generator: torch.Generator) -> ConditionalMaxValueEntropy:
+        acquisition = super().information(snapshot, generator)
         candidates = self.surrogate.to(self.space.unit_candidates)
         with torch.no_grad(), seeded(draw_seed(generator)):
-            drawn = self.belief(history).model.posterior(candidates).rsample(torch.Size([self.num_max_value_samples]))
+            drawn = self.model(snapshot).model.posterior(candidates).rsample(torch.Size([self.num_max_value_samples]))
         acquisition.max_values = drawn.squeeze(-1).amax(-1)
         return acquisition
 

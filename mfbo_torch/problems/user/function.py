@@ -51,13 +51,7 @@ class FunctionProblem(Problem):
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         """What the objective returns at ``x`` and ``fidelity``, in its own sign; a ``SettingError`` where that is
         neither a number, nor a pair of it and its standard error."""
-        found = self._parsed(x, fidelity, None)
-        if found.outcomes:
-            return found
-        return found.value if found.standard_error is None else (found.value, found.standard_error)
-
-    def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observation:
-        return self._parsed(x, fidelity, None).to_maximize(self.maximize)
+        return self._parsed(x, fidelity, None).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         return self._parsed(x, fidelity, trial).to_maximize(self.maximize)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import contents, fails, history
-from runs import timeless
+from quiet_runs import timeless
 from toy import Hill, Walk
 
 from mfbo_torch import __file__ as package

@@ -186,3 +186,12 @@ def test_candidates():
     assert problem.reward(problem.space.candidates[1], 0) == 64.0
     for wrong in ([1e-3, 32.5], [1e-3], 7):
         refused(r"^candidates = .*: must be 2 numbers each", UserProblem, **settings, candidates=[[1e-3, 32], wrong])
+
+
+def test_a_subclass_may_evaluate_in_its_own_way():
+    class Shifted(UserProblem):
+        def evaluate(self, x, fidelity):
+            return super().evaluate(x, fidelity) + 1.0
+
+    problem = Shifted(square, {"x": {"lower": 0, "upper": 1}}, (1, 2), maximize=False)
+    assert evaluate(problem, (0.5,), 1).observation.value == -2.25

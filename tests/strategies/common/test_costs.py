@@ -16,8 +16,8 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.loop.eta import Forecast, duration, forecast
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.progress import Progress
-from mfbo_torch.models import log_cost
-from mfbo_torch.models.log_cost import FEW, LogCost
+from mfbo_torch.models import cost_model
+from mfbo_torch.models.cost_model import MIN_RECORDS, CostModel
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -47,12 +47,12 @@ def test_log_cost_is_the_average_of_dense_processes():
         return np.c_[x, 1 - ratio / below[0]], np.c_[np.ones(len(p)), x - 0.5, ratio]
 
     (X, H), (Xt, Ht) = parts(points), parts(test)
-    V = np.diag([log_cost.OFFSET, log_cost.SLOPE, log_cost.SLOPE, log_cost.GROWTH])
+    V = np.diag([cost_model.OFFSET, cost_model.SLOPE, cost_model.SLOPE, cost_model.GROWTH])
     logs, means, noises = [], [], []
-    for scale in log_cost.OUTPUTSCALES:
-        for length in log_cost.LENGTHSCALES:
+    for scale in cost_model.OUTPUTSCALES:
+        for length in cost_model.LENGTHSCALES:
             k = Matern(length * math.sqrt(X.shape[1]), nu=2.5)
-            for noise in log_cost.NOISES:
+            for noise in cost_model.NOISES:
                 C = scale * k(X) + H @ V @ H.T + noise * np.eye(len(X))
                 logs.append(multivariate_normal(np.full(len(Y), Y.mean()), C).logpdf(Y))
                 means.append(Y.mean() + (scale * k(Xt, X) + Ht @ V @ H.T) @ np.linalg.solve(C, Y - Y.mean()))
@@ -62,7 +62,7 @@ def test_log_cost_is_the_average_of_dense_processes():
     w /= w.sum()
     levels = test[:, -1].long()
     wanted = np.log(np.array(NOMINAL))[levels.numpy()] + w @ np.array(means) + 0.5 * w @ np.array(noises)
-    found = LogCost(points, seconds(points), NOMINAL)(test[:, :-1])
+    found = CostModel(points, seconds(points), NOMINAL)(test[:, :-1])
     assert found.shape == (5, 3)
     assert torch.allclose(found.log().gather(1, levels[:, None])[:, 0], torch.from_numpy(wanted), atol=1e-6)
 
@@ -70,7 +70,7 @@ def test_log_cost_is_the_average_of_dense_processes():
 def test_log_cost_beats_the_mean_and_knows_what_never_ran():
     points, test = drawn(30), drawn(200, seed=1)
     points[:, -1].clamp_(max=1)  # the target never ran
-    found = LogCost(points, seconds(points), NOMINAL)(test[:, :-1])
+    found = CostModel(points, seconds(points), NOMINAL)(test[:, :-1])
     for m, most in ((0, 0.1), (1, 0.1), (2, 0.8)):
         truth = seconds(torch.cat([test[:, :-1], torch.full((200, 1), m)], -1))
         off = (found[:, m] / truth).log().abs().mean()
@@ -92,7 +92,7 @@ def timed(n: int, measured: bool = True) -> tuple[Space, History]:
 
 
 def test_costs_at_a_design():
-    space, history = timed(FEW)
+    space, history = timed(MIN_RECORDS)
     strategy, u = RandomSearch(space=space), torch.tensor([0.5])
     costs_at = lambda history, strategy=strategy: strategy.snapshot(history).costs_at(u)  # noqa: E731
     assert costs_at(history) == pytest.approx((20.0, 200.0), rel=0.05)
@@ -105,13 +105,13 @@ def test_costs_at_a_design():
     assert costs_at(History(more)) == costs_at(history)
     failed = [replace(r, cost=r.cost + 7, sunk=7.0) for r in history]
     assert costs_at(History(failed)) == costs_at(history)
-    given, history = timed(FEW, measured=False)
+    given, history = timed(MIN_RECORDS, measured=False)
     assert costs_at(history, RandomSearch(space=given)) is given.costs
 
 
 def test_budget_counts_what_a_design_costs():
     """What is left pays for a cheap design and not for the mean one."""
-    space, history = timed(2 * FEW)
+    space, history = timed(2 * MIN_RECORDS)
 
     class Cheap(RandomSearch):
         def decide(self, history: History) -> Query:
@@ -146,7 +146,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_forecast(workers):
-    space, history = timed(2 * FEW, measured=False)
+    space, history = timed(2 * MIN_RECORDS, measured=False)
     strategy = RandomSearch(space=space)
     mean = (1 + 10) / 2
     found = forecast(strategy, history, history.spent + 10.5 * mean, workers)
@@ -159,7 +159,7 @@ def test_forecast(workers):
     assert forecast(strategy, initial, 1e9) is None
     pending = history.asked(Query((1.0,), 0), 1.0)
     assert forecast(strategy, pending, pending.spent).evaluations == 0
-    space, history = timed(2 * FEW)
+    space, history = timed(2 * MIN_RECORDS)
     found = forecast(RandomSearch(space=space), history, 2 * history.spent, workers)
     assert found.evaluations == pytest.approx(20, abs=1)
     assert found.seconds == pytest.approx(history.spent / workers, rel=0.2)

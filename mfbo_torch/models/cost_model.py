@@ -1,4 +1,4 @@
-r"""What an evaluation costs, as it depends on the design and the fidelity.
+r"""A model of the cost of an evaluation over designs and fidelities.
 
 References:
 
@@ -16,19 +16,19 @@ from torch import Tensor
 
 from mfbo_torch.ops.kriging import KrigingData, krige, mean_variance
 
-FEW = 10
-"""With fewer records their mean says as much."""
-MOST = 128
-"""So many records at most are learned from, evenly over time."""
+MIN_RECORDS = 10
+"""Smallest number of records with which the model predicts better than their mean."""
+MAX_RECORDS = 128
+"""Largest number of records that the model is made of, evenly spaced over time."""
 OUTPUTSCALES, LENGTHSCALES, NOISES = (1e-4, 1e-2, 1e-1, 1.0), (0.2, 0.6), (1e-6, 1e-3, 1e-2, 1e-1, 1.0)
-"""Variances of what is not linear, its lengthscales in units of the cube's diagonal, variances of the scatter."""
+"""The grid of variances and lengthscales of the nonlinear part, in units of the cube's diagonal, and of the scatter."""
 OFFSET, SLOPE, GROWTH = 4.0, 4.0, 0.25
 """Prior variances: of the level, of the slope along each parameter, of the power of the nominal cost less 1."""
-LEAST = 1e-9
-"""No cost is less, in its unit."""
+MIN_COST = 1e-9
+"""Smallest cost, in its unit."""
 
 
-class LogCost:
+class CostModel:
     r"""A model of the logarithm of cost over designs and fidelities.
 
     With the nominal costs :math:`\lambda^{(m)}`,
@@ -42,7 +42,7 @@ class LogCost:
     averaged over a grid by their evidence [Rasmussen2006gpml]_ (Eqs. 2.40 - 2.43): nothing is fitted by iteration,
     and the same records give the same model. A fidelity that never ran follows from its nominal cost.
 
-    The cost told is the mean over the scatter of evaluations at one design,
+    The predicted cost is the mean over the scatter of evaluations at one design,
     :math:`e^{\mu + \sigma_\varepsilon^2 / 2}`.
 
     Args:
@@ -52,12 +52,12 @@ class LogCost:
     """
 
     def __init__(self, points: Tensor, costs: Tensor, nominal: Sequence[float]) -> None:
-        some = torch.linspace(0, len(points) - 1, min(len(points), MOST)).round().long()
+        some = torch.linspace(0, len(points) - 1, min(len(points), MAX_RECORDS)).round().long()
         points, costs = points[some], costs[some]
         self.log_nominal = torch.tensor(nominal, dtype=torch.double).log()
         self.log_nominal_target = self.log_nominal[-1].item()
         X, basis = self._features(points[:, :-1], points[:, -1])
-        Y = costs.clamp_min(LEAST).log() - self.log_nominal[points[:, -1].long()]
+        Y = costs.clamp_min(MIN_COST).log() - self.log_nominal[points[:, -1].long()]
         grid = torch.cartesian_prod(*(Y.new_tensor(axis) for axis in (OUTPUTSCALES, LENGTHSCALES, NOISES)))
         outputscale, lengthscale, noise = grid.unbind(-1)
         mean = basis.new_zeros(basis.shape[-1])
@@ -81,7 +81,7 @@ class LogCost:
         with torch.no_grad():
             means, _ = mean_variance(self.kriging, X, basis)
         logs = self.log_nominal + (self.weights @ means).view(len(u), count) + 0.5 * self.scatter
-        return logs.exp().clamp_min(LEAST)
+        return logs.exp().clamp_min(MIN_COST)
 
     def _features(self, designs: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs of the process, ``n x (d + 1)``, and the basis ``n x (d + 2)``."""
