@@ -96,7 +96,8 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 for job in found if to_run else []:
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
-                place = re.sub("^strategy", f"strategies.{label}", error.setting)
+                inner = error.setting.removeprefix("strategy")
+                place = error.setting if inner == error.setting else f"strategies.{label}{inner}"
                 raise SettingError(place, error.value, error.allowed) from error
             jobs += found
     folders = {job.out for job in jobs}

@@ -168,15 +168,14 @@ def _set(given: dict[str, Any], name: str, text: FlagText, command: Command) -> 
     if not nested:
         given[setting] = text
         return
+    held = entry(setting, given.get(setting) or {})
     if path in ([], ["class_path"]):
         value = entry(setting, read(setting, text, command.settings[setting].kind))
-        held = entry(setting, given.get(setting) or {})
         if str(held["class_path"]).rpartition(".")[2] == str(value["class_path"]).rpartition(".")[2]:
             value["init_args"] = {**held["init_args"], **value["init_args"]}
         given[setting] = value
         return
-    given[setting] = entry(setting, given.get(setting) or {})
-    place = given[setting]["init_args"]
+    given[setting], place = held, held["init_args"]
     for key in path[path[0] == "init_args" : -1]:
         inner = place.setdefault(key, {})
         place[key] = place = dict(inner) if isinstance(inner, Mapping) else {}

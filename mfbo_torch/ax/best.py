@@ -66,8 +66,7 @@ class BestInput(NamedTuple):
 def best_point(client: Client) -> BestPoint | BestInput:
     """The strategy's recommendation: a completed arm at the target fidelity, or an input.
 
-    Where values are noisy the arm is the one with the best posterior mean, see
-    :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the strategy's, or a
+    Where values are noisy the arm is the one with the best posterior mean of the strategy's model, or of a
     :class:`~mfbo_torch.PerFidelityGP` where the strategy has none of the target. Where arms are averages of the
     objective it is the input with the best posterior mean: the best average is not the optimum.
 
