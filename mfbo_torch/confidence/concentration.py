@@ -18,10 +18,16 @@ CONTRADICTION = 0.01
 
 
 class Tail:
-    r"""A bound on the tails of a mean of ``s`` rewards,
-    :math:`P(|\bar X_s - \mu| > \epsilon) < 2 e^{-s \psi(\epsilon)}` [Kandasamy2016mfucb]_ (Eq. 2). ``psi`` is ``ψ``,
-    increasing from ``ψ(0) = 0``, of double tensors; ``inverse`` is ``ψ^{-1}``, increasing in floating point too,
-    infinite at infinity; else a ``SettingError``. Every reward must lie in ``interval``."""
+    r"""A bound on the tails of a mean of ``s`` rewards [Kandasamy2016mfucb]_ (Eq. 2).
+
+    :math:`P(|\bar X_s - \mu| > \epsilon) < 2 e^{-s \psi(\epsilon)}`.
+
+    Args:
+        psi: ``ψ``, increasing from ``ψ(0) = 0``, of double tensors.
+        inverse: ``ψ^{-1}`` of double tensors, increasing in floating point too; infinity stays infinite. If it is no
+            inverse, a ``SettingError``.
+        interval: Where every reward must lie.
+    """
 
     def __init__(
         self,
@@ -39,7 +45,11 @@ class Tail:
 
 
 class SubGaussian(Tail):
-    """Sub-Gaussian rewards, ``ψ(ε) = ε² / (2 σ²)``, with ``scale`` ``σ`` in the unit of the rewards."""
+    """Sub-Gaussian rewards, ``ψ(ε) = ε² / (2 σ²)``.
+
+    Args:
+        scale: ``σ``, above 0, in the unit of the rewards.
+    """
 
     def __init__(self, scale: float = 1.0) -> None:
         self.factor = 2.0 * number("scale", scale, above=0, wanted="a positive number") ** 2

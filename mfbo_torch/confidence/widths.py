@@ -21,11 +21,8 @@ def mf_gp_ucb_beta(
     _check(t, delta, dim=dim, num_fidelities=num_fidelities)
     _check_positive(a=a, b=b, r=r)
     cover = b * r * dim * max(0.0, math.log(6 * num_fidelities * a * dim / delta))
-    return (
-        2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
-        + 4 * dim * math.log(t)
-        + (2 * dim * math.log(cover) if cover > 1 else 0.0)
-    )
+    union = 2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
+    return union + 4 * dim * math.log(t) + (2 * dim * math.log(cover) if cover > 1 else 0.0)
 
 
 def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:

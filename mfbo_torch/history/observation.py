@@ -45,12 +45,9 @@ class Observation:
     """A value with the outcomes that were measured with it.
 
     Args:
-        value: The objective's value, a number of any kind; kept as a float.
+        value: The objective's value, a number of any kind; kept as a float. Anything else is a ``SettingError``.
         standard_error: The standard deviation of the noise in it, from 0 on; ``None`` where it is not known.
         outcomes: The others by name: numbers, or pairs of a number and its standard error.
-
-    Raises:
-        SettingError: The value is no number, or the standard error no finite number from 0 on.
     """
 
     value: float

@@ -22,15 +22,13 @@ from mfbo_torch.space.space import Space
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, several
 
-SHAPES = ("gaussian", "uniform")
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """``D1``: inputs and the queries they came from, which teach what a query averages over.
 
     Args:
-        X: ``N x d`` inputs, finite.
+        X: ``N x d`` inputs; a ``SettingError`` unless they are finite and as many as queries.
         A: ``N x p`` queries in the user's units; where there are several resolutions, ``p`` parameters and the
             fidelity.
     """
@@ -50,8 +48,8 @@ class Window:
     """A query averages over a window of known width around a known location.
 
     Args:
-        widths: One positive width a fidelity: a number, or one a dimension of the inputs. A standard deviation
-            (``"gaussian"``) or half of a side (``"uniform"``).
+        widths: One width a fidelity: a number, or one a dimension of the inputs. A standard deviation (``"gaussian"``)
+            or half of a side (``"uniform"``); a ``SettingError`` unless all are positive.
         location: From ``... x m x p`` queries (the parameters alone, user's units) to ``... x m x d`` inputs; the query
             itself if omitted.
         shape: ``"gaussian"`` or ``"uniform"``.
@@ -63,7 +61,7 @@ class Window:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "widths", several("widths", self.widths, _width, "one positive width a fidelity"))
-        one_of("shape", self.shape, SHAPES)
+        one_of("shape", self.shape, ("gaussian", "uniform"))
 
 
 @dataclass(frozen=True, eq=False)

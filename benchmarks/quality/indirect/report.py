@@ -71,9 +71,9 @@ def table(found: dict[Key, list[float]]) -> str:
     parts = [
         "# Regret with indirect queries",
         "",
-        "Mean ± standard error over the seeds (worst seed); Branin's function",
+        "Mean ± standard error over the seeds (worst seed). Branin's function has standard deviation 1 on its",
     ]
-    parts += ["has deviation 1 on its box. Bold: the smallest mean, and those within one standard error of it.", ""]
+    parts += ["box. Bold: the smallest mean, and those within one standard error of it.", ""]
     for setting in SETTINGS:
         kind, transformation = setting.split()
         if kind == "fixed":
