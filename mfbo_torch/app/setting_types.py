@@ -46,14 +46,13 @@ class FlagText(str):
 
 PLAIN = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "null"}
 """Types of single values, in words."""
-WORDS = {
-    **PLAIN,
+WORDS = PLAIN | {
     list: "a list",
     tuple: "a list",
     dict: "a mapping",
     ClassEntry: "a mapping of class_path and init_args",
 }
-"""Types of values, in words."""
+"""Types of all values but those of classes, in words."""
 
 
 def read_all(
