@@ -83,7 +83,7 @@ def node(height, *index):
 
 def test_a_tree_by_hand():
     """Algorithm 1 in one dimension, to height 3."""
-    tree = Tree.root(Cut(1), 3)
+    tree = fold([], Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
     tree = tree.queried(node(1, 1))  # ahead: it replaces its parent
@@ -145,7 +145,7 @@ def test_cmets_with_other_children_walks_its_tree():
     space = windows((1.0, 2.0, 4.0))
     strategy = CMETS(space=space, children=3)
     found = loop(strategy, hill, 6)
-    tree = Tree.root(Cut(2, 3, one_side=True), 2)
+    tree = fold([], Cut(2, 3, one_side=True), 2)
     for r in found:
         asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
         assert asked in tree.active
