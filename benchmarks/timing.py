@@ -28,11 +28,9 @@ def processor_seconds(call: Callable[[], Any]) -> float:
 
 @contextmanager
 def timed(parts: Mapping[str, Sequence[tuple[Any, str]]], keeping: Collection[str]) -> Iterator[dict[str, float]]:
-    """Seconds of processor time spent in some calls, a part within another one not counted as that.
+    """Processor seconds spent in the calls of each part, which are attributes of modules or classes.
 
-    Args:
-        parts: By name, where the calls of a part are: modules or classes, and the name there.
-        keeping: The parts that whatever they call belongs to.
+    A part within another one is not counted as that, but whatever the parts ``keeping`` call is theirs.
     """
     spent, stack = dict.fromkeys(parts, 0.0), [time.process_time()]
     open_parts: list[str] = []

@@ -1,12 +1,8 @@
 """Tunings with choices, conditions and booleans, beside Optuna and SMAC3, at equal capital.
 
-    python -m benchmarks.quality.mixed [--problems NAME ...] [--methods NAME ...] [--seeds N] [--first SEED]
-        [--capital MOST] [--workers N] [--report]
-
-Adds the runs that are missing to ``mixed.csv`` (:mod:`benchmarks.study`) and writes ``mixed.md``, the median and the
-worst seed of each. Capital is in units of the target's cost and counts everything. The tunings are real, on data that
-come with scikit-learn, and deterministic. What is maximised is the negative logarithm of the cross entropy of held-out
-data, or of the share of wrong answers.
+A study (:mod:`benchmarks.study`): ``mixed.csv``, and in ``mixed.md`` the median and the worst seed of each. The tunings
+are real, on data that come with scikit-learn, and deterministic. What is maximised is the negative logarithm of the
+cross entropy of held-out data, or of the share of wrong answers.
 """
 
 from __future__ import annotations

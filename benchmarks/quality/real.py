@@ -1,11 +1,8 @@
 """The best value found on the real problems of the MF-GP-UCB paper, at equal nominal capital and by the clock.
 
-    python -m benchmarks.quality.real [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N] [--report]
-
-Adds the runs that are missing to ``real.csv`` (:mod:`benchmarks.study`) and writes ``real.md`` (means with standard
-errors over the seeds) and ``real.png``: the best value at the target against nominal capital, and against seconds as in
-the paper's Figs. 4 and 5. Those are wall clock, comparable only as far as the machine was equally busy. Capital is in
-nominal costs, the initial design included. ``MFBO_DATA_DIR`` names the folder with the data
+A study (:mod:`benchmarks.study`): ``real.csv``; ``real.md`` has means with standard errors, ``real.png`` the best value
+at the target against nominal capital, the initial design included, and against seconds as in the paper's Figs. 4 and 5:
+wall clock, comparable only as far as the machine was equally busy. ``MFBO_DATA_DIR`` names the folder with the data
 (:mod:`mfbo_torch.problems.real.data`).
 """
 

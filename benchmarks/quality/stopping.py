@@ -1,10 +1,7 @@
 """What each rule that ends a run saves, and what it gives up, on functions of the MF-GP-UCB paper.
 
-    python -m benchmarks.quality.stopping [--problems NAME ...] [--seeds N] [--capital N] [--report]
-
-A run of the default strategy to the end of its capital is looked at from its beginning: where would each rule have
-ended it, and what had been found by then? Rows that are missing are added to ``stopping.csv``
-(:mod:`benchmarks.study`), ``stopping.md`` is their table. Capitals are in units of the target's cost.
+A study (:mod:`benchmarks.study`): ``stopping.csv`` and ``stopping.md``. A run of the default strategy to the end of its
+capital is looked at from its beginning: where would each rule have ended it, and what had been found by then?
 """
 
 from __future__ import annotations

@@ -199,11 +199,7 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
 
 
 def num_fidelities(digest: SearchSpaceDigest) -> int:
-    """``M``, where the last parameter of a search space is its fidelity, from 0 to ``M - 1``, the target.
-
-    Raises:
-        SettingError: It is not.
-    """
+    """``M``, where the last parameter of a search space is its fidelity, from 0 to ``M - 1``, the target."""
     last = len(digest.bounds) - 1
     if digest.fidelity_features != [last]:
         names = [digest.feature_names[i] for i in digest.fidelity_features]

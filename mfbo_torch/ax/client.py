@@ -78,7 +78,9 @@ def multi_fidelity_client(
     node.bound(experiment)
     client = Client(storage_config=storage_config)
     if storage_config is not None:
-        _make_tables()
+        from ax.storage.sqa_store.db import create_all_tables, get_engine
+
+        create_all_tables(get_engine())
     client.set_experiment(experiment)
     client.configure_optimization(objective, [*outcome_constraints])
     client.set_generation_strategy(GenerationStrategy(nodes=[node], name=type(node.strategy).__name__))
@@ -118,9 +120,3 @@ def _fidelity(target: int, named: Fidelities | None) -> Parameter:
     if not target:
         return FixedParameter(**last, value=values[0])
     return ChoiceParameter(**last, values=values, is_ordered=True, sort_values=kind is not str)
-
-
-def _make_tables() -> None:
-    from ax.storage.sqa_store.db import create_all_tables, get_engine
-
-    create_all_tables(get_engine())

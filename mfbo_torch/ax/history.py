@@ -39,15 +39,8 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
     pending. Arms outside the search space are left out.
 
     Ax's ``sem``, where it is known, is the standard error of a value. Both are rounded to ten decimals as in Ax's
-    storage, so that an experiment reads the same before and after it is stored.
-
-    Args:
-        experiment: An Ax experiment.
-        codec: Of its search space.
-        data: Observations; the experiment's own if not given.
-
-    Raises:
-        SettingError: The objective is not one metric, or see :func:`~mfbo_torch.ax.goal.limit`.
+    storage, so that an experiment reads the same before and after it is stored. ``data`` are the experiment's own
+    observations if not given.
     """
     wanted = goal(experiment.optimization_config)
     observed = _observed(experiment.lookup_data() if data is None else data)

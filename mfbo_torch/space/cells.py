@@ -12,12 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, order=True)
 class Node:
-    """A cell of the unit cube.
-
-    Args:
-        height: How often the cube was cut, 0 for the cube itself.
-        index: ``d`` numbers, the cell's place along each side.
-    """
+    """A cell of the unit cube: how often the cube was cut, and the ``d`` places along the sides."""
 
     height: int
     index: tuple[int, ...]
@@ -25,13 +20,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a cell becomes ``K`` cells.
-
-    Args:
-        dim: ``d``.
-        parts: Into how many parts a side is cut.
-        one_side: Whether one side is cut at a time, the first one first; else all of them at once.
-    """
+    """How a cell becomes ``K`` cells: all sides, or with ``one_side`` one after another, are cut into ``parts``."""
 
     dim: int
     parts: int = 2

@@ -15,15 +15,8 @@ Needs = tuple[tuple[int, tuple[float, ...]], ...]
 
 
 class Conditions:
-    """The conditions among some parameters.
-
-    Args:
-        parameters: All of them.
-
-    Raises:
-        SettingError: A condition on a parameter that is not there, on one without choices or whole numbers, or on a
-            value that it has not; or a circle of conditions.
-    """
+    """The conditions among all parameters; a ``SettingError`` for one on a parameter that is not there, on one without
+    choices or whole numbers, or on a value that it has not, and for a circle."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.needs = [_needs(parameter, parameters) for parameter in parameters]

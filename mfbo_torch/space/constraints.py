@@ -19,16 +19,9 @@ Inequality = tuple[tuple[float, ...], float]
 
 
 def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> tuple[Inequality, ...]:
-    """Linear inequalities of designs.
-
-    Args:
-        given: Each ``(w, b)``, or a text as :func:`linear` takes it.
-        parameters: Those of the space.
-
-    Raises:
-        SettingError: Another number of weights, none that counts, one that is not finite, or one on a log scale, on a
-            choice or on a parameter with a condition.
-    """
+    """Linear inequalities of designs, each from ``(w, b)`` or a text as :func:`linear` takes it. A ``SettingError`` for
+    another number of weights, none that counts, or one that is not finite, on a log scale, on a choice or on a
+    parameter with a condition."""
     dim, always = len(parameters), Conditions(parameters).always
     pairs = [linear(row, [p.name for p in parameters]) if isinstance(row, str) else row for row in given]
     found = tuple((tuple(weights), bound) for weights, bound in pairs)
@@ -48,15 +41,8 @@ def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> 
 
 
 def linear(text: str, names: Sequence[str]) -> Inequality:
-    """``(w, b)`` of ``w · x <= b`` from a text such as ``"width + 2 depth <= 100"`` or ``"2 * a >= b - 1"``.
-
-    Args:
-        text: Terms with ``+`` and ``-`` on both sides of ``<=`` or ``>=``; a term is a number, a name, or both.
-        names: Of the parameters.
-
-    Raises:
-        SettingError: Another text, or a name that is no parameter's.
-    """
+    """``(w, b)`` of ``w · x <= b`` from a text such as ``"width + 2 depth <= 100"`` or ``"2 * a >= b - 1"``: terms with
+    ``+`` and ``-`` on both sides, each a number, a parameter's name or both; else a ``SettingError``."""
     sides = re.split(r"<=|>=", text)
     if len(sides) != 2 or any(not side.strip() for side in sides):
         raise SettingError("constraints", text, 'one inequality, like "a + 2 b <= 3"')

@@ -362,9 +362,6 @@ def test_bad_models():
     logarithmic = SingleTaskGP(X, Y[:, :1], outcome_transform=Log())
     with pytest.raises(UnsupportedError, match=r"posterior = .*: must be Gaussian"):
         HallucinatedUpperConfidenceBound(logarithmic, BETA)(X.unsqueeze(1))
-    for transform in (
-        ScalarizedPosteriorTransform(torch.ones(2).double()),
-        ExpectationPosteriorTransform(n_w=2),
-    ):
+    for transform in (ScalarizedPosteriorTransform(torch.ones(2).double()), ExpectationPosteriorTransform(n_w=2)):
         with pytest.raises(UnsupportedError, match=r"posterior_transform = .*: must be"):
             HallucinatedUpperConfidenceBound(one, BETA, posterior_transform=transform)

@@ -27,8 +27,7 @@ PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in ("kind", "momen
 
 
 @pytest.mark.parametrize(
-    ("row", "x"),
-    [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))],
+    ("row", "x"), [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))]
 )
 def test_rows_of_others(tmp_path, row, x):
     path = tmp_path / "a.csv"

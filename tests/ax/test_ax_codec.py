@@ -63,23 +63,14 @@ def test_every_kind_of_parameter_there_and_back():
     ]
     query = Query((0.3, 7.0, 2.0, 1.0, 1.0), 1)
     parameters = codec.decode(query.x, query.fidelity)
-    assert parameters == {
-        "x": 0.3,
-        "k": 7,
-        "size": 256,
-        "grade": "mid",
-        "flag": True,
-        "data": "digits",
-        "m": 1,
-    }
+    assert parameters == {"x": 0.3, "k": 7, "size": 256, "grade": "mid", "flag": True, "data": "digits", "m": 1}
     assert [type(parameters[name]) for name in ("k", "size", "m")] == [int, int, int]
     space.check_membership(parameters, raise_error=True)
     assert Query(*codec.encode(parameters)) == query
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
+    "wrong", [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}]
 )
 def test_arms_outside_the_search_space_are_no_queries(wrong):
     size = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True)

@@ -171,8 +171,7 @@ def test_a_function_that_is_gone(monkeypatch):
     stored = strategy_to_settings(CMES(space=choosing()))
     monkeypatch.delattr(f"{__name__}.policy")
     with pytest.raises(
-        SettingError,
-        match=r"function = 'test_ax_indirect:policy': must be one .* named before loading",
+        SettingError, match=r"function = 'test_ax_indirect:policy': must be one .* named before loading"
     ):
         strategy_from_settings(stored)
 

@@ -193,10 +193,7 @@ SMOKE = [
         study_files("mixed", "mixed.md"),
         {"problems": {"trees": Quick}, "capitals": (1, 4)},
     ),
-    Smoke(
-        "quality.batch.run {folder}/small.yaml",
-        "small.yaml batch/small.csv batch/small.about.json batch/small.md",
-    ),
+    Smoke("quality.batch.run {folder}/small.yaml", "small.yaml batch/small.csv batch/small.about.json batch/small.md"),
     Smoke(
         "quality.indirect.run --problems 'tree linear' --methods CMETS --seeds 1",
         study_files("indirect", "indirect.md indirect.png"),
@@ -255,8 +252,11 @@ SMOKE = [
     Smoke("robustness.bit_flips --rows 12 --every 67 --check 3", "bit_flips.json"),
     Smoke("robustness.fuzz --each 12 --seed 3", "fuzz.json"),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
-    Smoke("figures --share 0.1", "illustration-8.png queries-by-value.png", constants={"STEPS": (8,)}),
-    Smoke("figures.averages --share 0.1", "indirect-shifted-peak.png"),
+    Smoke(
+        "figures --share 0.1",
+        "illustration-8.png queries-by-value.png indirect-shifted-peak.png",
+        constants={"STEPS": (8,)},
+    ),
 ]
 BATCH = json.dumps(
     {
@@ -276,6 +276,7 @@ def _undone():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_undone")
 @pytest.mark.parametrize("smoke", SMOKE, ids=lambda smoke: smoke.command.split()[0])
 def test_smoke(smoke, tmp_path, monkeypatch, capsys):
@@ -313,6 +314,6 @@ def test_every_benchmark_is_there():
     folder = Path(benchmarks.__file__).parent
     files = [path.relative_to(folder) for path in folder.rglob("*.py") if "\nif __name__ ==" in path.read_text()]
     modules = {".".join(file.with_suffix("").parts).removesuffix(".__main__") for file in files}
-    elsewhere = {"gpu", "quality.dragonfly_child"}
+    elsewhere = {"gpu", "quality.dragonfly_child", "robustness.equal_histories", "robustness.paths"}
     assert modules == elsewhere | {smoke.command.split()[0] for smoke in SMOKE}
     assert all(f"benchmarks.{module}" in (benchmarks.__doc__ or "") for module in modules)

@@ -87,10 +87,7 @@ def test_regret_is_the_mean_and_one_standard_error(tmp_path):
 
 
 def test_regret_of_several_problems(tmp_path):
-    curves = {
-        "Walk": ([0, 1, 2], [[math.nan, 200.0, 0.1], [5.0, 200.0, 0.3]]),
-        "Plain": ([0, 1, 2], [[math.nan] * 3]),
-    }
+    curves = {"Walk": ([0, 1, 2], [[math.nan, 200.0, 0.1], [5.0, 200.0, 0.3]]), "Plain": ([0, 1, 2], [[math.nan] * 3])}
     panels = {"A": curves, "B": curves, "C": curves, "D": {"Walk": ([0, 1], [[-1.0, 2.0]])}}
     figure = plots.regret(panels, {"D": "best value"}, ["D"])
     shown = [axes for axes in figure.axes if axes.get_visible()]

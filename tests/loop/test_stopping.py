@@ -97,10 +97,7 @@ def test_a_model_that_knows_enough_ends_a_run():
     assert ended.history.spent < 300
 
 
-RULES = [
-    ({"stop_at": 0.0}, "is at least as good as 0"),
-    ({"patience": 25.0}, "no better value for a capital of "),
-]
+RULES = [({"stop_at": 0.0}, "is at least as good as 0"), ({"patience": 25.0}, "no better value for a capital of ")]
 
 
 @pytest.mark.parametrize(("rule", "reason"), RULES)

@@ -58,11 +58,7 @@ def asked(*queries):
 
 def test_what_a_query_goes_on_from():
     history = asked((0.5, 0, 3.0), (0.5, 1, 6.0), (0.7, 1, 9.0), (0.7, 0, 3.0), (0.7, 2, 18.0), (0.9, 0, 0.0))
-    assert [(found := lower_training(history, (0.5,), m)) and found.paid for m in range(3)] == [
-        None,
-        3.0,
-        9.0,
-    ]
+    assert [(found := lower_training(history, (0.5,), m)) and found.paid for m in range(3)] == [None, 3.0, 9.0]
     assert lower_training(history, (0.7,), 2).record.id == 2
     assert lower_training(history, (0.9,), 1) is None  # observed before: nothing is there
     assert full_costs(history) == [3.0, 9.0, 9.0, 3.0, 27.0, 0.0]

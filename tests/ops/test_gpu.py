@@ -13,10 +13,7 @@ from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 DTYPES = tuple(TOLERANCES)
 SCALE = 1.7
 DIM = 6

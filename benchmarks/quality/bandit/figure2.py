@@ -2,11 +2,10 @@
 
     python -m benchmarks.quality.bandit.figure2 [--trials 20] [--problems 1 2 3 4] [--share 1.0]
 
-Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json`` (final
-regret, late slope, plays of each group of arms, seconds), the pictures ``bandit-regret.png`` (the four regret
-panels), ``bandit-plays.png`` (plays per arm, the two other panels) and ``bandit-bounds.png`` (regret between
-its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it. The
-share is that of the full capital.
+Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json``, ``bandit.md``, and the
+pictures ``bandit-regret.png`` (the four regret panels), ``bandit-plays.png`` (plays per arm, the two other panels) and
+``bandit-bounds.png`` (regret between its bounds). The late slope is the regret of the last quarter of the capital, per
+unit of it. The share is that of the full capital.
 """
 
 from __future__ import annotations

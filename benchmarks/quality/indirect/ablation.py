@@ -1,12 +1,9 @@
 """Why CMES does not lead on the linear Branin windows: its rule and MES with parts exchanged, on paired seeds.
 
-    python -m benchmarks.quality.indirect.ablation [--methods LABEL ...] [--seeds N] [--workers N] [--report]
-
-The setting is ``fixed linear`` of :mod:`benchmarks.quality.indirect.run`, 30 queries. Adds the runs that are missing to
-``indirect-ablation.csv`` (:mod:`benchmarks.study`) and writes ``indirect-ablation.md``. The capital is the number of
-queries. ``simple`` is the regret of the best input recommended so far, as the paper has it, ``current`` that of the one
-recommended now: what a user gets, and what luck in between does not mend; ``mean_current`` is the mean of ``current``
-from the tenth query on.
+A study (:mod:`benchmarks.study`): ``indirect-ablation.csv`` and ``.md``, on ``fixed linear`` of
+:mod:`benchmarks.quality.indirect.run`; the capital is the number of queries. ``simple`` is the regret of the best input
+recommended so far, as the paper has it, ``current`` that of the one recommended now: what a user gets, and what luck in
+between does not mend; ``mean_current`` is the mean of ``current`` from the tenth query on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Table and picture of ``indirect.csv``.
-
-``indirect.md`` (means, standard errors and worst seeds, and where the ordering of the paper does not come out) and
-``indirect.png``.
-"""
+"""``indirect.md`` (means, errors, worst seeds, where the paper's ordering does not come out) and ``indirect.png``."""
 
 from __future__ import annotations
 

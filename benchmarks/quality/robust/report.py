@@ -1,7 +1,4 @@
-"""Tables and the picture of ``robust.csv``.
-
-``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best).
-"""
+"""``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best)."""
 
 from __future__ import annotations
 
@@ -37,12 +34,8 @@ DARK = "#222222"
 class Run(NamedTuple):
     """What a run came to at one capital.
 
-    Attributes:
-        loss: Of the design that is recommended (:func:`benchmarks.quality.robust.problems.loss`).
-        lucky: Of the best observation; the same where nothing is noisy.
-        failed: Capital spent on evaluations that failed.
-        seconds: Of all decisions until then.
-        queries: Until then.
+    ``loss`` of the recommended design, ``lucky`` that of the best observation, the same where nothing is noisy;
+    ``failed``: capital spent on evaluations that failed; ``seconds`` of all decisions until then.
     """
 
     loss: float

@@ -9,19 +9,10 @@ import torch
 
 @dataclass(frozen=True)
 class Case:
-    """One operation at one size.
+    """One of :data:`benchmarks.speed.ops.operations.OPERATIONS` at one size.
 
-    Args:
-        operation: A key of :data:`benchmarks.speed.ops.operations.OPERATIONS`.
-        n: Points of the GP (of each of them).
-        m: Points queried at once.
-        d: Inputs.
-        q: Picks of a greedy selection.
-        processes: How many GPs at once.
-        dtype: Precision.
-        bar: Least ratio to the peer that the project holds itself to, or ``None``.
-        devices: Where it is run.
-        peer: Whether the peer is run too; for sizes at which it cannot.
+    ``n`` points of each GP, ``m`` points queried at once, ``d`` inputs, ``q`` picks of a greedy selection. ``bar`` is
+    the least ratio to the peer that the project holds itself to; the peer does not run at sizes at which it cannot.
     """
 
     operation: str

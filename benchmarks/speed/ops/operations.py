@@ -20,6 +20,7 @@ from mfbo_torch.acquisition.fused import fused
 from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.greedy import greedy
+from mfbo_torch.ops.greedy import reference as greedy_reference
 from mfbo_torch.ops.posterior import mean_variance, reference
 
 BETA = 2.0
@@ -27,13 +28,9 @@ BETA = 2.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two callables that do the same, and the largest difference of their results.
+    """This package's callable and BoTorch's, where it can.
 
-    Args:
-        ours: With this package.
-        peer: With BoTorch, or ``None`` where it cannot.
-        error: Of ours against BoTorch, or against the plain formula where that cannot.
-        limit: Largest error at which a time means anything.
+    ``error`` is their largest difference, or that from the plain formula; above ``limit`` no time means anything.
     """
 
     ours: Callable[[], Any]
@@ -71,34 +68,28 @@ def _apart(ours: Any, theirs: Any) -> float:
 
 
 def posterior(case: Case, device: str) -> Pair:
-    """Mean and variance at ``m x 1 x d`` points, without a gradient."""
+    """Mean and variance at ``m x 1 x d`` points, without a gradient; without a peer, checked at a thousand of them."""
     X = draw(case, device, case.m, 1, seed=1)
     if case.processes > 1:
-        return _processes(case, device, X)
-    model = model_of(case, device)
-    cache = CachedGP(model).cache
+        cache, X = several(case, device), X.reshape(1, -1, case.d)
+    else:
+        model = model_of(case, device)
+        cache = CachedGP(model).cache
+
+    def ours() -> tuple[Tensor, Tensor]:
+        return mean_variance(cache, X)
 
     @torch.no_grad()
     def peer() -> tuple[Tensor, Tensor]:
         found = model.posterior(X)
         return found.mean, found.variance
 
-    def ours() -> tuple[Tensor, Tensor]:
-        return mean_variance(cache, X)
+    def error() -> float:
+        some = X.squeeze(-2)[..., :1000, :]
+        return _apart([part.squeeze(-1)[..., :1000] for part in ours()], reference.mean_variance(cache, some))
 
     if case.peer:
         return Pair(ours, peer, lambda: _apart(ours(), peer()), limit_of(case))
-    return _alone(case, ours, cache, X)
-
-
-def _alone(case: Case, ours: Callable[[], tuple[Tensor, Tensor]], cache: Cache, X: Tensor) -> Pair:
-    """Without a peer, checked at a thousand points against the plain formula."""
-
-    some = X.squeeze(-2)[..., :1000, :]
-
-    def error() -> float:
-        return _apart([part.squeeze(-1)[..., :1000] for part in ours()], reference.mean_variance(cache, some))
-
     return Pair(ours, None, error, limit_of(case))
 
 
@@ -107,26 +98,9 @@ def several(case: Case, device: str) -> Cache:
     sizes = [max(case.n >> i, 1) for i in range(case.processes)]
     inputs = draw(case, device, case.processes, case.n)
     mask = torch.stack([(torch.arange(case.n) < size).to(inputs) for size in sizes])
-    one = inputs.new_ones(case.processes)
-    return factorize(
-        "rbf",
-        inputs,
-        values(inputs).squeeze(-1),
-        torch.full_like(mask, 1e-3),
-        inputs.new_full((case.processes, case.d), 0.3 * case.d**0.5),
-        one,
-        0 * one,
-        mask,
-    )
-
-
-def _processes(case: Case, device: str, X: Tensor) -> Pair:
-    cache, points = several(case, device), X.reshape(1, -1, case.d)
-
-    def ours() -> tuple[Tensor, Tensor]:
-        return mean_variance(cache, points)
-
-    return _alone(case, ours, cache, points)
+    one, lengths = inputs.new_ones(case.processes), inputs.new_full((case.processes, case.d), 0.3 * case.d**0.5)
+    noise = torch.full_like(mask, 1e-3)
+    return factorize("rbf", inputs, values(inputs).squeeze(-1), noise, lengths, one, 0 * one, mask)
 
 
 def posterior_gradient(case: Case, device: str) -> Pair:
@@ -150,41 +124,33 @@ def _bound(model: Model) -> AcquisitionFunction:
     return HallucinatedUpperConfidenceBound(CachedGP(model), BETA)
 
 
-def _through_torch(make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Callable[[Case, str], Pair]:
+def _through_torch(case: Case, device: str, make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Pair:
     """An upper confidence bound through torch, with its gradient or without, against BoTorch's own."""
+    model = model_of(case, device)
+    ours, theirs = make(model), _botorchs(model)
+    X = draw(case, device, case.m, 1, seed=1).requires_grad_(gradient)
 
-    def build(case: Case, device: str) -> Pair:
-        model = model_of(case, device)
-        ours, theirs = make(model), _botorchs(model)
-        X = draw(case, device, case.m, 1, seed=1).requires_grad_(gradient)
+    def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
+        if gradient:
+            return torch.autograd.grad(acquisition(X).sum(), X)
+        with torch.no_grad():
+            return (acquisition(X),)
 
-        def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
-            if gradient:
-                return torch.autograd.grad(acquisition(X).sum(), X)
-            with torch.no_grad():
-                return (acquisition(X),)
-
-        limit = limit_of(case) * (10 if gradient else 1)
-        return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), limit)
-
-    return build
+    limit = limit_of(case) * (10 if gradient else 1)
+    return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), limit)
 
 
-def _on_arrays(gradient: bool) -> Callable[[Case, str], Pair]:
+def _on_arrays(case: Case, device: str, gradient: bool) -> Pair:
     """What an optimiser's step asks for, from the fused form of the bound, against BoTorch's own through torch."""
+    through = _through_torch(case, device, _bound, gradient)
+    form, x = fused(_bound(model_of(case, device))), draw(case, device, case.m, seed=1).numpy()
+    call = partial(form.with_gradient if gradient else form, x)
 
-    def build(case: Case, device: str) -> Pair:
-        through = _through_torch(_bound, gradient)(case, device)
-        form, x = fused(_bound(model_of(case, device))), draw(case, device, case.m, seed=1).numpy()
-        call = partial(form.with_gradient if gradient else form, x)
+    def error() -> float:
+        found = torch.from_numpy(call()[1] if gradient else call())
+        return _apart([found], through.peer())
 
-        def error() -> float:
-            found = torch.from_numpy(call()[1] if gradient else call())
-            return _apart([found], through.peer())
-
-        return Pair(call, through.peer, error, through.limit)
-
-    return build
+    return Pair(call, through.peer, error, through.limit)
 
 
 MODELS = 20
@@ -243,14 +209,7 @@ def greedy_selection(case: Case, device: str) -> Pair:
 
     if case.peer:
         return Pair(ours, peer, lambda: float(ours() != peer()), 0.0)
-    return Pair(ours, None, lambda: float(ours() != _direct(cache, X, case.q)), 0.0)
-
-
-def _direct(cache: Cache, X: Tensor, q: int) -> list[int]:
-    """The same picks from the reference."""
-    from mfbo_torch.ops.greedy import reference as greedy_reference
-
-    return greedy_reference.select(cache, X, BETA, q).tolist()
+    return Pair(ours, None, lambda: float(ours() != greedy_reference.select(cache, X, BETA, case.q).tolist()), 0.0)
 
 
 def fidelities(case: Case, device: str) -> Pair:
@@ -275,12 +234,12 @@ def fidelities(case: Case, device: str) -> Pair:
 OPERATIONS: dict[str, Callable[[Case, str], Pair]] = {
     "posterior": posterior,
     "posterior gradient": posterior_gradient,
-    "fused": _on_arrays(False),
-    "fused gradient": _on_arrays(True),
-    "bound": _through_torch(_bound, False),
-    "bound gradient": _through_torch(_bound, True),
-    "ucb": _through_torch(lambda model: _botorchs(CachedGP(model)), False),
-    "ucb gradient": _through_torch(lambda model: _botorchs(CachedGP(model)), True),
+    "fused": partial(_on_arrays, gradient=False),
+    "fused gradient": partial(_on_arrays, gradient=True),
+    "bound": partial(_through_torch, make=_bound, gradient=False),
+    "bound gradient": partial(_through_torch, make=_bound, gradient=True),
+    "ucb": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=False),
+    "ucb gradient": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=True),
     "optimize_acqf": optimized,
     "greedy": greedy_selection,
     "fidelities": fidelities,

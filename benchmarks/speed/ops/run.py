@@ -1,13 +1,12 @@
-"""Ours beside BoTorch: checked, then timed in turn in one process.
+"""Ours beside BoTorch: checked, then timed in turn in one process; ``MACHINE.json``.
 
     python -m benchmarks.speed.ops.run [--device cpu|cuda] [--only TEXT ...] [--rounds 101] [--threads N]
 
-The same command on any machine; what a machine cannot run is said to be unmeasured. Writes
-``<machine>.json``. A time is only reported beside a passing check. The percentages
-are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case.
-Ours and BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches.
-``--only`` is for the cases whose name has one of these texts, without the growth; ``--span`` makes a turn as many calls
-as fit into so many seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
+A time is only reported beside a passing check, and what a machine cannot run is said to be unmeasured. The percentages
+are of the matrix product and the copy measured in the same run, for the least flops and bytes of the case. Ours and
+BoTorch's are called by turns, as between an optimiser's steps, not many times in a row with warm caches. ``--only`` is
+for the cases whose name has one of these texts, without the growth; ``--span`` makes a turn as many calls as fit into
+so many seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what a space says of its queries to the conditional of a model on unit cubes."""
+"""The conditional of a space's queries, for a model on unit cubes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 
 
 def conditional_of(space: IndirectSpace) -> Conditional:
-    """What the queries of a space average over; queries and inputs are scaled to unit cubes.
-
-    A conditional of the user's own keeps its inputs as they are.
-    """
+    """The distributions that the queries of a space average over; queries and inputs are scaled to unit cubes, but a
+    conditional of the user's own keeps its inputs as they are."""
     feedback = space.feedback
     if isinstance(feedback, Samples):
         return EmpiricalConditional(_scaled(space, feedback.X), _to_unit(space, feedback.A))
@@ -44,7 +42,7 @@ def unit_inputs(space: IndirectSpace) -> Tensor:
 
 
 def reach(space: IndirectSpace) -> tuple[Tensor, Tensor]:
-    """Where the inputs begin and how far they reach, one where they do not vary."""
+    """The lower bounds and the extents of the inputs, one where they do not vary."""
     lower = space.inputs.amin(0)
     span = space.inputs.amax(0) - lower
     return lower, torch.where(span > 0, span, torch.ones_like(span))
@@ -87,7 +85,7 @@ def _window(space: IndirectSpace, window: Window) -> Conditional:
 
 
 class _InUserUnits(Conditional):
-    """A conditional asked in the user's units."""
+    """A conditional whose queries are in the user's units."""
 
     def __init__(self, inner: Conditional, space: IndirectSpace) -> None:
         super().__init__()
@@ -101,7 +99,7 @@ class _InUserUnits(Conditional):
 
 
 class _Scaled:
-    """A classifier asked on the unit cube."""
+    """A classifier whose inputs are in the unit cube."""
 
     def __init__(self, classifier: Any, space: IndirectSpace) -> None:
         self.classifier, self.space = classifier, space

@@ -21,16 +21,8 @@ class ContinuousProblem(SyntheticProblem):
 
     The functions, their perturbations and costs are those of the authors' package [Kandasamy2020dragonfly]_. Where it
     has ``p`` fidelities this is the diagonal of their cube, all of them equal to ``z``. A query costs
-
-    .. math:: \lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}.
-
-    Args:
-        levels: Number of values of ``z``, evenly from 0 to 1; with 3 there are three discrete fidelities.
-        noise_std: Standard deviation of the observation noise, at every fidelity.
-        negate: Whether to return the negative of the function, to be minimised.
-
-    Raises:
-        SettingError: ``levels`` below 2, or ``noise_std`` is negative.
+    :math:`\lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}`. Of ``z`` there are ``levels`` values, at least 2, evenly
+    from 0 to 1; ``noise_std`` and ``negate`` are those of :class:`~mfbo_torch.problems.SyntheticProblem`.
     """
 
     powers: ClassVar[tuple[float, ...]] = (2.0,)
@@ -50,10 +42,8 @@ class ContinuousProblem(SyntheticProblem):
 
 
 class ContinuousCurrin(ContinuousProblem, Currin):
-    r"""Currin's function with :math:`1 - \alpha(z) e^{-1/(2 x_2)}` for its first factor, ``d = 2``.
-
-    :math:`\alpha(z) = 1 - 0.1 (1 - z)`, so that the target is :class:`~mfbo_torch.problems.Currin`'s.
-    """
+    r"""Currin's function with :math:`1 - \alpha(z) e^{-1/(2 x_2)}` for its first factor, ``d = 2``;
+    :math:`\alpha(z) = 1 - 0.1 (1 - z)`, so that the target is :class:`~mfbo_torch.problems.Currin`'s."""
 
     def _at(self, x: Tensor, z: Tensor) -> Tensor:
         x1, x2 = x.unbind(-1)

@@ -18,21 +18,18 @@ ROWS, COLUMNS, MODES = 9, 3, 10
 class Electrodes(FiniteProblem):
     r"""Muscle response to a pair of electrodes on a spinal array: simulated, ``d = 4``.
 
-    The application of [Desautels2012gpbucb]_ (Sec. 5) has recordings that are not public; this is a
-    stand-in with what made it hard, a response with many separate modes. A design is the place of the
-    cathode and of the anode on an array of 9 rows and 3 columns, 702 pairs in all. The response is
+    The application of [Desautels2012gpbucb]_ (Sec. 5) has recordings that are not public; this is a stand-in with what
+    made it hard, a response with many separate modes. A design is the place of the cathode and of the anode on an array
+    of 9 rows and 3 columns, 702 pairs in all. The response is
 
     .. math:: f(x) = \sum_{k=1}^{10} h_k \exp(-\tfrac12 \sum_j ((x_j - c_{kj}) / w_j)^2)
 
-    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]`` and widths of one row
-    and 0.7 of a column.
+    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]``, widths of one row and 0.7 of a
+    column.
 
     Args:
         seed: Seed of centres and heights: the animal and the day.
         noise_std: Standard deviation of the noise.
-
-    Raises:
-        SettingError: A negative seed or noise.
     """
 
     def __init__(self, seed: int = 0, noise_std: float = 0.05) -> None:

@@ -81,11 +81,8 @@ class Program:
                 place = "there" if "/" in program else "on the PATH"
                 raise SettingError("command", program, f"a program that is {place} and can be run")
         for argument in arguments:
-            if (
-                "{" not in argument
-                and os.path.isfile(os.path.join(self.start, argument))
-                and not os.path.isabs(argument)
-            ):
+            relative = "{" not in argument and not os.path.isabs(argument)
+            if relative and os.path.isfile(os.path.join(self.start, argument)):
                 wanted = f"{{{START}}}/{argument}: the program runs in a folder of its own"
                 raise SettingError("command", argument, wanted)
 
@@ -93,15 +90,8 @@ class Program:
         return os.path.join(self.start, name) if "/" in name else name
 
     def check(self, samples: Mapping[str, Any], needed: Sequence[str]) -> None:
-        """See whether every place has a name, and whether every name has a place.
-
-        Args:
-            samples: A value for each name that there is.
-            needed: Names that must be used somewhere, as the program must know them. One of ``a|b`` is enough.
-
-        Raises:
-            SettingError: A place is malformed, its name is not known or its format does not fit, or a name is not used.
-        """
+        """See whether every place has a name among the ``samples``, with a value that fits its format, and whether
+        every name that the program needs has a place (of ``a|b`` one is enough); else a ``SettingError``."""
         used: set[str] = set()
         for setting, text in self._templates():
             used.update(_places(setting, text))
@@ -132,16 +122,8 @@ class Program:
             raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
 
     def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
-        """Run the program and read the value.
-
-        Args:
-            parameters: Values by name, those of the fidelity's own name included.
-            fidelity: ``0`` the cheapest.
-            folder: What ``{folder}`` is.
-
-        Raises:
-            EvaluationError: The program failed, outlived the timeout, or left no value.
-        """
+        """Run the program with values by name and read the value; ``folder`` is what ``{folder}`` stands for. An
+        ``EvaluationError`` where it failed, outlived the timeout, or left no value."""
         values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
         with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
             return self._evaluated(values, Path(own))
@@ -165,18 +147,12 @@ class Program:
         except EvaluationError as error:
             raise EvaluationError(str(error), _tail(folder)) from None
 
-    def _run(self, command: list[str], environment: Mapping[str, str], folder: Path) -> int | None:
+    def _run(self, command: list[str], env: Mapping[str, str], folder: Path) -> int | None:
         """Its exit code, ``None`` at the timeout; nothing of it is left afterwards."""
         guarded = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *command]
         with (folder / STDOUT).open("wb") as out, (folder / STDERR).open("wb") as err:
             process = subprocess.Popen(
-                guarded,
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                cwd=folder,
-                env=environment,
-                start_new_session=True,
+                guarded, stdin=subprocess.PIPE, stdout=out, stderr=err, cwd=folder, env=env, start_new_session=True
             )
         try:
             return process.wait(self.timeout)

@@ -28,23 +28,14 @@ MOST_CHILDREN = 256
 class Tree:
     r"""Where the search stands [Zhang2024indirect]_ (Algorithm 1).
 
-    Args:
-        leaves: :math:`\mathcal L`, nodes whose cells are to be queried next.
-        ahead: :math:`\mathcal L'`, children of leaves past and present, which may be queried before their parents.
-        highest: ``l_max``.
-        cut: How cells become children.
+    It has the leaves :math:`\mathcal L`, whose cells are to be queried next, and ahead of them :math:`\mathcal L'`, the
+    children of leaves past and present, which may be queried before their parents. ``highest`` is :math:`l_{max}`.
     """
 
     leaves: frozenset[Node]
     ahead: frozenset[Node]
     highest: int
     cut: Cut
-
-    @classmethod
-    def root(cls, cut: Cut, highest: int) -> Tree:
-        """Nothing has been queried: the root is the only leaf."""
-        root = Node(0, (0,) * cut.dim)
-        return cls(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
 
     @property
     def active(self) -> list[Node]:
@@ -61,8 +52,9 @@ class Tree:
 
 
 def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
-    """The tree after some queries; what is no active node changes nothing."""
-    tree = Tree.root(cut, highest)
+    """The tree after some queries; first the root is the only leaf. A node that is not active changes nothing."""
+    root = Node(0, (0,) * cut.dim)
+    tree = Tree(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
     for node in nodes:
         if node in tree.leaves or node in tree.ahead:
             tree = tree.queried(node)
@@ -86,7 +78,6 @@ class CMETS(Informative):
     Args:
         children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
             after another. ``None`` for :math:`2^d`.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.Informative`; ``initial`` is not used.
 
     Raises:
         SettingError: ``children`` below 2, or more than :data:`MOST_CHILDREN` in the space's dimensions.
@@ -111,8 +102,8 @@ class CMETS(Informative):
 
     def tree(self, snapshot: Snapshot) -> Tree:
         """The tree as the history left it."""
-        found = [r.query for r in snapshot.records if "node" in r.query.meta]
-        nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
+        queries = (r.query for r in snapshot.records if "node" in r.query.meta)
+        nodes = (Node(query.fidelity, tuple(query.meta["node"])) for query in queries)
         return fold(nodes, self.cut, self.space.target)
 
     def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:

@@ -18,7 +18,7 @@ from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.outcome_transform import IDENTITY, MIN_VALUES, Warp, fitted
-from mfbo_torch.strategies.common.fit_schedule import Memo, quiet
+from mfbo_torch.strategies.common.fit_schedule import quiet
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import single_fidelity_count
 from mfbo_torch.strategies.common.model_based import ModelBased
@@ -26,6 +26,7 @@ from mfbo_torch.strategies.common.outcome_models import measured, moments_of, ou
 from mfbo_torch.strategies.single.gp_bucb_init import most_information, places
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number, whole
 
 Noted = tuple[Tensor, dict[str, Any]]
@@ -39,13 +40,12 @@ class OneFidelity(ModelBased):
 
     Where the space has candidates, the acquisition is maximised over them, exactly, and a design is queried
     again where that is best; designs that failed are left out while there are others. Losses that explode and penalties
-    in place of failures are drawn near the other values (:meth:`map`).
+    in place of failures are drawn near the other values (:meth:`transform`).
 
     Args:
         initial: Number of uniform random initial queries; by default 10, at most what half of the
             capital pays for and at least 2. None by default where ``prior`` is given.
         prior: The process, where it is known; nothing is fitted then.
-        **settings: Those of :class:`~mfbo_torch.strategies.common.model_based.ModelBased`.
 
     Raises:
         SettingError: ``initial`` below 1, or below 0 where ``prior`` is given.
@@ -90,7 +90,7 @@ class OneFidelity(ModelBased):
         return self.prior is not None or super().ready(snapshot)
 
     def untouched(self, snapshot: Snapshot) -> bool:
-        """Whether no query has a value or is pending: all designs are equal under the known prior."""
+        """Whether no query has a value or is pending, so that all designs are equal under the known prior."""
         return not self.modelled(snapshot) and not len(self.pending(snapshot))
 
     def pending(self, snapshot: Snapshot) -> Tensor:
@@ -98,14 +98,14 @@ class OneFidelity(ModelBased):
         return snapshot.designs(snapshot.at(self.level, Status.PENDING))
 
     def observed(self, snapshot: Snapshot) -> Data:
-        """``n x d`` designs of the unit cube, and their ``n x 1`` values as :meth:`transform` has them, with the
-        variances of their noise where known."""
+        """``n x d`` designs of the unit cube, their ``n x 1`` transformed values, and noise variances where known."""
         return _designs(data_of(self.space, self.modelled(snapshot), self.transform(snapshot)))
 
     def transform(self, snapshot: Snapshot) -> Warp:
-        """Through which the model sees the values: a monotone map where there are outliers far below all others, such
-        as losses that explode or penalties in place of failures, beside which the others would be lost; else the
-        identity, as where the process is known or the first design has too few values to tell."""
+        """The monotone map of the values that the model sees, where outliers lie far below all others.
+
+        The identity elsewhere, and where the process is known or the initial design has too few values to tell.
+        """
         known = self.modelled(snapshot)
         if self.prior is not None or len(snapshot.initial_design(known)) < MIN_VALUES:
             return IDENTITY
@@ -147,8 +147,7 @@ class OneFidelity(ModelBased):
         return mean, deviation
 
     def predict_observation(self, snapshot: Snapshot, u: Tensor) -> tuple[float, float]:
-        """Mean and deviation of what would be observed at a ``1 x d`` design of the unit cube, as :meth:`transform` has
-        it."""
+        """Mean and deviation of the transformed observation at a ``1 x d`` design of the unit cube."""
         mean, deviation = self.gp.predict(*self.observed(snapshot), u, observed=True)
         return mean.item(), deviation.item()
 
@@ -162,20 +161,14 @@ class OneFidelity(ModelBased):
         return self.gp.units(Y)[1]
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
-        if self.untouched(snapshot):
-            return self.query_at(self.anywhere(snapshot, generator), snapshot, generator)
-        u, noted = self.design(snapshot, generator)
-        return self.query_at(u, snapshot, generator, **noted)
+        u, noted = self.anywhere(snapshot, generator) if self.untouched(snapshot) else self.design(snapshot, generator)
+        if self.space.candidates:  # queried again where that is best
+            return self.query(u, self.level, stage="model", **noted)
+        return self.placed(u, self.level, snapshot, generator, **noted)
 
     @abstractmethod
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
-        """The design to query, ``1 x d`` in the unit cube, and what to note: mostly a :meth:`maximiser`."""
-
-    def query_at(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, **noted: Any) -> Query:
-        """The query at a design, or near it; a candidate is queried again where that is best."""
-        if self.space.candidates:
-            return self.query(u, self.level, stage="model", **noted)
-        return self.placed(u, self.level, snapshot, generator, **noted)
+        """The design to query, mostly a :meth:`maximiser`, and what to note."""
 
     def candidates(self, snapshot: Snapshot) -> Tensor:
         """The candidates that may be queried, ``m x d`` in the unit cube; ``0 x d`` for a box."""
@@ -184,12 +177,12 @@ class OneFidelity(ModelBased):
         left = [i for i, x in enumerate(self.space.candidates) if x not in failed] if failed else []
         return candidates[left] if left else candidates
 
-    def anywhere(self, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
-        """A random design: before anything was queried, all are equal under a known prior."""
+    def anywhere(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        """A random design, with nothing to note."""
         candidates = self.candidates(snapshot)
         if len(candidates):
-            return candidates[torch.randint(len(candidates), (1,), generator=generator)]
-        return self.random_design(generator).unsqueeze(0)
+            return candidates[torch.randint(len(candidates), (1,), generator=generator)], {}
+        return self.random_design(generator).unsqueeze(0), {}
 
     def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """An acquisition, the logarithm of a gain as is usual, that knows where evaluations fail."""
@@ -223,7 +216,6 @@ class Banded(OneFidelity):
         delta: Probability with which the bound may fail.
         scale: What ``α_t`` is multiplied by; 0.2 in the experiments of [Srinivas2010gpucb]_.
         norm: The bound ``M`` of case 3.
-        **settings: Those of :class:`OneFidelity`.
 
     Raises:
         SettingError: ``beta`` is none of these, or negative, or ``"rkhs"`` without a ``prior``; ``delta`` is not

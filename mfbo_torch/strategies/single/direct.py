@@ -31,7 +31,6 @@ class Direct(RandomSearch):
     Args:
         eps: Least improvement wanted of a rectangle, relative to the best value.
         locally_biased: Use the locally biased variant.
-        **settings: ``seed``, ``space`` and ``capital``.
 
     Raises:
         SettingError: ``eps`` is negative.
@@ -46,7 +45,6 @@ class Direct(RandomSearch):
         self.locally_biased = bool(locally_biased)
 
     def decide(self, history: History) -> Query:
-        """The next query."""
         target = self.space.target
         records = [r for r in history if r.query.fidelity == target]
         worst = min((r.value for r in records if r.value is not None), default=0.0)

@@ -13,12 +13,7 @@ from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from refusals import refused
 
-from mfbo_torch.acquisition import (
-    FidelityColumn,
-    MultiFidelityUpperConfidenceBound,
-    cost_thresholds,
-    select_fidelity,
-)
+from mfbo_torch.acquisition import FidelityColumn, MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.utils.errors import SettingError
 
 BETA = 2.0

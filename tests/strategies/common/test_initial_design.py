@@ -92,12 +92,12 @@ def test_a_grid_is_used_up():
     strategy = RandomSearch(space=GRID)
     history = History()
     for i in range(200):
-        u = clear(strategy, torch.tensor([[0.3, 0.3]]), 0, history, generator(i))
+        u = clear(torch.tensor([[0.3, 0.3]]), 0, strategy.snapshot(history), generator(i))
         history = history.asked(strategy.query(u, 0), 1.0)
         if i > 100:
             history = history.updated(history.records[-1].done(0.0))
     assert len({r.query.x for r in history}) == 200
-    repeated = strategy.query(clear(strategy, torch.tensor([0.3, 0.3]), 0, history, generator()), 0)
+    repeated = strategy.query(clear(torch.tensor([0.3, 0.3]), 0, strategy.snapshot(history), generator()), 0)
     assert repeated.x in {r.query.x for r in history.done}
 
 
@@ -106,8 +106,8 @@ def test_other_fidelities_do_not_matter():
     strategy = RandomSearch(space=space)
     history = History().asked(Query((0.5,), 0), 1.0)
     u = torch.tensor([0.5], dtype=torch.double)
-    assert torch.equal(clear(strategy, u, 1, history, generator()), u)
-    assert (clear(strategy, u, 0, history, generator()) - u).abs() > BUSY_RADIUS
+    assert torch.equal(clear(u, 1, strategy.snapshot(history), generator()), u)
+    assert (clear(u, 0, strategy.snapshot(history), generator()) - u).abs() > BUSY_RADIUS
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,7 @@ from strategy_table import SPACE, loop, step, toy
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import (
-    GPUCB,
-    Direct,
-    ExpectedImprovement,
-    MFNaive,
-    ProbabilityOfImprovement,
-)
+from mfbo_torch.strategies import GPUCB, Direct, ExpectedImprovement, MFNaive, ProbabilityOfImprovement
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
 from mfbo_torch.strategies.single.analytic import MIN_IMPROVEMENT
