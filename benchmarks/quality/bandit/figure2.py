@@ -214,10 +214,10 @@ def table(report: dict[str, Any]) -> str:
     head = ["problem", "met", "open", "Theorem 4", "all fidelities", f"ρ = {two}", f"ρ = {four}"]
     lines += markdown([*head, f"Theorem 2, ρ = {two}", f"ρ = {four}"], body)
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
-    text = "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"
+    text = "With a cheap fidelity that has no information (problem 3, unrelated means, ζ = 1) the regret is"
     lines += ["", f"{text} {mf:,.0f},"]
-    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. Told a fifth of the true ζ of problem 1, a run"]
-    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict it.", ""]
+    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. A run of problem 1 with a fifth of the true ζ"]
+    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict ζ.", ""]
     return "\n".join(lines)
 
 
