@@ -32,7 +32,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     U = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
     a = space.from_unit(U)[:, 0]
     model, shift, scale = strategy.model(strategy.snapshot(history))
-    level = torch.full((len(U), space.num_fidelities > 1), float(strategy.level), dtype=torch.double)
+    level = torch.full((len(U), space.num_fidelities > 1), float(space.target), dtype=torch.double)
     with torch.no_grad(), unwarned():
         f, f_var = model.latent_mean_variance(strategy.inputs())
         g, g_var = model.mean_variance(torch.cat([U, level], -1))

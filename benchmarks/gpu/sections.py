@@ -54,7 +54,7 @@ class Bench:
         return model_of(Case("posterior", n, 1, d), self.device)
 
     def points(self, m: int, d: int = 6) -> Tensor:
-        return draw(Case("posterior", 1, m, d), self.device, m, seed=1)
+        return draw(Case("posterior", 1, m, d), m, seed=1, device=self.device)
 
     def wait(self) -> None:
         if self.device == "cuda":

@@ -90,7 +90,7 @@ class PaperLazy:
 
 def batch(case: Case, rounds: int) -> dict[str, Any]:
     """One batch, by everyone."""
-    model, X = model_of(case, "cpu"), draw(case, "cpu", case.m, seed=1)
+    model, X = model_of(case), draw(case, case.m, seed=1)
     cached = CachedGP(model)
     cache = cached.cache
 
@@ -103,12 +103,12 @@ def batch(case: Case, rounds: int) -> dict[str, Any]:
     calls: dict[str, Callable[[], list[int]]] = {
         "lazy": lambda: greedy_hallucinated_ucb(cached, X, BETA**2, case.q).indices.tolist(),
         "whole": lambda: greedy_hallucinated_ucb(cached, X, BETA**2, case.q, lazy=False).indices.tolist(),
-        "botorch": greedy_selection(case, "cpu").peer or list,
+        "botorch": greedy_selection(case).peer,
         "paper": lambda: paper(False),
         "paper_bounded": lambda: paper(True),
     }
     row = _sizes(case) | {"same_picks": len({tuple(call()) for call in calls.values()}) == 1}
-    times = side_by_side(list(calls.values()), "cpu", rounds, 0.01)
+    times = side_by_side(list(calls.values()), rounds, 0.01)
     row["seconds"] = {name: spread(found) for name, found in zip(calls, times, strict=True)}
     others = zip(list(calls)[1:], times[1:], strict=True)
     row["ratio"] = {name: median(b / a for a, b in zip(times[0], found, strict=True)) for name, found in others}
@@ -118,7 +118,7 @@ def batch(case: Case, rounds: int) -> dict[str, Any]:
 
 def large(case: Case, rounds: int) -> dict[str, Any]:
     """All picks beside one pass over all variances, and the memory they take."""
-    cached, X = CachedGP(model_of(case, "cpu")), draw(case, "cpu", case.m, seed=1)
+    cached, X = CachedGP(model_of(case)), draw(case, case.m, seed=1)
     cache = cached.cache
 
     def select(X: Tensor = X) -> Selection:
@@ -131,7 +131,7 @@ def large(case: Case, rounds: int) -> dict[str, Any]:
         "seconds": {name: spread(list(row)) for name, row in zip(("lazy", "one_pass"), times, strict=True)},
         "ratio": median(ours / one for ours, one in turns),
         "num_variances": select().num_variances,
-        "peak_bytes": peak_bytes(select, "cpu"),
+        "peak_bytes": peak_bytes(select),
     }
 
 

@@ -142,9 +142,9 @@ class _Players(ABC):
 class _Bounds(_Players):
     """MF-UCB or UCB.
 
-    ``table`` has sums, plays and ``mean + ζ`` (0 before the first play) of every arm, ``3 x L x R x K``.
-    ``near`` has those of the candidates, ``3 x L x R x C``, and is what is kept up to date between searches.
-    Fidelities are entered one after another, so only the first ``depth`` can hold a play or get the next one.
+    ``table`` has sums, plays and ``mean + ζ`` (0 before the first play) of every arm, ``3 x L x R x K``; ``near`` has
+    those of the candidates, ``3 x L x R x C``, and is up to date between searches. Fidelities are entered one after
+    another, so only the first ``depth`` can hold a play or get the next one.
     """
 
     def __init__(self, rule: Rule, num_arms: int, trials: int, device: torch.device) -> None:
@@ -204,8 +204,7 @@ class _Bounds(_Players):
         return best, place, widths
 
     def _search(self, rows: Tensor, now: Tensor, size: int) -> bool:
-        """Take as candidates of some trials the arms with the largest limits; whether one left out has as good a
-        limit."""
+        """The arms with the largest limits become candidates; whether one that is left out has as good a limit."""
         table = self.table[1:, : self.depth, rows]
         limits = self._bounds(table, self.levels[-1])
         limits.scatter_(-1, self._bounds(table, now).argmax(-1, keepdim=True), torch.inf)

@@ -58,12 +58,8 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it.
-
-    Args:
-        strategy: Decides the queries.
-        journal: Where to keep the history; nowhere if not given.
-        problem: A problem (anything with a ``space``), for a strategy that has no space yet.
+    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
+    space yet takes that of ``problem``, which may be anything with a ``space``.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -159,8 +155,7 @@ class Optimizer:
             cost: Its actual cost, where costs are measured.
 
         Raises:
-            SettingError: No such query is pending, ``value`` is not a number, its standard error is negative or
-                not finite, or an outcome that has a limit is missing or not finite.
+            SettingError: No such query is pending, or the value, its standard error or an outcome is wrong.
         """
         found = parse(value).judged(self.space.limits)
         with self._lock:
@@ -202,8 +197,7 @@ class Optimizer:
             standard_error: The standard deviation of its noise, where that is known.
 
         Raises:
-            SettingError: A parameter is unknown, missing or out of range, there is no such fidelity, or the value or
-                its standard error is not a finite number.
+            SettingError: The parameters, the fidelity, the value or its standard error are none of the space.
         """
         level = level_of(fidelity, self.space.fidelities, self.space.target)
         query = Query(self.space.point(parameters), level, GIVEN)
@@ -219,10 +213,8 @@ class Optimizer:
     def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:
         """Query a design ``{name: value}`` next, at a fidelity as :meth:`add` takes it or the strategy chooses it.
 
-        The query is pending, and its cost spent, from now on; :meth:`ask` returns it.
-
-        Raises:
-            SettingError: A parameter is unknown, missing or out of range, or there is no such fidelity.
+        The query is pending, and its cost spent, from now on; :meth:`ask` returns it. A :class:`SettingError` is raised
+        for parameters or a fidelity that are none of the space.
         """
         x = self.space.point(parameters)
         with self._lock:
@@ -262,9 +254,8 @@ class Optimizer:
     def recommend(self) -> Record | Recommendation | None:
         """What the strategy recommends, ``None`` while there is nothing.
 
-        The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
-        observed design with the largest posterior mean, and where queries are averages the best input: a
-        :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
+        The best observation at the target; a :class:`~mfbo_torch.Recommendation` where values are noisy (the observed
+        design with the largest posterior mean) or queries are averages (the input with the largest one).
         """
         with self._state.restored():
             return self.strategy.recommend(self._history)

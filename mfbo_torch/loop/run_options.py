@@ -33,11 +33,7 @@ class RunOptions:
     """Options of evaluations. They may differ when a run is continued: its decisions depend on the history alone.
 
     Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
-    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
-    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.loop.stopping`).
-
-    Raises:
-        SettingError: An option cannot work.
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, those from ``time_limit`` on when a run ends early.
     """
 
     max_pending: int | None = _option(None, "queries in flight at once; as many as workers")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -155,24 +156,22 @@ def drive(
     return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
 
 
+@dataclass(eq=False)
 class _Loop:
     """A run from one call to its end."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        trials: Trials,
-        capital: float,
-        options: RunOptions,
-        stopping: Stopping,
-        bar: Progress,
-        interrupted: Event,
-    ) -> None:
-        self.optimizer, self.trials, self.problem, self.capital = optimizer, trials, trials.problem, capital
-        self.options, self.stopping, self.bar, self.interrupted = options, stopping, bar, interrupted
-        self.stopped = ""
-        self.failures = 0  # of this call: what failed in an earlier one may have been repaired
-        self.early = EarlyFailures(over=self._values())
+    optimizer: Optimizer
+    trials: Trials
+    capital: float
+    options: RunOptions
+    stopping: Stopping
+    bar: Progress
+    interrupted: Event
+    stopped: str = ""
+    failures: int = 0  # of this call: what failed in an earlier one may have been repaired
+
+    def __post_init__(self) -> None:
+        self.problem, self.early = self.trials.problem, EarlyFailures(over=self._values())
 
     def over(self) -> bool:
         """Whether no evaluation may start any more."""
@@ -208,11 +207,6 @@ class _Loop:
         decider = ThreadPoolExecutor(1, "mfbo-decide")
         deciding: Future[Decision] | None = None
         refused, looks = False, 0
-
-        def submit(record: Record) -> None:
-            future = executor.submit(evaluate, *self.attempt(record))
-            in_flight[future] = record, time.perf_counter()
-
         try:
             while True:
                 limit = capacity(executor) if most is None else most
@@ -221,7 +215,8 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    submit(ready)
+                    future = executor.submit(evaluate, *self.attempt(ready))
+                    in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
                 if not in_flight and deciding is None and (self.over() or (refused and not waiting)):
@@ -247,12 +242,9 @@ class _Loop:
                     decision, deciding = deciding.result(), None
                     if not self.over():
                         queried = self.ask(decision)
-                        refused = not queried
-                        waiting += queried
+                        refused, waiting = not queried, waiting + queried
         except BrokenExecutor as error:
-            lost = self._collect(in_flight)
-            for record in lost:
-                self.optimizer.fail(record.id, describe(error))
+            lost = [self.optimizer.fail(record.id, describe(error)) for record in self._collect(in_flight)]
             numbers = ", ".join(str(record.id) for record in lost) or "none"
             message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
             raise BrokenExecutor(message) from error
@@ -271,12 +263,12 @@ class _Loop:
         """Make pending what was decided, as far as the capital pays for it."""
         queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
             space, query = self.problem.space, record.query
+            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            seconds = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
+            decided = f"decided in {record.decision_seconds:.3f} s"
+            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:

@@ -34,12 +34,9 @@ SAID = {"mfbo-torch", "torch", "botorch", "gpytorch", "python", "platform", "pro
 def ops_report(folder: Path, printed: str) -> None:
     report = json.loads((folder / f"{MACHINE}.json").read_text())
     assert "ceilings" in report
-    *measured, elsewhere = report["rows"]
-    assert elsewhere["error"] == "unmeasured: needs cuda"
-    for row in measured:
+    for row in report["rows"]:
         assert row["ours"]["q10"] <= row["ours"]["median"] <= row["ours"]["q90"]
         assert row["percent_of_product"] > 0
-        assert ("ratio" in row) == ("peer" in row)
     assert all(case.name in printed for case in TINY)
     assert "time against m: ours ~ m^" in printed
 
@@ -115,15 +112,14 @@ class Quick(TUNINGS["trees"]):
 
 
 THREADS = f"--threads {torch.get_num_threads()}"
-LAST_CASE = Case("posterior", 5, 3, devices=("cuda",))
 GROWTH = {"m": [Case("posterior", 9, m, 2) for m in (4, 40)], "n": [Case("posterior", n, 9, 2) for n in (4, 16)]}
 DIGITS = {"PROBLEMS": {"digits": lambda: SVM(sizes=(100, 150))}, "CAPITALS": (2, 3)}
 SMALL_TREE = {"fixed": (1,), "tree": (0.5, 3.5)}
 SMOKE = [
     Smoke(
-        f"speed.ops.run --device cpu --rounds 2 --span 0 --ceiling 32 {THREADS}",
+        f"speed.ops.run --rounds 2 --span 0 --ceiling 32 {THREADS}",
         f"{MACHINE}.json",
-        more=([*TINY, LAST_CASE], GROWTH),
+        more=(TINY, GROWTH),
         check=ops_report,
     ),
     Smoke(

@@ -101,7 +101,5 @@ def test_regret_of_several_problems(tmp_path):
 
 
 def test_labels_at_the_ends_do_not_overlap():
-    curves = {f"s{i}": ([0, 1], [[1.0, 1.0 + 1e-6 * i]]) for i in range(6)}
-    (axes,) = plots.regret({"Hill": curves}).axes
-    heights = sorted(text.xy[1] for text in axes.texts)
-    assert min(np.diff(heights)) > 0.05
+    (axes,) = plots.regret({"Hill": {f"s{i}": ([0, 1], [[1.0, 1.0 + 1e-6 * i]]) for i in range(6)}}).axes
+    assert min(np.diff(sorted(text.xy[1] for text in axes.texts))) > 0.05

@@ -183,11 +183,7 @@ class _Slot(threading.Thread):
             return None, unreadable
 
     def _begun(self, content: bytes) -> bool:
-        """Send an evaluation; whether the process has begun it.
-
-        Raises :class:`TimeoutError` if its imports take too long, :class:`EOFError` or :class:`OSError` if it has
-        ended.
-        """
+        """Send an evaluation; whether the process has begun it. Errors as of :meth:`_heard`, also for slow imports."""
         self._ready()
         late = threading.Event()
 

@@ -43,10 +43,7 @@ class ArmStrategy(Strategy):
     Args:
         rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``), or a
             :class:`~mfbo_torch.confidence.concentration.Tail` with any pair of ψ and its inverse.
-        scale: The scale σ of sub-Gaussian rewards, in the unit of the values; 1 if not given.
-
-    Raises:
-        SettingError: Unknown rewards, a scale that is not positive, or a space of anything but arms.
+        scale: The scale σ of sub-Gaussian rewards, above 0, in the unit of the values; 1 if not given.
     """
 
     def __init__(self, *, rewards: str | Tail = "gaussian", scale: float | None = None, **settings: Any) -> None:

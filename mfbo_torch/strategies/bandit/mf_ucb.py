@@ -88,10 +88,9 @@ class UpperConfidenceBounds(ArmStrategy):
 class MFUCB(UpperConfidenceBounds):
     r"""MF-UCB [Kandasamy2016mfucb]_ (Algorithm 1).
 
-    Plays :math:`I_t = \operatorname{argmax}_k B_k` (Eq. 3), the lowest of several, at the lowest
-    fidelity with :math:`\psi^{-1}(\rho \log t / T^{(m)}_{I_t}) \ge \gamma^{(m)}` (Eq. 4), the target
-    if there is none. Needs to know how far each fidelity can be off; warns with a
-    :class:`~mfbo_torch.strategies.bandit.base.ZetaWarning` if observations contradict that.
+    Plays :math:`I_t = \operatorname{argmax}_k B_k` (Eq. 3), the lowest of several, at the lowest fidelity with
+    :math:`\psi^{-1}(\rho \log t / T^{(m)}_{I_t}) \ge \gamma^{(m)}` (Eq. 4), the target if there is none. Warns with a
+    :class:`~mfbo_torch.strategies.bandit.base.ZetaWarning` if observations contradict ``zeta``.
 
     Args:
         zeta: ``M`` bounds on :math:`|\mu_k^{(M)} - \mu_k^{(m)}|`, decreasing to 0 at the target; the

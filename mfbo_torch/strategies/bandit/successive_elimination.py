@@ -21,10 +21,7 @@ class SuccessiveElimination(ArmStrategy):
     one, the lowest of several, is next. The best arm stays in with probability ``1 - δ``.
 
     Args:
-        delta: ``δ``.
-
-    Raises:
-        SettingError: ``delta`` is not in (0, 1).
+        delta: ``δ``, in (0, 1).
     """
 
     def __init__(self, *, delta: float = 0.05, **settings: Any) -> None:

@@ -50,9 +50,6 @@ class OverAverages(ModelBased):
     Args:
         initial: Number of uniform random initial queries, at the finest resolution. The prior of ``f`` and what
             queries average over tell where to go next, so one will do.
-
-    Raises:
-        SettingError: ``initial`` below 1, or a space whose queries are no averages.
     """
 
     takes_choices = False
@@ -71,16 +68,11 @@ class OverAverages(ModelBased):
             raise SettingError("space", type(space).__name__, f"an IndirectSpace for {type(self).__name__}")
         return space
 
-    @property
-    def level(self) -> int:
-        """The finest resolution."""
-        return self.space.target
-
     def counts(self, snapshot: Snapshot) -> list[int]:
         count = self.initial
         if self.capital is not None:
             count = max(1, min(count, int(self.capital / 2 / snapshot.costs[-1] + 1e-9)))
-        return [*([0] * self.level), count]
+        return [*([0] * self.space.target), count]
 
     def modelled(self, snapshot: Snapshot) -> list[Record]:
         return self.recorded(snapshot)
@@ -170,14 +162,11 @@ def _warn_far(space: IndirectSpace, conditional: EmpiricalConditional) -> None:
     U = torch.cat([points.repeat(space.num_fidelities, 1), levels], -1)
     sizes = conditional.effective_sample_size(U[:, : space.width].to(conditional.queries))
     if sizes.min() < LEAST_SAMPLES:
-        worst = U[sizes.argmin()]
+        share, worst = (sizes < LEAST_SAMPLES).double().mean(), U[sizes.argmin()]
         query = [float(f"{value:.4g}") for value in space.from_unit(worst[: space.dim]).tolist()]
-        where = f"{query} at fidelity {int(worst[-1])}"
-        message = (
-            f"The samples say little of {(sizes < LEAST_SAMPLES).double().mean():.0%} of the queries; the effective "
-            f"sample size of {where} is {sizes.min().item():.2g}, must be at least {LEAST_SAMPLES:g}."
-        )
-        warnings.warn(message, BotorchWarning, stacklevel=3)
+        size = f"sample size of {query} at fidelity {int(worst[-1])} is {sizes.min().item():.2g}"
+        message = f"The samples say little of {share:.0%} of the queries; the effective {size}"
+        warnings.warn(f"{message}, must be at least {LEAST_SAMPLES:g}.", BotorchWarning, stacklevel=3)
 
 
 class Informative(OverAverages):

@@ -1,7 +1,6 @@
 """Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
 
-They differ from their namesakes in what they recommend: the maximiser of the posterior mean of ``f``, under
-the model that CMES has [Zhang2024indirect]_ (Section 7).
+They recommend the maximiser of the posterior mean of ``f`` under CMES's model [Zhang2024indirect]_ (Section 7).
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ CANDIDATES = 1000
 
 
 class OverQueries(OverAverages):
-    """A strategy for one fidelity decides over the queries at the finest resolution; what was queried at another
-    one only counts for the recommendation.
+    """A strategy for one fidelity decides over the queries at the finest resolution; others only count for advice.
 
     Args:
         prior: The process over the queries, where it is known; nothing is fitted to them then.

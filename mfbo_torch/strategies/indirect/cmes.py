@@ -23,9 +23,6 @@ class CMES(Informative):
     Args:
         resolutions: ``"target"``: every query at the finest resolution; ``"all"``: at the one that tells most
             per unit of its cost.
-
-    Raises:
-        SettingError: Unknown ``resolutions``.
     """
 
     def __init__(self, *, resolutions: str = "target", **settings: Any) -> None:

@@ -65,22 +65,16 @@ class CMETS(Informative):
     r"""Conditional max-value entropy tree search [Zhang2024indirect]_ (Algorithm 1).
 
     The box of the queries is cut in halves along every side, again and again, or into another number of parts. A node
-    of the tree is a cell, queried at its centre; its height is its fidelity, so that heights have the costs and the
-    noise of the space and what they average over comes from its feedback. Each query is
-    :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children. Where only
-    some queries are possible, a cell is queried at the one in it that is nearest to its centre, and cells without any
-    are passed over.
+    of the tree is a cell, queried at its centre or at the candidate in it nearest to that; its height is its fidelity.
+    Each query is :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the leaves and their children.
 
-    The tree is a fold over the nodes queried so far, pending and failed ones included, which are not queried
-    again. There is no initial design: the first query follows from the prior. Once every node has been queried
-    the search goes on at the finest resolution, at random points or at the choices that are left.
+    No node is queried twice. There is no initial design (``initial`` is not used): the first query follows from the
+    prior. Once every node has been queried the search goes on at the finest resolution, at random points or at the
+    candidates that are left.
 
     Args:
-        children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
-            after another. ``None`` for :math:`2^d`.
-
-    Raises:
-        SettingError: ``children`` below 2, or more than :data:`MOST_CHILDREN` in the space's dimensions.
+        children: ``K``, how many cells a cell is cut into, from 2 to :data:`MOST_CHILDREN`: a ``d``-th power cuts every
+            side, another number one side after another. ``None`` for :math:`2^d`.
     """
 
     def __init__(self, *, children: int | None = None, **settings: Any) -> None:

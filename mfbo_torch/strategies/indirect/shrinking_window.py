@@ -56,15 +56,14 @@ class ShrinkingWindow(OverAverages):
         return [width / max(widest) for width in widest]
 
     def rate(self) -> float:
-        """The power ``r`` of ``1 / t`` with which the squared width comes to the finest one by half of the capital, all
-        of it spent there; 0 without a capital."""
-        half = (self.capital or 0.0) / (2 * self.space.costs[self.level])
+        """The power ``r`` of ``1 / t`` with which windows are finest after half of the capital; 0 without a capital."""
+        half = (self.capital or 0.0) / (2 * self.space.costs[self.space.target])
         return -2 * math.log(min(self.widths())) / math.log(half) if math.e < half < math.inf else 0.0
 
     def resolution(self, t: int) -> int:
         """The coarsest resolution that the schedule allows the ``t``-th query; else the finest."""
         deviation = math.sqrt(min(window_variance(t, self.space.dim), t ** -self.rate()))
-        return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.level)
+        return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.space.target)
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         counts = [0] * self.space.num_fidelities

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import WithinLimits
@@ -43,12 +42,9 @@ class OneFidelity(ModelBased):
     in place of failures are drawn near the other values (:meth:`transform`).
 
     Args:
-        initial: Number of uniform random initial queries; by default 10, at most what half of the
-            capital pays for and at least 2. None by default where ``prior`` is given.
+        initial: Number of uniform random initial queries, at least 1, or 0 where ``prior`` is given; by default 10, at
+            most what half of the capital pays for and at least 2. None by default where ``prior`` is given.
         prior: The process, where it is known; nothing is fitted then.
-
-    Raises:
-        SettingError: ``initial`` below 1, or below 0 where ``prior`` is given.
     """
 
     def __init__(self, *, initial: int | None = None, prior: Prior | None = None, **settings: Any) -> None:
@@ -213,13 +209,9 @@ class Banded(OneFidelity):
             space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), times ``scale``; ``"rkhs"``:
             case 3, for a fixed function whose norm in the space of the kernel of ``prior`` is at most ``norm``.
             ``t`` is one more than the queries at this fidelity that have ended, so that a batch has one width.
-        delta: Probability with which the bound may fail.
-        scale: What ``α_t`` is multiplied by; 0.2 in the experiments of [Srinivas2010gpucb]_.
-        norm: The bound ``M`` of case 3.
-
-    Raises:
-        SettingError: ``beta`` is none of these, or negative, or ``"rkhs"`` without a ``prior``; ``delta`` is not
-            between 0 and 1; ``scale`` or ``norm`` is not positive.
+        delta: Probability with which the bound may fail, in (0, 1).
+        scale: What ``α_t`` is multiplied by, above 0; 0.2 in the experiments of [Srinivas2010gpucb]_.
+        norm: The bound ``M`` of case 3, above 0.
     """
 
     def __init__(
@@ -242,9 +234,8 @@ class Banded(OneFidelity):
 
     def width(self, snapshot: Snapshot) -> float:
         """``β_t``."""
-        t = 1 + sum(
-            r.query.fidelity == self.level and r.status != Status.PENDING and r.decided for r in snapshot.records
-        )
+        ended = [r for r in snapshot.records if r.query.fidelity == self.level and r.status != Status.PENDING]
+        t = 1 + sum(r.decided for r in ended)
         if self.beta is None:
             return practical_beta(t, self.space.dim)
         if not isinstance(self.beta, str):
@@ -260,11 +251,12 @@ class Banded(OneFidelity):
 
     def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """A bound gains what it is above the largest mean of an observed design."""
-        return self.feasible(acquisition, snapshot, self.level, lambda: self._best_mean(acquisition.model, snapshot))
 
-    def _best_mean(self, model: Model, snapshot: Snapshot) -> float:
-        if not self.modelled(snapshot):
-            return 0.0
-        feasible = snapshot.designs([r for r in self.modelled(snapshot) if r.feasible])
-        with torch.no_grad(), quiet():
-            return float(model.posterior(self.surrogate.to(feasible).unsqueeze(-2)).mean.max())
+        def best_mean() -> float:
+            if not (records := self.modelled(snapshot)):
+                return 0.0
+            feasible = self.surrogate.to(snapshot.designs([r for r in records if r.feasible]))
+            with torch.no_grad(), quiet():
+                return float(acquisition.model.posterior(feasible.unsqueeze(-2)).mean.max())
+
+        return self.feasible(acquisition, snapshot, self.level, best_mean)

@@ -23,17 +23,13 @@ class _Unknown(Exception):
 class Direct(RandomSearch):
     """DIRECT [Jones1993direct]_ at the target fidelity, by SciPy's implementation.
 
-    The algorithm is replayed over the history: known values are looked up by their design, and the
-    first unknown one is the next query. Pending, failed and forbidden designs count as the worst value seen, so
-    that DIRECT can go on without them. It draws no random numbers; only where it ends (every
+    The algorithm is replayed over the history, and the first value that is not known is the next query. Pending, failed
+    and forbidden designs count as the worst value seen, so that DIRECT can go on without them. Where it ends (every
     rectangle it would divide is known, on whole numbers) random designs follow.
 
     Args:
-        eps: Least improvement wanted of a rectangle, relative to the best value.
+        eps: Least improvement wanted of a rectangle, relative to the best value, from 0 on.
         locally_biased: Use the locally biased variant.
-
-    Raises:
-        SettingError: ``eps`` is negative.
     """
 
     takes_choices = False

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
@@ -35,14 +34,11 @@ class GPBUCB(Banded):
             initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)`, whatever the values
             (they only fit hyper-parameters that are not known). 0 with ``beta="theory"``: as many as are needed.
         gain: ``C`` of Theorem 1 in nats: with ``beta="theory"`` the squared width is ``exp(2C) α_t``. 0: the bound for
-            the largest number of queries that were ever pending at once, from
-            :func:`~mfbo_torch.confidence.batch_gain_bound`.
-        lazy: Whether to compute over candidates only the variances that may matter; the queries are the
-            same without.
+            the largest number of queries that were ever pending at once.
+        lazy: Whether to compute over candidates only the variances that may matter; the queries are the same without.
 
     Raises:
-        SettingError: ``initialisation`` or ``gain`` below 0, or at a decision: more queries are wanted at
-            once than there are candidates.
+        SettingError: At a decision, more queries are wanted at once than there are candidates.
     """
 
     heeds_limits = True
@@ -137,8 +133,10 @@ class GPBUCB(Banded):
 
     def posterior(self, snapshot: Snapshot) -> tuple[CachedGP, Tensor]:
         model, pending = super().posterior(snapshot)
-        if self._left(snapshot):
-            model = CachedGP(_flat(model))
+        if self._left(snapshot):  # the observations are where they were, at the value of the prior mean
+            flat = copy.deepcopy(model.model)
+            flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
+            model = CachedGP(flat)
         return model, pending
 
     def _beta(self, snapshot: Snapshot) -> float:
@@ -148,10 +146,3 @@ class GPBUCB(Banded):
     def _noted(self, snapshot: Snapshot) -> dict[str, Any]:
         noted: dict[str, Any] = {"uncertainty": True} if self._left(snapshot) else {"beta": self.width(snapshot)}
         return {**noted, "batch": self._batch(snapshot)} if self.beta in PROVEN else noted
-
-
-def _flat(model: CachedGP) -> Model:
-    """A model whose observations are where they were, at the value of the prior mean."""
-    flat = copy.deepcopy(model.model)
-    flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
-    return flat

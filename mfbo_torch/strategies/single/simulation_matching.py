@@ -30,13 +30,10 @@ class SimulationMatching(Banded):
     Args:
         policy: ``"ucb"``, GP-UCB (SM-UCB), or ``"mei"``, the maximum expected improvement over the largest
             posterior mean (SM-MEI).
-        batch_size: Length of a simulated run.
-        num_simulations: Number of simulated runs.
-        num_candidates: Number of designs that policies choose from: Sobol points of a box, or some of a larger set of
-            candidates, drawn anew for each batch.
-
-    Raises:
-        SettingError: An unknown policy, or a number below 1.
+        batch_size: Length of a simulated run, at least 1.
+        num_simulations: Number of simulated runs, at least 1.
+        num_candidates: Number of designs that policies choose from, at least 1: Sobol points of a box, or some of a
+            larger set of candidates, drawn anew for each batch.
     """
 
     def __init__(

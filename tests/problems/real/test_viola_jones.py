@@ -100,8 +100,7 @@ def problem():
 @pytest.fixture(scope="module")
 def windows():
     cv2 = pytest.importorskip("cv2")
-    data = pytest.importorskip("skimage.data")
-    made = np.rint(255 * data.lfw_subset()).astype(np.uint8)[::4]
+    made = np.rint(255 * pytest.importorskip("skimage.data").lfw_subset()).astype(np.uint8)[::4]
     return np.array([cv2.resize(picture, (20, 20)) for picture in made])
 
 
