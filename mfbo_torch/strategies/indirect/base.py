@@ -174,8 +174,7 @@ class Informative(OverAverages):
     Args:
         num_max_value_samples: Number of samples of the maximum of ``f``.
         sampler: How they are drawn, ``"thompson"`` or ``"gumbel"``.
-        form: ``"noisy"``, the entropy of a noisy average, or ``"truncated"``, that of the average itself; see
-            :class:`~mfbo_torch.acquisition.ConditionalMaxValueEntropy`.
+        form: ``"noisy"``, the entropy of a noisy average, or ``"truncated"``, that of the average itself.
     """
 
     def __init__(
