@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mfbo_torch.app import cli
 
+pytestmark = pytest.mark.slow
 CONFIG = {
     "problem": {"class_path": "toy.Hill", "init_args": {"upper": 8.0, "maximize": True}},
     "strategy": {"class_path": "toy.Walk", "init_args": {"every": 2, "width": 0.3}},

@@ -19,18 +19,13 @@ from torch import Tensor
 
 
 class LogAugmentedExpectedImprovement(AcquisitionFunction):
-    r"""Logarithm of the augmented expected improvement at one fidelity ``l`` [Huang2006mfsko]_.
+    """Logarithm of the augmented expected improvement at one fidelity ``l`` of a model over ``d`` parameters and the
+    fidelity [Huang2006mfsko]_.
 
-    ``EI(x) α_1(x, l) α_2(x, l) α_3(l)``, where ``EI`` is the expected improvement of the target
-    ``f^(M)`` over ``best_f``; ``α_1`` is the posterior correlation of ``f^(l)(x)`` and ``f^(M)(x)``;
-    ``α_2 = 1 - σ_ε / √(σ_l²(x) + σ_ε²)`` discounts repetitions; and ``α_3 = λ^(M) / λ^(l)``.
-
-    Args:
-        model: A model over ``d`` parameters and the fidelity.
-        best_f: Posterior mean of the target at the effective best design.
-        fidelity: ``l``.
-        target: The target fidelity.
-        cost_ratio: ``α_3``.
+    ``EI(x) α_1(x, l) α_2(x, l) α_3(l)``, where ``EI`` is the expected improvement of the target ``f^(M)`` over
+    ``best_f``, its posterior mean at the effective best design; ``α_1`` is the posterior correlation of ``f^(l)(x)``
+    and ``f^(M)(x)``; ``α_2 = 1 - σ_ε / √(σ_l²(x) + σ_ε²)`` discounts repetitions; and ``α_3 = λ^(M) / λ^(l)`` is
+    ``cost_ratio``.
     """
 
     def __init__(self, model: Model, best_f: float, fidelity: int, target: int, cost_ratio: float) -> None:

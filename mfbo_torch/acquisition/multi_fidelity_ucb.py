@@ -70,13 +70,9 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the pending points, in place of the former ones.
-
-        Args:
-            X_pending: ``p x (d + 1)``, the last column the fidelity; or ``p x d`` designs: those
-                that were pending before, in the same place, stay at their fidelity, the others
-                count as pending at the target. ``None`` for no point.
-        """
+        """Set the pending points, in place of the former ones: ``p x (d + 1)``, the last column the fidelity; or
+        ``p x d`` designs, of which those that were pending before, in the same place, stay at their fidelity, the
+        others count as pending at the target; or ``None`` for no point."""
         if X_pending is not None:
             X_pending = X_pending.detach().clone()
             if X_pending.dim() == 2 and X_pending.shape[-1] == self.model.dim:

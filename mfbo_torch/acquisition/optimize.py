@@ -118,20 +118,16 @@ class _Screen(AcquisitionFunction):
 
 
 def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: int = 2000) -> tuple[Array, Array]:
-    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts in it, by L-BFGS-B.
-
-    ``lower`` and ``upper`` are its ``d`` bounds; a restart takes at most ``maxiter`` steps.
-    """
+    """Local maximisers ``b x d`` and their values ``b``, by L-BFGS-B from ``b x d`` starts in the box of ``d`` lower
+    and upper bounds; a restart takes at most ``maxiter`` steps."""
     found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
     X = np.clip(found, lower, upper)
     return X, form(X)
 
 
 def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:
-    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed.
-
-    ``descent`` gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps.
-    """
+    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed. ``descent``
+    gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps."""
 
     def masked(X: Array, rows: list[int]) -> tuple[Array, Array]:
         value, gradient = descent(X)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from types import FunctionType
@@ -44,28 +45,14 @@ _FUNCTION = {"function"}
 
 
 def resolve_run(given: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
-    """The settings of one run, given as a mapping, all spelt out as JSON values.
-
-    Args:
-        given: Settings of ``mfbo run``.
-        importing: As in :func:`resolve_classes`.
-
-    Raises:
-        SettingError: Something is unknown, missing or of a wrong type.
-    """
+    """The settings of one run, given as a mapping, all spelt out as JSON values; see :func:`resolve_classes`."""
     return resolve_classes(read_all(given, RUN.settings), importing)
 
 
 def resolve_classes(settings: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
-    """The settings of one run with those of its problem and its strategy spelt out.
+    """The settings of one run that were read, with those of its problem and its strategy spelt out.
 
-    Args:
-        settings: Settings of ``mfbo run`` that were read, such as those of a command line.
-        importing: Whether the modules of classes may be imported. If not, a problem or a strategy of a module that is
-            not imported stays as it is, see :func:`~mfbo_torch.app.setting_types.is_foreign`.
-
-    Raises:
-        SettingError: There is no such class, or one of its settings is unknown, missing or of a wrong type.
+    Unless ``importing``, a problem or a strategy of a module that is not imported stays as it is.
     """
     found = dict(settings)
     for setting in BASES:
@@ -76,26 +63,18 @@ def resolve_classes(settings: Mapping[str, Any], importing: bool = True) -> dict
 
 
 def build(settings: Mapping[str, Any], to_evaluate: bool = True) -> tuple[Problem, Strategy]:
-    """The problem and the strategy that resolved settings describe.
-
-    Args:
-        settings: What :func:`resolve_run` gives.
-        to_evaluate: Whether the problem is going to be evaluated; if not, the user's objective is not imported, which
-            may be somewhere else by now.
-
-    Raises:
-        SettingError: They cannot be made with these settings.
-    """
+    """The problem and the strategy that resolved settings describe."""
     return build_problem(settings, to_evaluate), build_strategy(settings)
 
 
 def build_problem(settings: Mapping[str, Any], to_evaluate: bool = True) -> Problem:
-    """The problem of :func:`build`."""
+    """The problem of :func:`build`; the user's objective, which may be gone, is imported only to evaluate it."""
     kind, given = located(settings["problem"]["class_path"]), dict(settings["problem"]["init_args"])
     if not to_evaluate and "objective" in class_settings(kind):
         given = {name: value for name, value in given.items() if name not in PROGRAM}
         given["objective"] = f"{unavailable.__module__}:{unavailable.__name__}"
-    problem: Problem = _made("problem", settings["problem"]["class_path"], kind, given)
+    with _constructing("problem", settings["problem"]["class_path"], "one that can be made"):
+        problem: Problem = make_object(kind, given)
     if problem.trial is None:  # the stream of noise is the run's, unless it is set
         problem.trial = whole("seed", settings["seed"], 0)
     return problem
@@ -111,16 +90,13 @@ def build_strategy(settings: Mapping[str, Any]) -> Strategy:
     path, given = settings["strategy"]["class_path"], settings["strategy"]["init_args"]
     kind = located(path)
     shared = {name: settings[name] for name in SHARED if name in class_settings(kind)}
-    made: Strategy = _made("strategy", path, kind, {**given, **shared})
-    return made
+    with _constructing("strategy", path, "one that can be made"):
+        strategy: Strategy = make_object(kind, {**given, **shared})
+    return strategy
 
 
 def explain_class(setting: str, name: str) -> str:
-    """What ``--problem.help CLASS`` and ``--strategy.help CLASS`` print.
-
-    Raises:
-        SettingError: There is no such class.
-    """
+    """What ``--problem.help CLASS`` and ``--strategy.help CLASS`` print."""
     kind, _ = _class(setting, name)
     skip = _GIVEN_BY_THE_RUN if setting == "strategy" else ()
     known = {name: each for name, each in class_settings(kind).items() if name not in skip}
@@ -164,24 +140,22 @@ def _below(base: type) -> set[type]:
     return {cls for child in children for cls in ({child} | _below(child))}
 
 
-def _made(setting: str, path: str, kind: type, given: Mapping[str, Any]) -> Any:
+@contextmanager
+def _constructing(setting: str, value: Any, wanted: str) -> Iterator[None]:
+    """Where a constructor is called, which may raise anything."""
     try:
-        return make_object(kind, given)
+        yield
     except SettingError:
         raise
-    except Exception as error:  # a constructor may raise anything
-        raise SettingError(setting, path, f"one that can be made: {describe(error)}") from error
+    except Exception as error:
+        raise SettingError(setting, value, f"{wanted}: {describe(error)}") from error
 
 
 def strategy_to_settings(strategy: Strategy) -> dict[str, Any]:
     """A strategy as its class and settings, and its space and capital where it has its own.
 
-    Returns:
-        ``{"class_path": path, "init_args": settings}``. The settings hold JSON values, tensors and arrays; strategies,
-        spaces and dataclasses of this package in the same form; functions as ``{"function": "module:name"}``.
-
-    Raises:
-        SettingError: A setting is something else, or a class or function is not at the top level of a module.
+    The settings hold JSON values, tensors and arrays; strategies, spaces and dataclasses of this package as
+    ``{"class_path": path, "init_args": settings}``; functions as ``{"function": "module:name"}``.
     """
     path = _path_of(type(strategy))
     if _storable_class(path) is not type(strategy):
@@ -196,9 +170,6 @@ def strategy_from_settings(stored: Any) -> Strategy:
 
     Nothing is imported and no function is called because ``stored`` names it: a class of your own has to be imported
     before, and a function given to :func:`trust`.
-
-    Raises:
-        SettingError: Its class or a function is not known, or it is no strategy.
     """
     made = _from_stored(stored)
     if not isinstance(made, Strategy):
@@ -209,12 +180,8 @@ def strategy_from_settings(stored: Any) -> Strategy:
 def trust(*functions: FunctionType) -> None:
     """Let stored strategies call these functions; those of a strategy that this process stores are trusted already.
 
-    Args:
-        functions: Functions at the top level of a module, such as the ``probabilities`` of a
-            :class:`~mfbo_torch.space.indirect.Policy`.
-
-    Raises:
-        SettingError: One of them is something else.
+    They are at the top level of a module, such as the ``probabilities`` of a
+    :class:`~mfbo_torch.space.indirect.Policy`; something else is a :class:`SettingError`.
     """
     for function in functions:
         if not isinstance(function, FunctionType):
@@ -264,12 +231,8 @@ def _from_stored(value: Any) -> Any:
         allowed = "a strategy or a space of a module that is imported before loading, or a class of mfbo_torch"
         raise SettingError("class_path", value["class_path"], allowed)
     settings = _from_stored(value["init_args"])
-    try:
+    with _constructing("init_args", settings, f"what {kind.__name__} is made with"):
         return kind(**settings)
-    except SettingError:
-        raise
-    except Exception as error:  # of whatever kind: the file may say anything
-        raise SettingError("init_args", settings, f"what {kind.__name__} is made with: {describe(error)}") from error
 
 
 def _path_of(kind: type) -> str:

@@ -40,13 +40,7 @@ TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
 
 
 class Job(NamedTuple):
-    """One run of a comparison.
-
-    Attributes:
-        problem: The problem's name.
-        strategy: The strategy's label.
-        settings: The resolved settings of the run, in its own folder.
-    """
+    """One run of a comparison: the problem's name, the strategy's label, and its resolved settings."""
 
     problem: str
     strategy: str
@@ -59,32 +53,20 @@ class Job(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison and its results.
-
-    Attributes:
-        settings: Its resolved settings.
-        problems: The problems by name.
-        curves: The curves by problem and strategy and then by seed.
-        total: Number of runs in all.
-        errors: What went wrong, one line for each run that could not be finished.
-    """
+    """A comparison and its results; the errors are one line for each run that could not be finished."""
 
     settings: Mapping[str, Any]
     problems: Mapping[str, Problem]
     curves: Curves
     total: int
+    """The number of runs, begun or not."""
     errors: tuple[str, ...] = ()
 
 
 def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Problem], list[Job]]:
-    """The problems by name, and the runs of a comparison, all of which can start where they are to be run.
+    """The problems by name, and the runs of a comparison.
 
-    Args:
-        settings: Settings of ``mfbo compare``.
-        to_run: Whether they are going to be run; if not, no module is imported because a setting names it.
-
-    Raises:
-        SettingError: A setting cannot work, or a run's folder holds something else.
+    All of them can start if they are ``to_run``; if not, no module is imported because a setting names it.
     """
     entries = [entry for entry in [settings["problem"], *(settings["problems"] or [])] if entry is not None]
     if not entries:
@@ -114,7 +96,9 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 for job in found if to_run else []:
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
-                raise _labelled(error, label) from error
+                inner = error.setting.removeprefix("strategy")
+                place = error.setting if inner == error.setting else f"strategies.{label}{inner}"
+                raise SettingError(place, error.value, error.allowed) from error
             jobs += found
     folders = {job.out for job in jobs}
     if len(folders) < len(jobs):
@@ -129,12 +113,6 @@ def _resolved(entry: Any, strategy: Any, settings: Mapping[str, Any], importing:
     return resolve_run({"problem": entry, "strategy": strategy, "capital": capital, **shared}, importing)
 
 
-def _labelled(error: SettingError, label: str) -> SettingError:
-    if not error.setting.startswith("strategy"):
-        return error
-    return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
-
-
 def _slug(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[^\w.+]+", "-", label).strip("-.") or "run"
@@ -143,15 +121,8 @@ def _slug(label: str) -> str:
 def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     """Run what has not run yet, then write the table and the picture.
 
-    Every run has its own journal: finished ones are not run again, interrupted ones are
-    continued.
-
-    Args:
-        settings: Settings of ``mfbo compare``.
-        progress: Whether to show a progress bar.
-
-    Raises:
-        SettingError: A setting cannot work, or a folder holds something else. Nothing has run.
+    Every run has its own journal: finished ones are not run again, interrupted ones are continued. Before the first
+    one starts, every setting and every folder is checked.
     """
     kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
     pool = executors.start(kind, workers, scheduler)
@@ -189,11 +160,7 @@ def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> It
 
 
 def run_job(settings: Mapping[str, Any]) -> str:
-    """One run of a comparison; what went wrong, if anything.
-
-    Raises:
-        KeyboardInterrupt: It was interrupted.
-    """
+    """One run of a comparison; what went wrong, if anything."""
     try:
         run = prepare(settings)
         summary = execute(run, progress=False, picture=False)
@@ -232,21 +199,13 @@ def _recommended(folder: Path, history: History) -> Tensor | None:
 
 
 def load(out: str | Path) -> Comparison:
-    """The comparison of a folder, as far as its runs have come.
-
-    Raises:
-        SettingError: There is none.
-    """
+    """The comparison of a folder, as far as its runs have come."""
     settings, problems, jobs = _stored(Path(out))
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))
 
 
 def export(out: Path, path: Path) -> int:
-    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows.
-
-    Raises:
-        SettingError: There is no comparison, or the table cannot be written.
-    """
+    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows."""
     _, problems, jobs = _stored(out)
     rows = []
     for job in jobs:

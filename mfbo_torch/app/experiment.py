@@ -39,17 +39,10 @@ MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))
 
 @dataclass(frozen=True)
 class Plan:
-    """A run that can start: everything that its settings say, read once.
+    """A run that can start: everything that its resolved settings say, read once.
 
-    Args:
-        settings: The resolved settings.
-        problem: What to optimise.
-        strategy: How to search; bound to the problem's space and the capital.
-        options: How to evaluate.
-        stopping: What ends it early.
-        workers: Where to evaluate; ``None`` in the context is this process.
-        given: Observations to begin with.
-        out: The output folder, as an absolute path: an objective may go elsewhere.
+    The strategy is bound to the problem's space and the capital, ``given`` are the observations to begin with, and
+    ``None`` in the context of the workers is this process.
     """
 
     settings: Mapping[str, Any]
@@ -60,6 +53,7 @@ class Plan:
     workers: AbstractContextManager[Workers | None]
     given: list[Record]
     out: Path
+    """The output folder, as an absolute path: an objective may go elsewhere."""
 
     def summary(self, history: History, stopped: str = "", finished: bool = False) -> Summary:
         """Its summary."""
@@ -67,14 +61,7 @@ class Plan:
 
 
 def prepare(settings: Mapping[str, Any]) -> Plan:
-    """Make everything that the settings of a run say, and see whether it can start; nothing is written.
-
-    Args:
-        settings: Settings of ``mfbo run`` that were read; those of classes are spelt out here.
-
-    Raises:
-        SettingError: A setting cannot work, or the output folder holds something else.
-    """
+    """Make everything that settings of ``mfbo run`` say, and see whether it can start; nothing is written."""
     settings = resolve_classes(settings)
     problem, strategy = build(settings)
     strategy = strategy.bind(problem.space, check_capital(problem, settings["capital"]))
@@ -90,16 +77,7 @@ def prepare(settings: Mapping[str, Any]) -> Plan:
 
 
 def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summary:
-    """Start or continue a run.
-
-    Args:
-        plan: What :func:`prepare` gives.
-        progress: Whether to show a progress bar.
-        picture: Whether to draw the progress at the end.
-
-    Returns:
-        Its summary, which the folder holds too.
-    """
+    """Start or continue a run, with a progress bar and a picture at the end; its summary, which the folder has too."""
     out = plan.out
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
@@ -134,11 +112,7 @@ def conclude(summary: Summary, out: Path, picture: bool) -> None:
 
 
 def load(out: str | Path) -> Summary:
-    """The run of a folder, finished or not. No module is imported because a file in it names it.
-
-    Raises:
-        SettingError: There is none.
-    """
+    """The run of a folder, finished or not. No module is imported because a file in it names it."""
     out = Path(out)
     if run_folder.compares(out):
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
@@ -151,11 +125,7 @@ def load(out: str | Path) -> Summary:
 
 
 def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
-    """The problem and the strategy of a run that is shown; stand-ins where their classes are not imported.
-
-    Raises:
-        SettingError: There is too little in the folder to stand in for the problem.
-    """
+    """The problem and the strategy of a run that is shown; stand-ins where their classes are not imported."""
     path = settings["problem"]["class_path"]
     if is_foreign(path):
         file = out / KNOWN
@@ -175,11 +145,7 @@ def begun(out: Path) -> History:
 
 
 def observations_of(place: str, problem: Problem) -> list[Record]:
-    """The observations of a table or of another run's folder.
-
-    Raises:
-        SettingError: They cannot be read, or do not suit the problem.
-    """
+    """The observations of a table or of another run's folder."""
     path = Path(place)
     if not path.is_dir():
         return tabular_io.read(path, problem)
@@ -191,15 +157,7 @@ def observations_of(place: str, problem: Problem) -> list[Record]:
 
 
 def check_folder(settings: Mapping[str, Any], history: History) -> None:
-    """See whether the output folder is new or holds a part of the same run.
-
-    Args:
-        settings: Resolved settings.
-        history: What the folder's journal holds.
-
-    Raises:
-        SettingError: It holds something else, or more was spent already than the capital.
-    """
+    """See whether the output folder is new or holds a part of the same run; ``history`` is what its journal holds."""
     out = Path(settings["out"])
     new = "a new folder or one of this run"
     if out.exists() and not out.is_dir():

@@ -51,15 +51,10 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
 
 
 def stand_in(known: Any, class_path: str) -> Problem:
-    """A problem made of what :func:`known_of` has kept.
-
-    Raises:
-        SettingError: Nothing was kept, or something else.
-    """
+    """A problem made of what :func:`known_of` has kept."""
     try:
         return _Recorded(known)
     except (TypeError, KeyError, ValueError) as error:
-        wanted = (
-            f"imported first, as in python -c 'import {class_path.partition('.')[0]}; import mfbo_torch.app.cli; ...'"
-        )
+        package = class_path.partition(".")[0]
+        wanted = f"imported first, as in python -c 'import {package}; import mfbo_torch.app.cli; ...'"
         raise SettingError("problem.class_path", class_path, wanted) from error

@@ -20,11 +20,7 @@ LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
 
 
 def recorded(out: Path) -> History:
-    """What the journal of a folder holds.
-
-    Raises:
-        SettingError: There is none.
-    """
+    """What the journal of a folder holds."""
     with Journal(out / JOURNAL, read_only=True) as journal:
         return journal.history()
 
@@ -50,11 +46,7 @@ def stopped(out: Path, history: History) -> str:
 
 
 def compares(out: Path) -> bool:
-    """Whether a folder holds a comparison, not a run.
-
-    Raises:
-        SettingError: It holds neither.
-    """
+    """Whether a folder holds a comparison, not a run."""
     return "strategies" in read_mapping(out / CONFIG, "folder")
 
 
@@ -72,11 +64,7 @@ def changed(out: Path) -> float:
 
 
 def chosen(folder: str | None, usage: str) -> Path:
-    """The folder that a command is about: the one given, or the newest in ``runs``.
-
-    Raises:
-        SettingError: There is none.
-    """
+    """The folder that a command is about: the one given, or the newest in ``runs``."""
     if folder is None:
         newest = max(within(Path("runs")), key=changed, default=None)
         if newest is None:
@@ -89,11 +77,7 @@ def chosen(folder: str | None, usage: str) -> Path:
 
 @contextmanager
 def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
-    """Where a file or folder is written that a setting names.
-
-    Raises:
-        SettingError: It cannot be written.
-    """
+    """Where a file or folder is written that a setting names; one that cannot be written is a wrong setting."""
     try:
         yield
     except OSError as error:
@@ -101,11 +85,7 @@ def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
 
 
 def write_settings(settings: Mapping[str, Any], out: Path) -> None:
-    """Put the settings of a run or a comparison into its folder.
-
-    Raises:
-        SettingError: It cannot be written.
-    """
+    """Put the settings of a run or a comparison into its folder."""
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
         write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))

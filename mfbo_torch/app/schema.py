@@ -1,7 +1,6 @@
-"""The settings of ``mfbo run`` and ``mfbo compare``, read from a YAML file and flags.
+"""The settings of ``mfbo run`` and ``mfbo compare``, read from a YAML file and flags without loading a model.
 
-Nothing here loads a model: what is wrong with a setting is said at once. Those of a problem's or a strategy's own
-class are read by :mod:`mfbo_torch.app.builder`.
+Those of a problem's or a strategy's own class are read by :mod:`mfbo_torch.app.builder`.
 """
 
 from __future__ import annotations
@@ -79,20 +78,12 @@ COMPARE = Command(
 
 
 def settings_of_command(command: Command, arguments: Sequence[str]) -> dict[str, Any]:
-    """The settings that command line arguments give, as JSON values; those of classes as far as they are given.
-
-    Args:
-        command: What is understood.
-        arguments: ``[CONFIG, --SETTING, VALUE, ...]``.
-
-    Raises:
-        SettingError: Something in the file or a flag is unknown, missing or of a wrong type.
-    """
+    """The settings that ``[CONFIG, --SETTING, VALUE, ...]`` give, as JSON values; those of classes as they are."""
     config = next((argument for argument in arguments[:1] if not argument.startswith("-")), None)
     given: dict[str, Any] = {}
     typed = flags(arguments)
-    for path in [*([] if config is None else [config]), *(text for name, text in typed if name == "config")]:
-        given |= _from_file(command, path)
+    for path in [config, *(text for name, text in typed if name == "config")]:
+        given |= {} if path is None else _from_file(command, path)
     for name, text in sorted(typed, key=lambda flag: "." in flag[0]):  # a class before its settings
         if name != "config":
             _set(given, name, text, command)
@@ -110,11 +101,7 @@ def settings_of_command(command: Command, arguments: Sequence[str]) -> dict[str,
 
 
 def entry(setting: str, value: Any) -> dict[str, Any]:
-    """A problem or a strategy as it is given, as ``{"class_path": path, "init_args": settings}``.
-
-    Raises:
-        SettingError: It is no name and no such mapping.
-    """
+    """A problem or a strategy as it is given, as ``{"class_path": path, "init_args": settings}``."""
     value = {"class_path": value} if isinstance(value, str) else value
     if not isinstance(value, Mapping):
         raise SettingError(setting, value, "a class, or a mapping of class_path and init_args")
@@ -143,17 +130,6 @@ def help_of(command: Command) -> str:
     return parser(command, {**file, **command.settings}).format_help()
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Whether ``-h`` or ``--help`` is among the arguments."""
-    return not {"-h", "--help"}.isdisjoint(arguments)
-
-
-def class_to_explain(arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if there is one."""
-    helps = {f"{setting}.help": setting for setting in CLASSES}
-    return next(((helps[name], str(text)) for name, text in flags(arguments) if name in helps), None)
-
-
 def offered(setting: str) -> list[str]:
     """The names of the classes that come with the package, read and not imported."""
     source = files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
@@ -165,11 +141,7 @@ def offered(setting: str) -> list[str]:
 
 
 def flags(arguments: Sequence[str]) -> list[tuple[str, FlagText]]:
-    """Names and values of the flags ``--NAME VALUE`` and ``--NAME=VALUE``; CONFIG may be before them.
-
-    Raises:
-        SettingError: Something else is among them, or a value is missing.
-    """
+    """Names and values of the flags ``--NAME VALUE`` and ``--NAME=VALUE``; CONFIG may be before them."""
     found = []
     rest = iter(arguments[1:] if arguments and not arguments[0].startswith("-") else arguments)
     for argument in rest:
@@ -196,15 +168,14 @@ def _set(given: dict[str, Any], name: str, text: FlagText, command: Command) -> 
     if not nested:
         given[setting] = text
         return
+    held = entry(setting, given.get(setting) or {})
     if path in ([], ["class_path"]):
         value = entry(setting, read(setting, text, command.settings[setting].kind))
-        held = entry(setting, given.get(setting) or {})
         if str(held["class_path"]).rpartition(".")[2] == str(value["class_path"]).rpartition(".")[2]:
             value["init_args"] = {**held["init_args"], **value["init_args"]}
         given[setting] = value
         return
-    given[setting] = entry(setting, given.get(setting) or {})
-    place = given[setting]["init_args"]
+    given[setting], place = held, held["init_args"]
     for key in path[path[0] == "init_args" : -1]:
         inner = place.setdefault(key, {})
         place[key] = place = dict(inner) if isinstance(inner, Mapping) else {}
@@ -229,11 +200,7 @@ def _from_file(command: Command, path: str) -> dict[str, Any]:
 
 
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
-    """A YAML file that holds a mapping.
-
-    Raises:
-        SettingError: It does not exist, is not YAML, or is something else.
-    """
+    """A YAML file that holds a mapping."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(LONGEST + 1)

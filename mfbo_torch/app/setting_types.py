@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,8 +24,6 @@ from mfbo_torch.utils.init_signature import parameters_of
 REQUIRED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
 PACKAGE = "mfbo_torch"
-PLAIN = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "null"}
-"""Types of single values, in words."""
 OBJECT = {"class_path", "init_args"}
 """The keys of an object."""
 
@@ -45,20 +44,25 @@ class FlagText(str):
     """A value as it was typed on the command line: YAML, or the text itself where that is what is wanted."""
 
 
+PLAIN = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "null"}
+"""Types of single values, in words."""
+WORDS = {
+    **PLAIN,
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
+    ClassEntry: "a mapping of class_path and init_args",
+}
+"""Types of values, in words."""
+
+
 def read_all(
     given: Mapping[Any, Any], known: Mapping[str, Setting], owner: str = "", of: str = "", importing: bool = True
 ) -> dict[str, Any]:
     """Settings as JSON values, with the defaults of those that are not given.
 
-    Args:
-        given: What was given.
-        known: What may be.
-        owner: The setting that these belong to, such as ``"strategy"``; empty for those of a command.
-        of: The class that they belong to.
-        importing: Whether a module may be imported because a setting names it.
-
-    Raises:
-        SettingError: One is unknown, missing or of a wrong type.
+    ``owner`` is the setting that they belong to, such as ``"strategy"``, and ``of`` its class; ``importing`` is whether
+    a module may be imported because a setting names it.
     """
     prefix = f"{owner}." if owner else ""
     for name in given:
@@ -79,51 +83,42 @@ def read_all(
 
 
 def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
-    """A value as a JSON value of a type.
-
-    Raises:
-        SettingError: It is of another type.
-    """
+    """A value as a JSON value of a type."""
     if isinstance(value, FlagText):
         return _read_text(setting, value, kind, importing)
-    origin, parts = get_origin(kind) or kind, get_args(kind)
-    if origin in (Union, UnionType):
-        return _read_union(setting, value, parts, importing)
     if kind is Any:
         return _as_json(setting, value)
-    if origin is Literal:
-        if any(value == part and type(value) is type(part) for part in parts):
-            return value
-    elif origin is float:
-        if isinstance(value, float) or (type(value) is int and abs(value) < 1e300):
-            return float(value)
-    elif origin in PLAIN:
-        if type(value) is origin:
-            return value
-    elif kind is ClassEntry:
-        if isinstance(value, Mapping):
+    family, parts = _family(kind)
+    if family is Union:
+        return _read_union(setting, value, kind, importing)
+    if family is Literal and any(value == part and type(value) is type(part) for part in parts):
+        return value
+    if family is float and (isinstance(value, float) or (type(value) is int and abs(value) < 1e300)):
+        return float(value)
+    if family in PLAIN and type(value) is family:
+        return value
+    if family in (list, tuple) and isinstance(value, list | tuple):
+        return [read(setting, item, parts[0] if parts else Any, importing) for item in value]
+    if isinstance(value, Mapping):
+        if family is ClassEntry:
             return dict(value)
-    elif _takes(origin, list) or origin is tuple:
-        if isinstance(value, list | tuple):
-            return [read(setting, item, parts[0] if parts else Any, importing) for item in value]
-    elif _takes(origin, dict):
-        if isinstance(value, Mapping):
+        if family is dict:
             inner = parts[-1] if parts else Any
             return {str(key): read(f"{setting}.{key}", item, inner, importing) for key, item in value.items()}
-    elif isinstance(origin, type) and isinstance(value, Mapping):
-        return _read_object(setting, value, origin, importing)
+        if isinstance(family, type) and family not in WORDS:
+            return _read_object(setting, value, family, importing)
     raise SettingError(setting, value, in_words(kind))
 
 
 def make(value: Any, kind: Any) -> Any:
     """What is passed to a constructor: a value that :func:`read` gave, objects made."""
-    origin, parts = get_origin(kind) or kind, get_args(kind)
-    if origin in (Union, UnionType):
+    family, parts = _family(kind)
+    if family is Union:
         made = (make(value, part) for part in parts)
         return next((found for found in made if found is not value), value)
-    if origin is tuple and isinstance(value, list):
+    if family is tuple and isinstance(value, list):
         return tuple(value)
-    if isinstance(origin, type) and not _takes(origin, dict) and isinstance(value, Mapping) and set(value) == OBJECT:
+    if isinstance(family, type) and family not in WORDS and isinstance(value, Mapping) and set(value) == OBJECT:
         return make_object(located(value["class_path"]), value["init_args"])
     return value
 
@@ -144,25 +139,16 @@ def class_settings(kind: type) -> dict[str, Setting]:
 def read_class_settings(
     owner: str, given: Mapping[str, Any], kind: type, path: str, *, skip: Collection[str] = (), importing: bool = True
 ) -> dict[str, Any]:
-    """The settings of a class as JSON values; those that are ``None`` because nobody set them are left out.
-
-    Raises:
-        SettingError: One is unknown, missing or of a wrong type.
-    """
+    """The settings of a class as JSON values; those that are ``None`` because nobody set them are left out."""
     known = {name: setting for name, setting in class_settings(kind).items() if name not in skip}
     found = read_all(given, known, owner, path, importing)
     return {name: value for name, value in found.items() if not (value is None and known[name].default is None)}
 
 
 def located(path: Any, importing: bool = True) -> Any:
-    """What is at an import path.
+    """What is at an import path, ``"package.module.Name"``; a ``LookupError`` says why there is nothing.
 
-    Args:
-        path: ``"package.module.Name"``.
-        importing: Whether its module may be imported; if not, it is this package's or imported already.
-
-    Raises:
-        LookupError: There is nothing, or its module may not be or cannot be imported; says why.
+    Unless ``importing``, its module is this package's or imported already.
     """
     module, _, name = path.rpartition(".") if isinstance(path, str) else ("", "", "")
     if not module:
@@ -185,27 +171,27 @@ def is_foreign(path: Any) -> bool:
 
 
 def in_words(kind: Any) -> str:
-    """What values of a type are, as messages say it."""
-    origin, parts = get_origin(kind) or kind, get_args(kind)
-    if origin in (Union, UnionType):
-        return _any_of(parts)
-    if origin is Literal:
+    """What values of a type are, as messages say it; null and functions are no part of a union's words."""
+    family, parts = _family(kind)
+    if family is Union:
+        said = [part for part in parts if part is not NoneType and _family(part)[0] is not Callable]
+        return " or ".join(dict.fromkeys(map(in_words, said)))
+    if family is Literal:
         return f"one of {', '.join(map(repr, parts))}"
-    if origin in PLAIN:
-        return PLAIN[origin]
-    if kind is ClassEntry:
-        return "a mapping of class_path and init_args"
-    if _takes(origin, list) or origin is tuple:
-        return "a list"
-    if _takes(origin, dict):
-        return "a mapping"
-    return f"settings of a {origin.__name__}, as a mapping" if isinstance(origin, type) else "a value"
+    return WORDS.get(family) or (
+        f"settings of a {family.__name__}, as a mapping" if isinstance(family, type) else "a value"
+    )
 
 
-def _any_of(kinds: tuple[Any, ...]) -> str:
-    """The words for a value of one of some types, but for null and functions."""
-    said = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not get_origin(Callable[..., Any])]
-    return " or ".join(dict.fromkeys(map(in_words, said)))
+def _family(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without its parts, and these; ``list`` and ``dict`` stand for the abstract types that they have."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin is UnionType:
+        return Union, parts
+    for concrete in (list, dict):
+        if isinstance(origin, type) and origin is not object and issubclass(concrete, origin):
+            return concrete, parts
+    return origin, parts
 
 
 def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
@@ -222,16 +208,16 @@ def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
         raise
 
 
-def _read_union(setting: str, value: Any, kinds: tuple[Any, ...], importing: bool) -> Any:
+def _read_union(setting: str, value: Any, union: Any, importing: bool) -> Any:
     """A value of the first type that it fits; the error is that of the type it is nearest to, or names them all."""
     near = None
-    for kind in kinds:
+    for kind in get_args(union):
         try:
             return read(setting, value, kind, importing)
         except SettingError as error:
             if error.setting != setting or error.value is not value:
                 near = error
-    raise near or SettingError(setting, value, _any_of(kinds))
+    raise near or SettingError(setting, value, in_words(union))
 
 
 def _read_object(setting: str, value: Mapping[str, Any], base: type, importing: bool) -> dict[str, Any]:
@@ -257,21 +243,8 @@ def _as_json(setting: str, value: Any) -> Any:
         raise SettingError(setting, str(value), "made of numbers, texts, lists and mappings") from error
 
 
-def _takes(origin: Any, kind: type) -> bool:
-    """Whether a type is that of lists or mappings, or an abstract one of theirs."""
-    return isinstance(origin, type) and origin is not object and issubclass(kind, origin)
-
-
 def _argument_docs(kind: type) -> dict[str, str]:
     """What the ``Args:`` of a docstring say of each argument."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].splitlines():
-        if line and not line[0].isspace():
-            break
-        first, colon, text = line.strip().partition(": ")
-        if colon and line[:5] == f"    {first[:1]}" and first.isidentifier():
-            name, found[first] = first, text
-        elif name and line.strip():
-            found[name] += f" {line.strip()}"
-    return found
+    section = inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}

@@ -27,13 +27,7 @@ PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")
 class Summary:
     """A run and its results; what needs a model is computed once, when it is first read.
 
-    Args:
-        settings: Its resolved settings.
-        problem: Its problem, or a stand-in that cannot be evaluated.
-        strategy: Its strategy, bound to the problem's space and the capital.
-        history: Its observations.
-        stopped: Why it ended before its capital was spent; empty where it did not.
-        finished: Whether it has come to its end.
+    The problem may be a stand-in that cannot be evaluated; the strategy is bound to its space and the capital.
     """
 
     settings: Mapping[str, Any]
@@ -41,6 +35,7 @@ class Summary:
     strategy: Strategy
     history: History
     stopped: str = ""
+    """Why it ended before its capital was spent; empty where it did not."""
     finished: bool = False
 
     @cached_property
@@ -61,10 +56,7 @@ class Summary:
 
     @cached_property
     def recommended_parameters(self) -> dict[str, Any] | None:
-        """What the model recommends, by name: the parameters of a design, or ``x1, x2, ...`` of an input.
-
-        ``None`` where it recommends nothing but an observation.
-        """
+        """What the model recommends, by name: a design, or ``x1, x2, ...`` of an input; ``None`` for an observation."""
         if not isinstance(self.recommended, Recommendation):
             return None
         if self.recommended.best is None:
@@ -116,10 +108,7 @@ class Summary:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """All of it as JSON values.
-
-        ``"recommended"`` is what the model expects to be best where that is not the best observation, else ``None``.
-        """
+        """All of it as JSON values; ``"recommended"`` is ``None`` where the model recommends an observation."""
         space, history, model = self.problem.space, self.history, self.recommended
         recommended = None
         if isinstance(model, Recommendation):

@@ -21,11 +21,7 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def write(history: History, problem: Problem, path: Path) -> None:
-    """:func:`rows` in a file: CSV or Parquet by the name's ending.
-
-    Raises:
-        SettingError: Another ending, Parquet without pyarrow, or a file that cannot be written.
-    """
+    """:func:`rows` in a file: CSV or Parquet by the name's ending."""
     write_rows(rows(history, problem), path, columns_of(problem.space))
 
 
@@ -42,11 +38,7 @@ def rows(history: History, problem: Problem) -> list[dict[str, Any]]:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[str]) -> None:
-    """Rows in a file, empty where one lacks a column: CSV or Parquet by the name's ending.
-
-    Raises:
-        SettingError: Another ending, Parquet without pyarrow, or a file that cannot be written.
-    """
+    """Rows in a file, empty where one lacks a column: CSV or Parquet by the name's ending."""
     if path.suffix not in SUFFIXES:
         raise SettingError("file", str(path), f"a name that ends with {' or '.join(SUFFIXES)}")
     try:
@@ -57,25 +49,26 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[
             writer.writerows(rows)
             path.write_text(text.getvalue(), encoding="utf-8")
             return
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise SettingError("file", str(path), "a .csv file, or pyarrow must be installed for Parquet") from None
+        pyarrow = _pyarrow("file", path)
         table = pyarrow.table({column: [row.get(column) for row in rows] for column in columns})
         pyarrow.parquet.write_table(table, path)
     except OSError as error:
         raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
 
 
+def _pyarrow(setting: str, path: Path) -> Any:
+    """The library for Parquet."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise SettingError(setting, str(path), "a CSV file, or pyarrow must be installed for Parquet") from None
+    return pyarrow
+
+
 def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
-    """The columns of the table of a page, in JSON values.
+    """The columns of the table of a page: their ``"title"``, ``"kind"``, ``"num"`` or ``"string"``, and ``"cells"``.
 
     Values are in the problem's own sign and exact but for times, which are in whole microseconds.
-
-    Returns:
-        For each column its ``"title"``, its ``"kind"``, ``"num"`` or ``"string"``, and its ``"cells"``, ``None`` where
-        there is nothing.
     """
     space, table = problem.space, rows(history, problem)
     cells = {name: [row[name] for row in table] for name in COLUMNS}
@@ -129,9 +122,6 @@ def read(path: Path, problem: Problem) -> list[Record]:
     Columns are named as :func:`write` names them. A fidelity with a name may be given by its value (``epochs``);
     without any the values are the target's. A ``standard_error`` may be left out or empty. Other columns do not
     matter; rows without a value are passed over.
-
-    Raises:
-        SettingError: No such file, a column that is missing, or a row that is outside the problem's space.
     """
     parquet = path.suffix == ".parquet"
     found, columns = _parquet(path) if parquet else _csv(path)
@@ -152,11 +142,7 @@ def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 def _parquet(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The same of a Parquet file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise SettingError("warm_start", str(path), "a CSV file, or pyarrow must be installed for Parquet") from None
+    pyarrow = _pyarrow("warm_start", path)
     try:
         found = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
@@ -171,17 +157,7 @@ def _texts(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def taken(history: History, source: Problem, problem: Problem, place: str) -> list[Record]:
-    """The observations of another run, by the names of their parameters.
-
-    Args:
-        history: Its history.
-        source: Its problem.
-        problem: That of the run that is to begin with them.
-        place: Where it is, for messages.
-
-    Raises:
-        SettingError: The problems have other fidelities, or an observation is outside the new problem's space.
-    """
+    """The observations of another run, whose problem is ``source``, by the names of their parameters."""
     own, other = problem.space.num_fidelities, source.space.num_fidelities
     if own != other:
         raise SettingError("warm_start", place, f"a run with as many fidelities as this one, {own}; it has {other}")

@@ -29,19 +29,7 @@ class AxCodec(Codec):
     where ``M`` is 1); or an ordered choice among its values, the target last. Range parameters stay as they are, an
     ordered choice becomes the rank of its value, another one a parameter with choices, and a fixed parameter is not
     searched. A parameter that depends on the value of a choice has a condition. Parameter constraints become those of
-    the space.
-
-    Args:
-        search_space: Of the Ax experiment.
-        costs: ``M`` increasing positive costs.
-        continues: Whether a trial goes on from the one at the highest fidelity below at its design, and costs what is
-            missing.
-        limits: Bounds on metrics beside the objective's.
-
-    Raises:
-        SettingError: There is no fidelity parameter or several, it is of another kind or has another
-            target, the costs are missing or others, or a parameter or constraint is of a kind
-            that strategies do not know.
+    the space. ``costs``, ``continues`` and ``limits`` are as in :class:`~mfbo_torch.space.Space`.
     """
 
     fidelity: str
@@ -78,17 +66,11 @@ class AxCodec(Codec):
         )
 
     def encode(self, parameters: Mapping[str, Any]) -> tuple[tuple[float, ...], int] | None:
-        """The design and the fidelity of an arm, ``None`` where it is outside the search space or breaks a
-        constraint."""
+        """The design and the fidelity of an arm, ``None`` where it is outside the search space."""
         return super().encode(parameters) if self.search_space.check_membership(parameters) else None
 
     def check(self, own: Space) -> None:
-        """Check that a strategy's own space agrees with this one in every setting that Ax has too.
-
-        Raises:
-            SettingError: Other parameters (names, bounds, log, integer), costs, constraints or limits, or measured
-                costs.
-        """
+        """Check that a strategy's own space agrees with this one in every setting that Ax has too."""
         theirs = _known(own)
         for name, wanted in _known(self.space).items():
             if theirs.get(name) != wanted:
@@ -102,11 +84,7 @@ def _known(space: Space) -> dict[str, Any]:
 
 
 def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
-    """The values of the fidelity, the target last.
-
-    Raises:
-        SettingError: It is of another kind, starts elsewhere or has another target; or there is not one cost a value.
-    """
+    """The values of the fidelity, the target last, one for each cost."""
     name = fidelity.name
     if isinstance(fidelity, ChoiceParameter) and fidelity.is_ordered:
         values = tuple(fidelity.values)
@@ -120,9 +98,8 @@ def _levels(fidelity: AxParameter, costs: Any) -> tuple[Any, ...]:
         kind = f"{type(fidelity).__name__} of type {fidelity.parameter_type.name.lower()}"
         raise SettingError(name, kind, "a RangeParameter of type int, or an ordered choice")
     if isinstance(costs, str) or not isinstance(costs, Sequence) or len(costs) != len(values):
-        raise SettingError(
-            "costs", costs, f"{len(values)} numbers, one for each {name} from {values[0]} to {values[-1]}"
-        )
+        wanted = f"{len(values)} numbers, one for each {name} from {values[0]} to {values[-1]}"
+        raise SettingError("costs", costs, wanted)
     if fidelity.target_value != values[-1]:
         raise SettingError(f"{name}.target_value", fidelity.target_value, f"{values[-1]}, the last fidelity")
     return values

@@ -31,11 +31,7 @@ class Goal(NamedTuple):
 
 
 def goal(config: OptimizationConfig | None) -> Goal:
-    """The goal of an experiment with this configuration.
-
-    Raises:
-        SettingError: Nothing, several metrics, or see :func:`limit`; two bounds on one metric.
-    """
+    """The goal of an experiment with this configuration: one metric, with at most one bound on each other one."""
     if config is None:
         raise SettingError("objective", None, "configured: client.configure_optimization(objective=...)")
     if len(config.objective.metric_names) != 1:
@@ -46,11 +42,7 @@ def goal(config: OptimizationConfig | None) -> Goal:
 
 
 def limit(constraint: OutcomeConstraint) -> Limit:
-    """An outcome constraint as a limit.
-
-    Raises:
-        SettingError: It is about several metrics, or relative to a baseline.
-    """
+    """An outcome constraint as a limit: on one metric, and not relative to a baseline."""
     if constraint.relative:
         raise SettingError(CONSTRAINTS, constraint.expression, 'with a bound of its own, "latency <= 20", no baseline')
     if len(constraint.metric_names) != 1:
@@ -60,12 +52,7 @@ def limit(constraint: OutcomeConstraint) -> Limit:
 
 
 def configured(objective: str | None, constraints: Sequence[str]) -> OptimizationConfig:
-    """The configuration that texts describe, checked by :func:`goal`.
-
-    Raises:
-        SettingError: There is no objective, a constraint is no inequality or on the objective's metric, or see
-            :func:`goal`.
-    """
+    """The configuration that texts describe, checked by :func:`goal`."""
     if not isinstance(objective, str):
         raise SettingError("objective", objective, "the name of a metric, such as 'accuracy' or '-loss'")
     if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):

@@ -44,15 +44,13 @@ class StrategyNode(ExternalGenerationNode):
         strategy: Decides the trials. The space is the experiment's; one of its own, such as an
             :class:`~mfbo_torch.IndirectSpace`, must have the same parameters, costs and constraints, and is stored.
         costs: ``M`` increasing positive costs, one for each value of the fidelity parameter; or an array of them.
+        name, suggested_experiment_status, transition_criteria: As in Ax.
         continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
             its checkpoint, and costs what is missing.
-        name: Of the node.
-        suggested_experiment_status: As in Ax.
-        transition_criteria: When to go on to another node, as in Ax.
 
     Raises:
         SettingError: The strategy is none, or has a setting that cannot be stored. Before the first trial: the
-            experiment has no objective that is one metric, or see :class:`~mfbo_torch.ax.codec.AxCodec`.
+            experiment does not suit, see :class:`~mfbo_torch.ax.codec.AxCodec`.
     """
 
     def __init__(
@@ -106,12 +104,7 @@ class StrategyNode(ExternalGenerationNode):
         return {**given, "strategy": strategy_from_settings(given.get("strategy"))}
 
     def bound(self, experiment: Experiment) -> tuple[Strategy, AxCodec]:
-        """The strategy, bound to the space of an experiment, and the codec of its arms.
-
-        Raises:
-            SettingError: The search space does not suit, the objective is not one metric, a limit on another one
-                cannot be, or the strategy ignores limits or has a space of its own that is another one.
-        """
+        """The strategy, bound to the space of an experiment, and the codec of its arms, where they suit each other."""
         limits = goal(experiment.optimization_config).limits
         codec = AxCodec(experiment.search_space, self.costs, self.continues, limits)
         if self._codec is None or self._codec.space != codec.space:
@@ -128,12 +121,7 @@ class StrategyNode(ExternalGenerationNode):
         self._known = set(experiment.arms_by_signature)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters of the strategy's next query.
-
-        Args:
-            pending_parameters: Of pending arms, which may not be in the experiment yet, as when another node has
-                generated them just now.
-        """
+        """The parameters of the strategy's next query; arms that are pending may not be in the experiment yet."""
         assert self._codec is not None, "update_generator_state comes first"
         for parameters in pending_parameters:
             if Arm.md5hash(parameters) not in self._known:

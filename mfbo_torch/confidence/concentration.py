@@ -1,11 +1,4 @@
-r"""Concentration of the mean of an arm's rewards: ψ, its inverse, and the widths of multi-fidelity bandits.
-
-References:
-
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
-    NeurIPS 2016.
-"""
+"""Concentration of the mean of an arm's rewards: ψ, its inverse, and the widths of multi-fidelity bandits."""
 
 from __future__ import annotations
 
@@ -31,12 +24,9 @@ class Tail:
 
     Args:
         psi: ``ψ``, increasing from ``ψ(0) = 0``, of double tensors.
-        inverse: ``ψ^{-1}`` of double tensors, elementwise and increasing in floating point too; infinity
-            stays infinite.
+        inverse: ``ψ^{-1}`` of double tensors, increasing in floating point too; infinity stays infinite. If it is no
+            inverse, a ``SettingError``.
         interval: Where every reward must lie.
-
-    Raises:
-        SettingError: The two are no inverses of each other.
     """
 
     def __init__(
@@ -58,10 +48,7 @@ class SubGaussian(Tail):
     """Sub-Gaussian rewards, ``ψ(ε) = ε² / (2 σ²)``.
 
     Args:
-        scale: ``σ``, in the unit of the rewards.
-
-    Raises:
-        SettingError: ``scale`` is not positive and finite.
+        scale: ``σ``, above 0, in the unit of the rewards.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -76,11 +63,8 @@ class SubGaussian(Tail):
 
 
 def rounded_sqrt(x: Tensor) -> Tensor:
-    """Square roots rounded correctly, so that they are increasing and the same on every device.
-
-    Torch's own are on CUDA, but on a CPU they may be a unit in the last place off, which is enough to
-    break a tie between arms another way.
-    """
+    """Square roots rounded correctly, so that they are increasing and the same on every device. Torch's own are on
+    CUDA; on a CPU they may be a unit in the last place off, which breaks a tie between arms another way."""
     return torch.as_tensor(np.sqrt(x.numpy())) if x.device.type == "cpu" else x.sqrt()
 
 
@@ -93,15 +77,8 @@ class Bounded(SubGaussian):
 
 
 def tail_of(rewards: str | Tail, scale: float | None) -> Tail:
-    """The tail that a setting names.
-
-    Args:
-        rewards: ``"gaussian"``, ``"bounded"`` (in ``[0, 1]``), or a :class:`Tail`.
-        scale: The scale of sub-Gaussian rewards, 1 if not given; of nothing else.
-
-    Raises:
-        SettingError: ``rewards`` is none of these, or has no scale.
-    """
+    """The tail of ``"gaussian"`` rewards of a scale, 1 if not given, of ``"bounded"`` ones (in ``[0, 1]``), or a
+    :class:`Tail` itself. A ``SettingError`` for anything else, or a scale of those that have none."""
     if rewards == "gaussian":
         return SubGaussian(1.0 if scale is None else scale)
     if scale is not None:
@@ -114,29 +91,23 @@ def tail_of(rewards: str | Tail, scale: float | None) -> Tail:
 
 
 def switching_thresholds(costs: Sequence[float], zeta: Sequence[float], tail: Tail) -> Tensor:
-    r"""``M - 1`` widths below which a fidelity is left [Kandasamy2016mfucb]_ (Eq. 4).
-
-    :math:`\gamma^{(m)} = \psi^{-1}\left(\lambda^{(m)} \psi(\zeta^{(m)}) / \lambda^{(m+1)}\right)`.
-    """
+    r"""``M - 1`` widths below which a fidelity is left,
+    :math:`\psi^{-1}\left(\lambda^{(m)} \psi(\zeta^{(m)}) / \lambda^{(m+1)}\right)` [Kandasamy2016mfucb]_ (Eq. 4)."""
     price = torch.tensor(tuple(costs), dtype=torch.double)
     return tail.inverse(price[:-1] / price[1:] * tail.psi(torch.tensor(tuple(zeta)[:-1], dtype=torch.double)))
 
 
 def decays_fast(zeta: Sequence[float], tail: Tail) -> bool:
-    r"""Whether ζ decays fast enough [Kandasamy2016mfucb]_ (Assumption 1).
-
-    :math:`\sum_{i \le m} 1 / \psi(\zeta^{(i)}) \le 1 / \psi(\zeta^{(m+1)})` for every ``m < M``, up to rounding.
-    """
+    r"""Whether :math:`\sum_{i \le m} 1 / \psi(\zeta^{(i)}) \le 1 / \psi(\zeta^{(m+1)})` for every ``m < M``, up to
+    rounding [Kandasamy2016mfucb]_ (Assumption 1)."""
     inverse = 1.0 / tail.psi(torch.tensor(tuple(zeta), dtype=torch.double))
     return bool((inverse.cumsum(0)[:-1] <= inverse[1:] * (1 + 1e-9)).all())
 
 
 def anytime_width(plays: Tensor, cells: int, tail: Tail, delta: float) -> Tensor:
-    r"""Half-widths that hold at every count of every one of ``cells`` means at once, but with probability ``δ``.
-
-    :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` after ``T`` plays, by a union bound over the
-    ``c`` means, both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first.
-    """
+    r"""Half-widths :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` that hold after every number ``T``
+    of plays, of every one of ``c = cells`` means at once, but with probability ``δ``, by a union bound over the means,
+    both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first."""
     known, share = plays.clamp_min(1.0), 2.0 * whole("cells", cells) / number("delta", delta, above=0, below=1)
     level = (share * known * (known + 1.0)).log() / known
     return torch.where(plays > 0, tail.inverse(level), math.inf)

@@ -1,11 +1,4 @@
-r"""Information gains of sets of observations, greedy sets, and bounds on the gain of a batch.
-
-References:
-
-.. [Nemhauser1978submodular]
-    G. L. Nemhauser, L. A. Wolsey, M. L. Fisher. An analysis of approximations for maximizing
-    submodular set functions I. Mathematical Programming 14, 1978.
-"""
+"""Information gains of sets of observations, greedy sets, and bounds on the gain of a batch."""
 
 from __future__ import annotations
 
@@ -21,15 +14,12 @@ from mfbo_torch.utils.validation import number, whole
 def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
     """``I(f; y_A) = ½ log det(I + σ⁻² K_AA)`` in nats [Desautels2012gpbucb]_ (Eq. 6).
 
-    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds the factor by which a
-    deviation shrinks, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
+    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds the factor by which a deviation
+    shrinks, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
 
     Args:
         covariance: ``n x n`` covariance of the function at ``A``.
-        noise: The noise variance, or one for each of the ``n`` points.
-
-    Raises:
-        SettingError: A covariance that is not square, or a noise that is not positive.
+        noise: The noise variance, or one for each of the ``n`` points; above 0, else a ``SettingError``.
     """
     _check_covariance(covariance)
     if not isinstance(noise, Tensor):
@@ -43,12 +33,8 @@ def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
 
 
 class GreedySet(NamedTuple):
-    """Points in the order in which they were taken, and the information gain after each.
-
-    Args:
-        indices: ``T`` indices.
-        gains: ``T`` values of ``I(f; y_A)``, in nats, of the first ``1 .. T`` of them.
-    """
+    """Points in the order in which they were taken: ``T`` ``indices``, and the ``gains`` ``I(f; y_A)``, in nats, of the
+    first ``1 .. T``."""
 
     indices: Tensor
     gains: Tensor
@@ -58,16 +44,13 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
     """Uncertainty sampling, ``x_t = argmax σ²_{t-1}(x)``, which needs no values.
 
     The initialisation of GP-BUCB [Desautels2012gpbucb]_ (Section 4): after ``T`` such rounds,
-    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain: an
-    observation at ``x`` adds ``½ log(1 + σ²_{t-1}(x) / σ²)``.
+    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain: an observation at
+    ``x`` adds ``½ log(1 + σ²_{t-1}(x) / σ²)``.
 
     Args:
         covariance: ``m x m`` covariance of the function at the points to choose from.
-        noise: The noise variance.
-        size: Number of points; a point can be taken again, of equal ones the first is taken.
-
-    Raises:
-        SettingError: A covariance that is not square, a noise that is not positive, or ``size`` below 0.
+        noise: The noise variance, above 0, else a ``SettingError``.
+        size: Number of points, from 0 on; a point can be taken again, of equal ones the first is taken.
     """
     _check_covariance(covariance)
     noise, size = number("noise", noise, above=0), whole("size", size, 0)
@@ -84,22 +67,19 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
 
 
 def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
-    r"""A bound ``C`` on the information gain of ``B - 1`` observations, for :func:`gp_bucb_beta`.
+    """A bound ``C >= max_{|A| <= B-1} I(f; y_A | y_S)`` in nats, for :func:`gp_bucb_beta` [Desautels2012gpbucb]_ (Eq.
+    10).
 
-    ``C >= max_{|A| <= B-1} I(f; y_A | y_S)`` [Desautels2012gpbucb]_ (Eq. 10) over a finite set, points taken
-    repeatedly included. Finding that maximum is hard, but the information gain is monotone and
-    submodular: with the greedy set ``A_t`` of any size it is at most ``I(A_t) + (B - 1)(I(A_{t+1}) - I(A_t))``
-    [Nemhauser1978submodular]_. The least of these is returned; it is at most the usual
-    ``I(A_{B-1}) / (1 - 1/e)``. The bound for the prior covariance, or for that after the initialisation,
-    holds in all later rounds: information never hurts.
+    Points may be taken repeatedly. That maximum is hard to find, but the information gain is monotone and submodular:
+    with the greedy set ``A_t`` of any size it is at most ``I(A_t) + (B - 1)(I(A_{t+1}) - I(A_t))``
+    [Nemhauser1978submodular]_. The least of these is returned; it is at most the usual ``I(A_{B-1}) / (1 - 1/e)``. The
+    bound for the prior covariance, or for that after the initialisation, holds in all later rounds: information never
+    hurts.
 
     Args:
         covariance: ``m x m`` covariance of the function at all points, given what has been observed.
-        noise: The noise variance.
-        batch: ``B``, the largest number of queries that are ever pending at once.
-
-    Raises:
-        SettingError: As for :func:`uncertainty_sampling`, or ``batch`` below 1.
+        noise: The noise variance, above 0, else a ``SettingError``.
+        batch: ``B``, from 1 on, the largest number of queries that are ever pending at once.
     """
     gains = uncertainty_sampling(covariance, noise, whole("batch", batch) - 1).gains.tolist()
     before = [0.0, *gains]

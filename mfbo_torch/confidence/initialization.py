@@ -1,7 +1,7 @@
-r"""Number of rounds of uncertainty sampling after which batches of any size cost GP-BUCB a constant factor.
+"""Number of rounds of uncertainty sampling after which batches of any size cost GP-BUCB a constant factor.
 
-Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
-:class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
+Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a ``SettingError`` for
+a ``batch`` or ``dim`` below 1 and a constant out of its range.
 """
 
 from __future__ import annotations
@@ -13,22 +13,16 @@ from mfbo_torch.utils.validation import number, whole
 
 
 class Initialization(NamedTuple):
-    """The rounds of uncertainty sampling before GP-BUCB, and the factor of its regret after them.
-
-    Args:
-        rounds: ``T_init``, after which a batch has at most ``C = log C'`` information.
-        multiplier: ``C'``, by which the regret bound exceeds the sequential one for any batch size.
-    """
+    """The ``rounds`` of uncertainty sampling before GP-BUCB, ``T_init``, after which a batch has at most ``C = log C'``
+    information, and the ``multiplier`` ``C'`` by which its regret bound exceeds the sequential one."""
 
     rounds: int
     multiplier: float
 
 
 def linear_initialization(batch: int, dim: int, eta: float = 1.0) -> Initialization:
-    """``max[log B, e η d (B - 1) log B (log η + log d + 2 log B) / (2 log B - 1)]`` and ``exp(2/e)``.
-
-    Where ``γ_t <= η d log(t + 1)``, the linear kernel's.
-    """
+    """``max[log B, e η d (B - 1) log B (log η + log d + 2 log B) / (2 log B - 1)]`` and ``exp(2/e)``, where
+    ``γ_t <= η d log(t + 1)``, the linear kernel's."""
     log, scale = _checked(batch, dim, eta)
     share = (math.log(scale) + math.log(dim) + 2 * log) / (2 * log - 1)
     return Initialization(math.ceil(max(log, math.e * share * scale * dim * (batch - 1) * log)), math.exp(2 / math.e))
@@ -41,10 +35,8 @@ def matern_initialization(batch: int, nu: float = 1.0, epsilon: float = 0.5) -> 
 
 
 def rbf_initialization(batch: int, dim: int, eta: float = 1.0) -> Initialization:
-    """``max[(log B)^d, (e/d (log η + (d + 1) log B) / (2 log B - 1))^d η (B - 1) (log B)^d]`` and ``exp((2d/e)^d)``.
-
-    Where ``γ_t <= η (log(t + 1))^d``, the RBF kernel's.
-    """
+    """``max[(log B)^d, (e/d (log η + (d + 1) log B) / (2 log B - 1))^d η (B - 1) (log B)^d]`` and ``exp((2d/e)^d)``,
+    where ``γ_t <= η (log(t + 1))^d``, the RBF kernel's."""
     log, scale = _checked(batch, dim, eta)
     share = max(0.0, (math.log(scale) + (dim + 1) * log) / (2 * log - 1))
     rounds = max(log**dim, (math.e / dim * share) ** dim * scale * (batch - 1) * log**dim)

@@ -31,8 +31,7 @@ class Prior:
         mean: Prior mean, in the units of the values.
 
     Raises:
-        SettingError: An unknown kernel, or a number that is not finite or not positive (``mean`` may be
-            anything).
+        SettingError: An unknown kernel, or a number that is not finite or not positive (``mean`` may be anything).
     """
 
     kernel: str = "matern52"
@@ -60,11 +59,7 @@ class Prior:
         return self.lengthscale if isinstance(self.lengthscale, tuple) else (float(self.lengthscale),)  # type: ignore
 
     def covar_module(self, dim: int) -> Kernel:
-        """The covariance on ``d`` inputs, in double precision.
-
-        Raises:
-            SettingError: Another number of lengthscales.
-        """
+        """The covariance on ``d`` inputs, in double precision; ``SettingError`` if the lengthscales do not fit."""
         if len(self.lengthscales) not in (1, dim):
             raise SettingError("prior.lengthscale", list(self.lengthscales), f"one number, or {dim}")
         lengthscale = torch.tensor(self.lengthscales, dtype=torch.double).expand(1, dim)

@@ -1,8 +1,5 @@
-"""Trainings that continue: the trainings at a design, and their costs so far.
-
-Where a space :attr:`~mfbo_torch.space.Space.continues`, a query goes on from the highest fidelity below its own that
-has ended well at exactly its design, and costs the difference: 9 epochs after 3 cost 6.
-"""
+"""Trainings that continue: where a space :attr:`~mfbo_torch.space.Space.continues`, a query goes on from the highest
+fidelity below its own that has ended well at exactly its design, and costs the difference: 9 epochs after 3 cost 6."""
 
 from __future__ import annotations
 
@@ -21,11 +18,8 @@ class Training(NamedTuple):
 
 
 def trainings(records: Iterable[Record]) -> dict[tuple[float, ...], dict[int, Training]]:
-    """The last training of each design at each fidelity.
-
-    Values observed before the run began are left out, as they have left no checkpoint. Failed attempts have cost
-    something and have left none either.
-    """
+    """The last training of each design at each fidelity. Values observed before the run and failed attempts are left
+    out: they have left no checkpoint."""
     found: dict[tuple[float, ...], dict[int, Training]] = {}
     for training in _all(records):
         record = training.record

@@ -1,8 +1,6 @@
-"""The result of an evaluation: a value, its standard error and the outcomes measured beside it.
-
-What users hand in is parsed once, by :func:`parse` where an objective returns or a value is told, and by
-:func:`parse_finite` where values come from elsewhere. Behind these doors every :class:`Observation` is taken as it is.
-"""
+"""The result of an evaluation: a value, its standard error and the outcomes measured beside it. What users hand in is
+parsed once, by :func:`parse` where an objective returns or a value is told, and by :func:`parse_finite` where values
+come from elsewhere; behind these doors every :class:`Observation` is taken as it is."""
 
 from __future__ import annotations
 
@@ -34,13 +32,8 @@ def unusable(value: float) -> str | None:
 
 
 class Outcome(NamedTuple):
-    """The measurement of an outcome.
-
-    Args:
-        value: The number, in its own unit.
-        standard_error: The standard deviation of the noise in it; ``None`` where it is not known.
-        met: Whether it keeps its limit.
-    """
+    """The measurement of an outcome in its own unit, its standard error (``None`` where it is not known), and whether
+    it keeps its limit."""
 
     value: float
     standard_error: float | None = None
@@ -52,12 +45,9 @@ class Observation:
     """A value with the outcomes that were measured with it.
 
     Args:
-        value: The objective's value, a number of any kind; kept as a float.
+        value: The objective's value, a number of any kind; kept as a float. Anything else is a ``SettingError``.
         standard_error: The standard deviation of the noise in it, from 0 on; ``None`` where it is not known.
         outcomes: The others by name: numbers, or pairs of a number and its standard error.
-
-    Raises:
-        SettingError: The value is no number, or the standard error no finite number from 0 on.
     """
 
     value: float
@@ -81,11 +71,8 @@ class Observation:
         return self.value if self.standard_error is None else (self.value, self.standard_error)
 
     def judged(self, limits: Collection[Limit]) -> Observation:
-        """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others.
-
-        Raises:
-            SettingError: One is missing, or no finite number.
-        """
+        """This observation with the outcomes that have limits, each an :class:`Outcome`, and no others; a
+        ``SettingError`` where one is missing or no finite number."""
         if missing := [limit.name for limit in limits if limit.name not in self.outcomes]:
             names = f"; there are {', '.join(map(str, self.outcomes))}" if self.outcomes else ""
             raise SettingError("outcomes", missing[0], f"in what the objective returns: {{{missing[0]!r}: ...}}{names}")
@@ -107,17 +94,9 @@ Observed = float | tuple[float, float] | Observation
 
 
 def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
-    """An observation from what an objective returns, or from what a user tells.
-
-    Args:
-        given: A number, a pair of it and its standard error, an observation, or a mapping of names to such.
-        key: That of the value to be optimised, in a mapping.
-        setting: What the user calls it.
-
-    Raises:
-        SettingError: The mapping lacks the key, there are several numbers without names, the value is no number, or
-            its standard error is no finite number from 0 on.
-    """
+    """An observation from what an objective returns or a user tells: a number, a pair of it and its standard error, an
+    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Anything else is a
+    ``SettingError`` about ``setting``, what the user calls it."""
     if isinstance(given, Observation):
         return given
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
@@ -132,16 +111,8 @@ def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
 
 
 def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "value") -> Observation:
-    """An observation that was made elsewhere and cannot be made again: :func:`parse` and judge it, or refuse it.
-
-    Args:
-        given: As :func:`parse` takes it.
-        limits: Those of the space.
-        setting: What the user calls it.
-
-    Raises:
-        SettingError: As there; or a value that models cannot use, or an outcome that is missing or not finite.
-    """
+    """An observation that cannot be made again: :func:`parse` and judge it by limits. A ``SettingError`` also for a
+    value that models cannot use, or an outcome that is missing or not finite."""
     found = parse(given, setting=setting)
     if reason := unusable(found.value):
         wanted = f"in range: {reason}" if math.isfinite(found.value) else "a finite number"
@@ -150,22 +121,13 @@ def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "val
 
 
 def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str, Outcome]:
-    """Outcomes of a stored record by the limits of now.
-
-    Raises:
-        KeyError: One was not measured.
-    """
+    """Outcomes of a stored record by the limits of now; a ``KeyError`` where one was not measured."""
     return {limit.name: measured[limit.name]._replace(met=limit.met(measured[limit.name].value)) for limit in limits}
 
 
 def _pair(setting: str, given: Any) -> tuple[float, float | None]:
-    """A value and its standard error, ``None`` where that is not known.
-
-    Args:
-        setting: What the user calls it.
-        given: A number of any kind, but no text and none with an imaginary part; or a tuple of one and of its standard
-            error.
-    """
+    """A number of any kind, but no text and none with an imaginary part, or a tuple of one and its standard error, as
+    both; ``None`` for an error that is not known."""
     value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if type(value) is not float:
         try:

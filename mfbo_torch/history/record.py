@@ -94,8 +94,7 @@ class Recommendation:
         x: The input or the design, in the user's own units.
         mean: Its posterior mean at the target, without noise, to be maximised.
         deviation: The posterior standard deviation of that.
-        noise: The standard deviation of the noise in an observation at each fidelity, ``None`` where it is not known;
-            empty for an input.
+        noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty for an input.
         best: The best observation at the target, which may have been lucky; ``None`` for an input.
         feasible: The probability that its outcomes keep their limits at the target; ``None`` where there are none.
     """

@@ -17,17 +17,9 @@ Parts = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums and counts of a history.
-
-    Args:
-        spent: The cost of all queries.
-        settled: The cost of those that have ended.
-        pending: The records that have not ended, by their numbers.
-        queries: Number of queries at each fidelity.
-        best: The best feasible one of each fidelity, the earliest among equals.
-        evaluated: Number of records with a value that was observed in this run.
-        failed: Number of records that have failed.
-    """
+    """Sums and counts of a history: the costs of all queries and of those that have ended; the pending records by
+    number; for each fidelity the queries and the best feasible record, the earliest among equals; the number of records
+    with a value observed in this run, and of failed ones."""
 
     spent: Parts
     settled: Parts

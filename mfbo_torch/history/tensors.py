@@ -31,11 +31,8 @@ def values(records: Iterable[Record]) -> Tensor:
 
 
 def noise_variances(records: Iterable[Record]) -> Tensor | None:
-    """The ``n x 1`` double tensor of squared standard errors; ``None`` unless every observation has one.
-
-    Where one lacks it, a model infers the noise of all: the noise of an observation without a standard error is not
-    that of those with one.
-    """
+    """The ``n x 1`` double tensor of squared standard errors; ``None`` unless every observation has one, as the noise
+    of one without need not be that of those with one: a model then infers the noise of all."""
     import torch
 
     errors = [r.standard_error for r in records]

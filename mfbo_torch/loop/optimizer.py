@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
-from mfbo_torch.history.observation import Observation, judged, parse, parse_finite
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
@@ -238,7 +238,8 @@ class Optimizer:
             whole("warm_start", record.id, i, i, wanted=f"numbered from 0; this one comes at {i}")
             if record.status != Status.DONE:
                 raise SettingError("warm_start", f"record {i}, {record.status}", "done")
-            number("warm_start", record.value, wanted=f"a finite value in record {i}")
+            if reason := unusable(number("warm_start", record.value, wanted=f"a finite value in record {i}")):
+                raise SettingError("warm_start", record.value, f"in range in record {i}: {reason}")
             if missing := [limit.name for limit in self.space.limits if limit.name not in record.outcomes]:
                 raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
             for setting in ("cost", "decision_seconds", "evaluation_seconds"):

@@ -23,10 +23,8 @@ Array = NDArray[Any]
 
 
 class PreparedProcess(NamedTuple):
-    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points.
-
-    ``columns`` are the points and a column of ones, ``n x (d + 1)``; ``half`` is one half of ``alpha``, ``k x 1``.
-    """
+    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points; ``columns``
+    are the points and a column of ones, ``n x (d + 1)``, ``half`` is one half of ``alpha``, ``k x 1``."""
 
     kernel: str
     center: Array

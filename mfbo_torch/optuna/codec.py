@@ -26,15 +26,8 @@ class StudyCodec(Codec):
     """The parameters of a study's trials as designs of a space.
 
     Ranges stay as they are, a range with a step becomes the rank of its values, and categories become choices. The
-    values of the fidelity, in the order of their costs, are the fidelities ``0 ... M - 1``.
-
-    Args:
-        distributions: The distribution of each parameter, none of a single value.
-        fidelity: The name of the fidelity among them; ``None``: every trial is at the target.
-        costs: As in :class:`~mfbo_torch.optuna.Sampler`.
-
-    Raises:
-        SettingError: There is no such parameter, it takes no integers, or the costs do not fit it.
+    values of the fidelity, in the order of their costs, are the fidelities ``0 ... M - 1``. No distribution may have a
+    single value; ``fidelity`` and ``costs`` are as in :class:`~mfbo_torch.optuna.Sampler`.
     """
 
     def __init__(
@@ -56,11 +49,7 @@ class StudyCodec(Codec):
 
 
 def checked(costs: Any) -> Costs:
-    """Costs as far as they can be checked before the values of the fidelity are known.
-
-    Raises:
-        SettingError: They are neither a mapping nor a sequence of positive numbers.
-    """
+    """Costs as far as they can be checked before the values of the fidelity are known."""
     if costs is None:
         return None
     prices = costs.values() if isinstance(costs, Mapping) else costs
@@ -71,11 +60,7 @@ def checked(costs: Any) -> Costs:
 def levels_of(
     name: str, distributions: Mapping[str, BaseDistribution], costs: Costs
 ) -> tuple[list[Any], tuple[float, ...]]:
-    """The values that a fidelity takes, the cheapest first, and their costs.
-
-    Raises:
-        SettingError: It is none of the parameters, takes no integers, or the costs do not fit it.
-    """
+    """The values that a fidelity takes, the cheapest first, and their costs."""
     distribution = distributions.get(name)
     if not isinstance(distribution, IntDistribution):
         names = [other for other, given in distributions.items() if isinstance(given, IntDistribution)]

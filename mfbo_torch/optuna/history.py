@@ -26,11 +26,6 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
     trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
     Trials outside the search space, and waiting ones, are left out.
-
-    Args:
-        study: With one objective.
-        codec: Of its search space.
-        now: The trial to decide.
     """
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
     history, undecided = History(), 0

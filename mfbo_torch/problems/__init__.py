@@ -7,6 +7,8 @@ Keys in brackets, such as [Kandasamy2016mfgpucb], stand for these sources:
 .. [Desautels2012gpbucb]
     T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian Process
     Bandit Optimization. ICML 2012.
+.. [Golovin2017vizier]
+    D. Golovin et al. Google Vizier: A Service for Black-Box Optimization. KDD 2017.
 .. [Kandasamy2016mfgpucb]
     K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Poczos. Gaussian process bandit optimisation with
     multi-fidelity evaluations. NeurIPS 2016.

@@ -21,15 +21,15 @@ OBJECTIVE = "objective's value"
 class Problem(ABC):
     """An objective with one or several fidelities, in the user's own units.
 
-    Subclasses set ``space`` and implement :meth:`evaluate`. Everything behind a problem
-    maximises; one that minimises sets ``maximize`` to ``False`` and is negated here only.
+    Subclasses set ``space`` and implement :meth:`evaluate`. Everything behind a problem maximises; one that minimises
+    sets ``maximize`` to ``False`` and is negated here only. Every class raises a ``SettingError`` for a setting out of
+    its range.
 
     Attributes:
         space: Parameters and cost of each fidelity.
         maximize: Whether larger values of :meth:`evaluate` are better.
         optimum: Best value at the target in the objective's own sign, if known.
-        worst: A bound below which no value at the target falls (above, when minimising), the
-            paper's ``-B``, if known.
+        worst: A bound below which no value at the target falls (above, when minimising), the paper's ``-B``, if known.
         takes_trial: Whether an evaluation wants to know of the ones before it, see :meth:`attempt`.
     """
 
@@ -42,22 +42,16 @@ class Problem(ABC):
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
+        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``; else a ``SettingError``.
 
         Where the standard deviation of the noise in it is known, ``(value, standard error)``; where the space has
-        limits, an :class:`~mfbo_torch.space.outcome_constraints.Observation` with the outcomes. Noise that the problem
-        adds itself is not in it, see :meth:`observe`.
-
-        Raises:
-            SettingError: ``x`` is not ``d`` finite numbers, or there is no such fidelity.
+        limits, an :class:`~mfbo_torch.history.Observation` with the outcomes. Noise that the problem adds itself is not
+        in it, see :meth:`observe`.
         """
 
     def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:
-        """A query as ``d`` floats and an ``int``: what every :meth:`evaluate` calls first.
-
-        Raises:
-            SettingError: ``x`` is not ``d`` finite numbers, or ``fidelity`` not in ``0..M-1``.
-        """
+        """A query as ``d`` floats and an ``int``: what every :meth:`evaluate` calls first. A ``SettingError`` where
+        ``x`` is not ``d`` finite numbers, or ``fidelity`` not in ``0..M-1``."""
         point = several("x", x, number, f"{self.space.dim} finite numbers", size=self.space.dim)
         return point, whole("fidelity", fidelity, 0, self.space.target)
 
@@ -67,11 +61,8 @@ class Problem(ABC):
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
         """The observation of query ``number`` in a run: the :meth:`reward`, with noise where the problem has any, and
-        with its standard error where :meth:`evaluate` returns one.
-
-        Noise is that of :mod:`mfbo_torch.problems.noise`, a function of :attr:`trial` and the number, so that a
-        resumed run, and any number of workers, see what an undisturbed run sees.
-        """
+        with its standard error where :meth:`evaluate` returns one. Noise is a function of :attr:`trial` and the number
+        (:mod:`mfbo_torch.problems.noise`), so that resumed runs and any number of workers see the same."""
         return parse(self.evaluate(x, fidelity), setting=OBJECTIVE).to_maximize(self.maximize)
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:

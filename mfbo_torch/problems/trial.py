@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -19,14 +19,9 @@ OTHERS = 5
 
 
 class PreviousTraining(NamedTuple):
-    """The training at the design of a trial that it goes on from.
-
-    Args:
-        fidelity: The highest fidelity below the trial's own, as a number.
-        at: Its value, such as 3 where it is called ``epochs = 3``, or how far it had come where it was stopped before;
-            its number where it has no name.
-        value: What the objective returned.
-    """
+    """The training at the design of a trial that it goes on from: the highest ``fidelity`` below the trial's own,
+    ``at`` its value, such as 3 where it is called ``epochs = 3`` (its number without a name), or how far it had come
+    where it was stopped before, and the ``value`` that the objective returned."""
 
     fidelity: int
     at: Value
@@ -50,22 +45,15 @@ class Trial:
         self._last: float | None = None
 
     def open(self) -> None:
-        """Make the folder; or check that the training that this one goes on from has left it.
-
-        Raises:
-            SettingError: It is gone.
-        """
+        """Make the folder; a ``SettingError`` where the training that this one goes on from has left none."""
         if self.below is not None and not self.folder.is_dir():
             wanted = "there, as the training at a lower fidelity left it; an empty one there begins anew, at no cost"
             raise SettingError("trial.folder", str(self.folder), wanted)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def report(self, step: float, value: float) -> None:
-        """Store an intermediate value, such as the accuracy after an epoch; it is on disk when this returns.
-
-        Raises:
-            SettingError: One of them is not a finite number.
-        """
+        """Store an intermediate value, such as the accuracy after an epoch; it is on disk when this returns. A
+        ``SettingError`` where step or value is not finite."""
         step, value = number("trial.report's step", step), number("trial.report's value", value)
         with (self.folder / REPORTS).open("a", encoding="utf-8") as file:  # one write: a line is there or it is not
             file.write(f"{self.number},{step!r},{value!r}\n")
@@ -79,23 +67,18 @@ class Trial:
         The median rule [Golovin2017vizier]_ (Sec. 3.2.1): its best value so far is worse than the median of what the
         other designs had reported by the same step, the best of each, if at least :data:`OTHERS` have come as far. It
         is as good as half of them by chance alone, and needs no curve to be fitted.
-
-        .. [Golovin2017vizier]
-            D. Golovin et al. Google Vizier: A Service for Black-Box Optimization. KDD 2017.
         """
         if self._last is None:
             return False
         sign = 1.0 if self.maximize else -1.0
         best: dict[Path, float] = {}
-        reached: dict[Path, float] = defaultdict(float)
         for folder in self.folder.parent.iterdir():
-            for step, value in reports(folder):
-                reached[folder] = max(reached[folder], step)
-                if step <= self._last:
-                    best[folder] = max(best.get(folder, -float("inf")), sign * value)
+            found = [*reports(folder)]
+            so_far = [sign * value for step, value in found if step <= self._last]
+            if so_far and any(step >= self._last for step, _ in found):
+                best[folder] = max(so_far)
         own = best.pop(self.folder, None)
-        others = [value for folder, value in best.items() if reached[folder] >= self._last]
-        if own is not None and len(others) >= OTHERS and own < median(others):
+        if own is not None and len(best) >= OTHERS and own < median(best.values()):
             self.stopped = self._last
         return self.stopped is not None
 
@@ -108,8 +91,5 @@ def reports(folder: Path) -> Iterator[tuple[float, float]]:
         return
     for line in lines:
         parts = line.split(",")
-        try:
-            _, step, value = parts[0], float(parts[1]), float(parts[2])
-        except (ValueError, IndexError):
-            continue
-        yield step, value
+        with suppress(ValueError, IndexError):
+            yield float(parts[1]), float(parts[2])

@@ -28,20 +28,10 @@ class SearchCodec:
     logarithm; a discrete one becomes its range; a list the ranks of its numbers, or choices. A distribution that can
     only be drawn from becomes the list of :data:`DRAWS` draws. A parameter with a single value is not searched. One of
     several dictionaries is a choice, and the parameters of each have that choice as their condition.
-
-    Args:
-        distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by the
-            names of an estimator's parameters; or a list of such dictionaries, alternatives.
-        random_state: For distributions that can only be drawn from.
-
-    Raises:
-        SettingError: One of them is neither.
     """
 
     def __init__(
-        self,
-        distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        random_state: np.random.RandomState,
+        self, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]], random_state: np.random.RandomState
     ) -> None:
         several = [distributions] if isinstance(distributions, Mapping) else list(distributions)
         if not several or not all(isinstance(each, Mapping) for each in several):
@@ -92,10 +82,8 @@ def _values(setting: str, given: Any, settings: Settings, random_state: Any = No
     if len(found) == 1:
         return found
     ordered = all(isinstance(v, Real) and not isinstance(v, bool) for v in found)
-    indices = tuple(range(len(found)))  # the values may be anything
-    return Coordinate.among(
-        Parameter(choices=indices, ordered=ordered, **settings), sorted(found) if ordered else found
-    )
+    indices = Parameter(choices=tuple(range(len(found))), ordered=ordered, **settings)  # the values may be anything
+    return Coordinate.among(indices, sorted(found) if ordered else found)
 
 
 def _distribution(setting: str, given: Any, settings: Settings, random_state: np.random.RandomState) -> Found:

@@ -12,13 +12,7 @@ class Subsamples:
     """The folds of a splitter, each with a part of its training samples and the whole of its test samples.
 
     The part depends on the fold and the seed alone, and a smaller one is within a larger one: candidates are compared
-    on the same samples, and fidelities differ by what was left out only.
-
-    Args:
-        folds: The splitter.
-        fraction: How much of the training samples is kept, between 0 and 1.
-        seed: Of the order in which samples are left out.
-        stratified: Whether each class keeps its share.
+    on the same samples, and fidelities differ by what was left out only. If ``stratified``, each class keeps its share.
     """
 
     def __init__(self, folds: Any, fraction: float, seed: int, stratified: bool) -> None:

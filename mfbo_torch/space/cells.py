@@ -12,12 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, order=True)
 class Node:
-    """A cell of the unit cube.
-
-    Args:
-        height: How often the cube was cut, 0 for the cube itself.
-        index: ``d`` numbers, the cell's place along each side.
-    """
+    """A cell of the unit cube: how often the cube was cut, and the ``d`` places along the sides."""
 
     height: int
     index: tuple[int, ...]
@@ -25,13 +20,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a cell becomes ``K`` cells.
-
-    Args:
-        dim: ``d``.
-        parts: Into how many parts a side is cut.
-        one_side: Whether one side is cut at a time, the first one first; else all of them at once.
-    """
+    """How a cell becomes ``K`` cells: all sides, or with ``one_side`` one after another, are cut into ``parts``."""
 
     dim: int
     parts: int = 2
@@ -73,12 +62,8 @@ class Cut:
         """The ``K`` children of a cell; none at the greatest height."""
         if node.height >= highest:
             return []
-        sizes = self.sides(node.height)
-        corners = itertools.product(*map(range, sizes))
-        return [
-            Node(node.height + 1, tuple(n * i + c for n, i, c in zip(sizes, node.index, corner, strict=True)))
-            for corner in corners
-        ]
+        parts = [range(n * i, n * i + n) for n, i in zip(self.sides(node.height), node.index, strict=True)]
+        return [Node(node.height + 1, index) for index in itertools.product(*parts)]
 
     def cells(self, U: Tensor, height: int) -> Tensor:
         """``n x d`` indices of the cells that ``n x d`` points of the unit cube are in."""

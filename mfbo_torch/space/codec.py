@@ -10,13 +10,8 @@ from mfbo_torch.space.space import Space
 
 
 class Coordinate(NamedTuple):
-    """One parameter of a space, with the values that another library has for its numbers.
-
-    Attributes:
-        parameter: The parameter that a strategy searches.
-        encode: From a value to the number in a design; raises ``ValueError`` for a value that is not searched.
-        decode: From the number in a design to the value.
-    """
+    """One parameter of a space, with the way from another library's value to the number in a design, and back.
+    ``encode`` raises ``ValueError`` for a value that is not searched."""
 
     parameter: Parameter
     encode: Callable[[Any], float] = float
@@ -29,15 +24,9 @@ class Coordinate(NamedTuple):
 
 
 class Codec:
-    """Designs and fidelities of a space as another library's parameters, and back.
-
-    Args:
-        coordinates: One for each parameter of the space.
-        fidelity: The name of the fidelity's parameter; ``None`` where the other library has none.
-        levels: The ``M`` values of the fidelity, the target last.
-        fixed: Parameters that are not searched, with their only value.
-        **settings: The other settings of :class:`~mfbo_torch.space.Space`.
-    """
+    """Designs and fidelities of a space, made of ``coordinates`` and ``settings``, as another library's parameters, and
+    back. There ``fidelity`` names the parameter of the fidelity (``None``: it has none), which has the ``M`` values
+    ``levels``, the target last; ``fixed`` are parameters that are not searched, with their only value."""
 
     def __init__(
         self,

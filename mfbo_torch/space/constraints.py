@@ -12,23 +12,14 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, several
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-
-
 Inequality = tuple[tuple[float, ...], float]
 """``(w, b)`` of ``w · x <= b``, one weight a parameter."""
 
 
 def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> tuple[Inequality, ...]:
-    """Linear inequalities of designs.
-
-    Args:
-        given: Each ``(w, b)``, or a text as :func:`linear` takes it.
-        parameters: Those of the space.
-
-    Raises:
-        SettingError: Another number of weights, none that counts, one that is not finite, or one on a log scale, on a
-            choice or on a parameter with a condition.
-    """
+    """Linear inequalities of designs, each from ``(w, b)`` or a text as :func:`linear` takes it. A ``SettingError`` for
+    another number of weights, none that counts, or one that is not finite, on a log scale, on a choice or on a
+    parameter with a condition."""
     dim, always = len(parameters), Conditions(parameters).always
     pairs = [linear(row, [p.name for p in parameters]) if isinstance(row, str) else row for row in given]
     found = tuple((tuple(weights), bound) for weights, bound in pairs)
@@ -48,15 +39,8 @@ def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> 
 
 
 def linear(text: str, names: Sequence[str]) -> Inequality:
-    """``(w, b)`` of ``w · x <= b`` from a text such as ``"width + 2 depth <= 100"`` or ``"2 * a >= b - 1"``.
-
-    Args:
-        text: Terms with ``+`` and ``-`` on both sides of ``<=`` or ``>=``; a term is a number, a name, or both.
-        names: Of the parameters.
-
-    Raises:
-        SettingError: Another text, or a name that is no parameter's.
-    """
+    """``(w, b)`` of ``w · x <= b`` from a text such as ``"width + 2 depth <= 100"`` or ``"2 * a >= b - 1"``: terms with
+    ``+`` and ``-`` on both sides, each a number, a parameter's name or both; else a ``SettingError``."""
     sides = re.split(r"<=|>=", text)
     if len(sides) != 2 or any(not side.strip() for side in sides):
         raise SettingError("constraints", text, 'one inequality, like "a + 2 b <= 3"')
@@ -82,9 +66,8 @@ def _terms(side: str, text: str, names: Sequence[str]) -> list[tuple[float, str]
         if term is None or not (term[2] or term[3]) or (found and not term[1]):
             unknown = re.search(r"[^\W\d]\w*", side[place:])
             if unknown and unknown[0] not in names:
-                raise SettingError(
-                    "constraints", text, f"about parameters: {unknown[0]} must be {one_among(unknown[0], names)}"
-                )
+                wanted = f"about parameters: {unknown[0]} must be {one_among(unknown[0], names)}"
+                raise SettingError("constraints", text, wanted)
             raise SettingError("constraints", text, 'one inequality, like "a + 2 b <= 3"')
         found.append((float(f"{term[1]}1") * float(term[2] or 1), term[3] or ""))
         place = term.end()

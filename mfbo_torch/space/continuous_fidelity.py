@@ -19,16 +19,9 @@ KEYS = ("lower", "upper", "log", "integer")
 
 
 def numbers(setting: str, given: Mapping[str, Any]) -> tuple[float | int, ...]:
-    """The numbers of an interval, the target last: :data:`LEVELS` of them, fewer where they have to be whole.
-
-    Args:
-        setting: What the user calls it.
-        given: ``lower`` and ``upper``; with ``log`` the numbers go by a factor, with ``integer`` they are whole.
-
-    Raises:
-        SettingError: Another key, a bound that is missing or no number, bounds that do not increase, that are not
-            positive with ``log`` or not whole with ``integer``.
-    """
+    """The numbers of an interval, the target last: :data:`LEVELS` between ``lower`` and ``upper``, by a factor with
+    ``log``, fewer where they are whole with ``integer``. A ``SettingError`` for another key, a missing bound, or bounds
+    that do not increase, are not positive with ``log`` or not whole with ``integer``."""
     for key in given:
         one_of(setting, key, KEYS)
     for key in ("lower", "upper"):
@@ -72,11 +65,8 @@ def stretches(count: int) -> tuple[range, ...]:
 
 
 def power_costs(values: Sequence[float], lowest: float, highest: float) -> tuple[float, ...]:
-    r"""Costs of the numbers of an interval that go from ``lowest`` to ``highest`` as a power of the number.
-
-    :math:`\lambda(z) = \lambda_0 (z / z_0)^a`, :math:`a = \log(\lambda_1 / \lambda_0) / \log(z_1 / z_0)`; linear in
-    ``z`` where :math:`z_0 \le 0`.
-    """
+    r"""Costs from ``lowest`` to ``highest`` as a power of the number, :math:`\lambda(z) = \lambda_0 (z / z_0)^a`,
+    :math:`a = \log(\lambda_1 / \lambda_0) / \log(z_1 / z_0)`; linear in ``z`` where :math:`z_0 \le 0`."""
     first, last = values[0], values[-1]
     if first <= 0:
         inner = [lowest + (highest - lowest) * (z - first) / (last - first) for z in values[1:-1]]

@@ -32,12 +32,8 @@ class Fidelities(NamedTuple):
     @classmethod
     def of(cls, given: Any) -> Fidelities:
         """From ``{name: values}``, or the pair of them; ``{name: {lower, upper}}`` is a continuous fidelity, which
-        becomes a fine grid of values (:func:`~mfbo_torch.space.continuous_fidelity.numbers`).
-
-        Raises:
-            SettingError: There is not one name, it is no name of an argument or is taken, no value, one twice, or one
-                that is neither a finite number nor a text; or there is no such interval.
-        """
+        becomes a fine grid of values. A ``SettingError`` where there is not one free name, or no value, one twice, or
+        one that is neither a finite number nor a text."""
         pairs = list(given.items()) if isinstance(given, Mapping) else [given]
         if len(pairs) != 1 or not isinstance(pairs[0], Sequence) or isinstance(pairs[0], str) or len(pairs[0]) != 2:
             raise SettingError("fidelities", given, "one name and its values, such as {epochs: [3, 9, 27]}")
@@ -51,9 +47,7 @@ class Fidelities(NamedTuple):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise SettingError(setting, values, wanted)
         kind = float if any(isinstance(value, float) for value in values) else int
-        found = tuple(
-            value if isinstance(value, str) else kind(number(setting, value, wanted=wanted)) for value in values
-        )
+        found = tuple(v if isinstance(v, str) else kind(number(setting, v, wanted=wanted)) for v in values)
         if len(set(found)) < len(found):
             raise SettingError(setting, list(values), wanted)
         return cls(name, found)
@@ -82,11 +76,7 @@ class Fidelities(NamedTuple):
         return f"{self.name} = {value if isinstance(value, str) else format(value, '.12g')}"
 
     def level(self, value: Any) -> int:
-        """The fidelity of a value; a number may come as text, as from a table.
-
-        Raises:
-            SettingError: It is none of them.
-        """
+        """The fidelity of a value, or a ``SettingError``; a number may come as text, as from a table."""
         for m, known in enumerate(self.values):
             if value == known or (isinstance(value, str) and _same(value, known)):
                 return m
@@ -98,19 +88,9 @@ class Fidelities(NamedTuple):
 
 
 def level_of(given: Any, named: Fidelities | None, target: int) -> int:
-    """The fidelity that a user means: its number, or its value under its name, ``{"epochs": 9}``.
-
-    A bare number is never a value, also where it is none of the numbers: ``1`` of ``epochs: [1, 2, 4]`` is 2 epochs. A
-    bare text is one, as no number is a text.
-
-    Args:
-        given: What the user says.
-        named: What the fidelities are called, if anything.
-        target: The last number, ``M - 1``.
-
-    Raises:
-        SettingError: There is no such fidelity.
-    """
+    """The fidelity that a user means: its number up to ``target``, or its value under its name, ``{"epochs": 9}``. A
+    bare number is never a value: ``1`` of ``epochs: [1, 2, 4]`` is 2 epochs; a bare text is one. A ``SettingError``
+    where there is none."""
     if named is not None and isinstance(given, Mapping) and [*given] == [named.name]:
         return named.level(given[named.name])
     if named is not None and isinstance(given, str):
@@ -133,12 +113,8 @@ def _same(text: str, known: Value) -> bool:
 
 
 def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidelities:
-    """Names of fidelities, in a space of some parameters.
-
-    Raises:
-        SettingError: They are none, a parameter has their name, there are not as many as costs, or there are no costs
-            and they cannot be costs themselves.
-    """
+    """Names of fidelities in a space of some parameters; a ``SettingError`` where they are none, a parameter has their
+    name, there are not as many as costs, or no costs are given and they cannot be costs themselves."""
     found = Fidelities.of(given)
     if found.name in parameters:
         raise SettingError("fidelities", found.name, "another name than that of a parameter")
@@ -152,11 +128,7 @@ def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidel
 
 
 def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
-    """The costs of ``M`` fidelities, positive and increasing.
-
-    Raises:
-        SettingError: They are not.
-    """
+    """The costs of ``M`` fidelities, positive and increasing; a ``SettingError`` where they are not."""
     given = [*costs] if isinstance(costs, Iterable) else costs
     several("costs", given, partial(number, above=0), "one positive number a fidelity")
     several("costs", given, number, "increasing, the target fidelity last", order=lt)
@@ -164,11 +136,7 @@ def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
 
 
 def checked_zeta(zeta: Sequence[float], num_fidelities: int) -> tuple[float, ...]:
-    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0.
-
-    Raises:
-        SettingError: They are not.
-    """
+    """Bounds on the bias of each fidelity as ``M`` floats that decrease to 0; a ``SettingError`` where they do not."""
     wanted = f"{num_fidelities} numbers that decrease to 0, the target's"
     given = several("zeta", zeta, number, wanted, size=num_fidelities, order=gt)
     if given[-1] != 0:

@@ -1,13 +1,11 @@
 r"""Queries that are averages: the queries, what they average over, and the inputs among which to find the maximiser.
 
-A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the
-maximiser of ``f`` is wanted. Resolutions are fidelities: the finest, the target, is the last one.
-
-References:
+A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the maximiser of ``f`` is
+wanted. Resolutions are fidelities: the finest, the target, is the last one.
 
 .. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian Optimization with Integrated
+    Feedback. 2024.
 """
 
 from __future__ import annotations
@@ -24,20 +22,15 @@ from mfbo_torch.space.space import Space
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, several
 
-SHAPES = ("gaussian", "uniform")
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """``D1``: inputs and the queries they came from, which teach what a query averages over.
 
     Args:
-        X: ``N x d`` inputs.
-        A: ``N x p`` queries in the user's units; where there are several resolutions, ``p`` parameters
-            and then the fidelity.
-
-    Raises:
-        SettingError: No samples, another number of rows, or numbers that are not finite.
+        X: ``N x d`` inputs; a ``SettingError`` unless they are finite and as many as queries.
+        A: ``N x p`` queries in the user's units; where there are several resolutions, ``p`` parameters and the
+            fidelity.
     """
 
     X: Tensor
@@ -55,14 +48,11 @@ class Window:
     """A query averages over a window of known width around a known location.
 
     Args:
-        widths: One width a fidelity: a number, or one a dimension of the inputs. A standard deviation
-            (``"gaussian"``) or half of a side (``"uniform"``).
-        location: From ``... x m x p`` queries (the parameters alone, user's units) to ``... x m x d`` inputs;
-            the query itself if omitted.
+        widths: One width a fidelity: a number, or one a dimension of the inputs. A standard deviation (``"gaussian"``)
+            or half of a side (``"uniform"``); a ``SettingError`` unless all are positive.
+        location: From ``... x m x p`` queries (the parameters alone, user's units) to ``... x m x d`` inputs; the query
+            itself if omitted.
         shape: ``"gaussian"`` or ``"uniform"``.
-
-    Raises:
-        SettingError: A width that is not positive, or an unknown shape.
     """
 
     widths: Sequence[float | Sequence[float]]
@@ -71,7 +61,7 @@ class Window:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "widths", several("widths", self.widths, _width, "one positive width a fidelity"))
-        one_of("shape", self.shape, SHAPES)
+        one_of("shape", self.shape, ("gaussian", "uniform"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +69,9 @@ class Policy:
     """A query has a known probability for each input, as an agent has who chooses among arms.
 
     Args:
-        probabilities: From ``... x m x p`` queries (with the fidelity last, where there are several) in the
-            user's units to ``... x m x n`` probabilities of the ``n`` inputs; or a fitted scikit-learn
-            classifier whose classes are the inputs' numbers.
-
-    Raises:
-        SettingError: Neither a function nor a classifier.
+        probabilities: From ``... x m x p`` queries (with the fidelity last, where there are several) in the user's
+            units to ``... x m x n`` probabilities of the ``n`` inputs; or a fitted scikit-learn classifier whose
+            classes are the inputs' numbers; anything else is a ``SettingError``.
     """
 
     probabilities: Any
@@ -97,15 +84,15 @@ class Policy:
 
 @dataclass(frozen=True)
 class IndirectSpace(Space):
-    r"""A space whose queries are averages of ``f`` over inputs [Zhang2024indirect]_ (Section 2).
+    """A space whose queries are averages of ``f`` over inputs [Zhang2024indirect]_ (Section 2).
 
     Args:
         parameters: Those of a query.
         costs: One a resolution, the finest last.
         measured: As in :class:`~mfbo_torch.space.Space`.
         inputs: ``n x d`` inputs among which the maximiser of ``f`` is looked for.
-        feedback: What a query averages over: :class:`Samples`, a :class:`Window`, a :class:`Policy`, or a
-            conditional of :mod:`mfbo_torch.models` in the user's units.
+        feedback: What a query averages over: :class:`Samples`, a :class:`Window`, a :class:`Policy`, or a conditional
+            of :mod:`mfbo_torch.models` in the user's units.
         choices: The candidates, as a table: the only ``c x p`` queries that are allowed. They may be repeated.
         noise_std: The standard deviation of the noise at each fidelity, where it is known.
 

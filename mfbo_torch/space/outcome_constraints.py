@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mfbo_torch.utils.errors import SettingError
@@ -14,13 +15,7 @@ _LIMIT = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
 
 
 class Limit(NamedTuple):
-    """A bound that an outcome has to keep.
-
-    Args:
-        name: That of the outcome.
-        bound: The largest value that is allowed, or the smallest one.
-        upper: Whether it is the largest.
-    """
+    """A bound that the outcome ``name`` has to keep: its largest value or, unless ``upper``, its smallest."""
 
     name: str
     bound: float
@@ -35,11 +30,8 @@ class Limit(NamedTuple):
 
 
 def limits_of(given: Any, setting: str = "constraints") -> tuple[Limit, ...]:
-    """Limits from ``{"latency": "<= 20"}``, or from what was made of it.
-
-    Raises:
-        SettingError: A bound that is not one, or two on one outcome.
-    """
+    """Limits from ``{"latency": "<= 20"}``, or from what was made of it; a ``SettingError`` for a bound that is none,
+    or two on one outcome."""
     return _checked(given.items() if isinstance(given, Mapping) else [(row[0], row) for row in given], setting)
 
 
@@ -56,21 +48,15 @@ def _limit(name: Any, given: Any, setting: str) -> Limit:
     if isinstance(given, tuple | list) and len(given) == 3 and isinstance(given[2], bool):
         return Limit(name, number(f"{setting}.{name}", given[1]), given[2])
     matched = _LIMIT.fullmatch(given) if isinstance(given, str) else None
-    try:
-        bound = math.nan if matched is None else float(matched[2])
-    except ValueError:
-        bound = math.nan
-    if matched is None or not math.isfinite(bound):
-        raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
-    return Limit(name, bound, matched[1] == "<=")
+    with suppress(ValueError):
+        if matched and math.isfinite(bound := float(matched[2])):
+            return Limit(name, bound, matched[1] == "<=")
+    raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
 
 
 def kinds_of(given: Any) -> tuple[tuple[str, ...], tuple[Limit, ...]]:
-    """Inequalities of designs, as texts, and limits on outcomes, as mappings, from one setting that has both.
-
-    Raises:
-        SettingError: There is something else.
-    """
+    """Inequalities of designs, as texts, and limits on outcomes, as mappings, from one setting that has both; a
+    ``SettingError`` for anything else."""
     rows = [given] if isinstance(given, Mapping) else [] if given is None else given
     if not isinstance(rows, tuple | list) or not all(isinstance(row, str | Mapping) for row in rows):
         wanted = """bounds on outcomes, {"latency": "<= 20"}, or a list of inequalities, ["width + 2 depth <= 100"]"""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -36,9 +38,8 @@ class Parameter:
             have choices or whole numbers, has one of the values. Kept as pairs.
 
     Raises:
-        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a
-            logarithm is asked for with ``lower <= 0``; less than two choices, two that look alike, or bounds
-            beside them.
+        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a logarithm is asked for with
+            ``lower <= 0``; less than two choices, two that look alike, or bounds beside them.
     """
 
     name: str
@@ -138,15 +139,8 @@ class Parameter:
         return 1 if self.ordered or len(self.choices) < 3 else len(self.choices)
 
     def encode(self, value: Any, setting: str | None = None) -> float:
-        """The number that stands for a value in a design.
-
-        Args:
-            value: A label among the choices, or a number between the bounds.
-            setting: What the user calls it, the parameter's name if not given.
-
-        Raises:
-            SettingError: No such label, or a number that is not allowed.
-        """
+        """The number that stands for a label, or for a number between the bounds, in a design. ``setting`` is what the
+        user calls it, the parameter's name if not given, in the ``SettingError`` for what is not allowed."""
         setting, value = setting or self.name, plain(value)
         if self.choices:
             return float(self._index(value, setting))
@@ -157,32 +151,23 @@ class Parameter:
         return found
 
     def _index(self, value: Any, setting: str) -> int:
-        same = [i for i, label in enumerate(self.choices) if type(label) is type(value) and label == value]
         for i, label in enumerate(self.choices):  # 16 is 16.0, and True no 1
-            if not same and label == value and isinstance(label, bool) == isinstance(value, bool):
-                same = [i]
-        if not same:
-            raise SettingError(setting, value, one_among(value, self.choices))
-        return same[0]
+            if label == value and isinstance(label, bool) == isinstance(value, bool):
+                return i
+        raise SettingError(setting, value, one_among(value, self.choices))
 
     def encode_text(self, given: str, setting: str | None = None) -> float:
-        """As :meth:`encode`, of a value as it stands in a table.
-
-        Raises:
-            SettingError: As there.
-        """
+        """As :meth:`encode`, of a value as it stands in a table."""
         if self.choices:
             same = [i for i, label in enumerate(self.choices) if text(label).lower() == given.strip().lower()]
             exact = [i for i in same if text(self.choices[i]) == given.strip()]
             if len(exact or same) == 1:
                 return float((exact or same)[0])
             return self.encode(given, setting)
-        try:
-            return self.encode(float(given), setting)
-        except ValueError as error:
-            if isinstance(error, SettingError):
-                raise
-            return self.encode(given, setting)
+        value: float | str = given
+        with suppress(ValueError):
+            value = float(given)
+        return self.encode(value, setting)
 
     def decode(self, place: float) -> Label:
         """The value that a number of a design stands for."""
@@ -199,11 +184,7 @@ def one_among(value: Any, options: Sequence[Any]) -> str:
 
 def text(label: Any) -> str:
     """A label as it stands in tables and pictures: as YAML has it where it is no text."""
-    return (
-        {None: "null", True: "true", False: "false"}[label]
-        if label is None or label is True or label is False
-        else str(label)
-    )
+    return json.dumps(label) if label is None or isinstance(label, bool) else str(label)
 
 
 def plain(value: Any) -> Any:

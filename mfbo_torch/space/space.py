@@ -26,31 +26,29 @@ from mfbo_torch.utils.errors import SettingError
 class Space:
     """The designs ``x`` of ``d`` parameters, and ``M`` fidelities with their costs.
 
-    Fidelity ``0`` is the cheapest, ``M - 1`` the target. Models work on the unit cube,
-    users in their own units; :meth:`to_unit` and :meth:`from_unit` go between them.
+    Fidelity ``0`` is the cheapest, ``M - 1`` the target. Models work on the unit cube, users in their own units;
+    :meth:`to_unit` and :meth:`from_unit` go between them.
 
     Args:
         parameters: The ``d`` parameters.
-        costs: ``M`` increasing positive costs; the values of ``fidelities`` if not given. Where they are measured
-            these are guesses that only set the order and the scale before anything has run.
+        costs: ``M`` increasing positive costs; the values of ``fidelities`` if not given. Where they are measured these
+            are guesses that only set the order and the scale before anything has run.
         measured: Whether a query costs the seconds it took instead of ``costs``.
-        constraints: Linear inequalities ``w · x <= b`` in the user's units, each as ``(w, b)`` with one
-            weight a parameter, or as a text such as ``"width + 2 depth <= 100"``.
+        constraints: Linear inequalities ``w · x <= b`` in the user's units, each as ``(w, b)`` with one weight a
+            parameter, or as a text such as ``"width + 2 depth <= 100"``.
         zeta: Known bounds on ``|f^(M) - f^(m)|``, one a fidelity, decreasing to 0 at the target.
-        candidates: The only designs allowed, ``m x d`` in the user's units; every point of the box
-            where there are none.
-        fidelities: What the fidelities are called, such as ``{"epochs": [3, 9, 27]}``; or the ends of a continuous
-            one, ``{"share": {"lower": 0.05, "upper": 1.0}}``. Two costs are then those of its ends, and between them
-            they go as a power of it; one that is given by no costs is proportional to it.
+        candidates: The only designs allowed, ``m x d`` in the user's units; the whole box where there are none.
+        fidelities: What the fidelities are called, such as ``{"epochs": [3, 9, 27]}``; or the ends of a continuous one,
+            ``{"share": {"lower": 0.05, "upper": 1.0}}``. Two costs are then those of its ends, and between them they go
+            as a power of it; one that is given by no costs is proportional to it.
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design, and
             costs what is missing (:mod:`~mfbo_torch.history.continuation`).
         limits: Bounds on what is measured beside the value, as in ``{"latency": "<= 20"}``.
 
     Raises:
-        SettingError: No parameter, two of one name, no cost, costs that are not positive and
-            increasing, a constraint with another number of weights, none that counts, or one
-            on a log scale, a choice or a condition, ``zeta`` that does not decrease to 0, a candidate that is no point
-            of the box, or a condition that cannot be.
+        SettingError: No parameter, two of one name, costs that are not positive and increasing, ``zeta`` that does not
+            decrease to 0, a constraint without a weight that counts or with one on a log scale, a choice or a
+            condition, a candidate outside the box, or a condition that cannot be.
     """
 
     parameters: Sequence[Parameter]  # tuples once they are here, like all that follow
@@ -92,14 +90,10 @@ class Space:
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` are ``d`` numbers in the user's units, between the bounds and whole where they have to be."""
-        return (
-            isinstance(x, (tuple, list))
-            and len(x) == len(self.parameters)
-            and all(
-                _finite(value) and p.lower <= value <= p.upper and not (p.integer and value != round(value))
-                for value, p in zip(x, self.parameters, strict=True)
-            )
-        )
+        if not isinstance(x, (tuple, list)) or len(x) != len(self.parameters):
+            return False
+        pairs = zip(x, self.parameters, strict=True)
+        return all(_finite(v) and p.lower <= v <= p.upper and not (p.integer and v != round(v)) for v, p in pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
@@ -114,11 +108,8 @@ class Space:
 
     @classmethod
     def finite(cls, candidates: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
-        """Some ``m x d`` designs and no others; their parameters ``x1 ... xd`` span what they do.
-
-        Raises:
-            SettingError: No candidate, candidates of different lengths, or a column that is constant.
-        """
+        """Some ``m x d`` designs and no others; their parameters ``x1 ... xd`` span what they do. A ``SettingError``
+        for no candidate, candidates of different lengths, or a column that is constant."""
         rows = [tuple(map(float, row)) for row in candidates]
         if not rows or not rows[0] or len(set(map(len, rows))) > 1:
             raise SettingError("candidates", sorted(set(map(len, rows))), "at least one row, all of one length")
@@ -209,9 +200,8 @@ class Space:
         """Map ``... x D`` points of the unit cube to allowed values (the nearest candidates) in the user's units."""
         if not self.candidates:
             return self.in_box(U)
-        distances = torch.cdist(
-            U.reshape(-1, self.unit_dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
-        )
+        points = U.reshape(-1, self.unit_dim)
+        distances = torch.cdist(points, self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist")
         return self._allowed_designs[distances.argmin(dim=-1)].reshape(*U.shape[:-1], self.dim)
 
     def in_box(self, U: Tensor) -> Tensor:
@@ -245,11 +235,9 @@ class Space:
 
     def fixed_columns(self, U: Tensor) -> Tensor:
         """The columns of ``n x D`` points of the unit cube that a local search must not change, as ``n x D`` flags."""
-        return (
-            torch.zeros_like(U, dtype=torch.bool)
-            if self._encoding is None
-            else self._encoding.fixed_columns(self.in_box(U))
-        )
+        if self._encoding is None:
+            return torch.zeros_like(U, dtype=torch.bool)
+        return self._encoding.fixed_columns(self.in_box(U))
 
     def choice_neighbours(self, U: Tensor) -> Tensor:
         """``n x c x D`` points of the unit cube with one choice changed, of ``n x D``; ``c`` is 0 without choices."""
@@ -268,10 +256,8 @@ class Space:
 
     @property
     def inequalities(self) -> list[tuple[Tensor, Tensor, float]] | None:
-        """The constraints on the unit cube as BoTorch's optimisers take them, ``None`` where there are none.
-
-        Each is ``(indices, coefficients, rhs)`` and asks that ``Σ_i u[indices[i]] coefficients[i] >= rhs``.
-        """
+        """The constraints on the unit cube as BoTorch's optimisers take them, ``(indices, coefficients, rhs)`` for
+        ``Σ_i u[indices[i]] coefficients[i] >= rhs``; ``None`` where there are none."""
         found = []
         for weights, bound in self.constraints:
             w = torch.tensor(weights, dtype=torch.double)
@@ -320,15 +306,9 @@ class Space:
         return {p.name: p.decode(value) for (p, value), active in zip(pairs, there, strict=True) if active}
 
     def point(self, named: Mapping[str, Label], setting: str = "parameters") -> tuple[float, ...]:
-        """The point of ``{name: value}``, as :meth:`named` gives it.
-
-        Args:
-            named: A value for each parameter that is there; others are passed over if they are given.
-            setting: What the user calls it.
-
-        Raises:
-            SettingError: A name that is no parameter's, a value that is none of it, or a parameter that is missing.
-        """
+        """The point of ``{name: value}``, as :meth:`named` gives it; values of parameters that are not there are passed
+        over. A ``SettingError`` for an unknown name, a value that is not allowed, or a missing parameter; ``setting``
+        is what the user calls it."""
         names = [p.name for p in self.parameters]
         if not isinstance(named, Mapping):
             raise SettingError(setting, named, f"a mapping of {', '.join(names)} to their values")

@@ -5,72 +5,54 @@ References:
 .. [Ament2023logei]
     S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected Improvement for
     Bayesian Optimization. NeurIPS 2023.
-
 .. [Auer2002finite]
     P. Auer, N. Cesa-Bianchi, P. Fischer. Finite-time Analysis of the Multiarmed Bandit Problem.
     Machine Learning 47, 2002.
-
 .. [Azimi2010matching]
     J. Azimi, A. Fern, X. Fern. Batch Bayesian Optimization via Simulation Matching. NeurIPS 2010.
-
 .. [Desautels2012gpbucb]
     T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
     Process Bandit Optimization. ICML 2012.
-
 .. [EvenDar2006elimination]
     E. Even-Dar, S. Mannor, Y. Mansour. Action Elimination and Stopping Conditions for the
     Multi-Armed Bandit and Reinforcement Learning Problems. JMLR 7, 2006.
-
 .. [Huang2006mfsko]
     D. Huang, T. Allen, W. Notz, R. Miller. Sequential Kriging Optimization Using
     Multiple-Fidelity Evaluations. Structural and Multidisciplinary Optimization 32, 2006.
-
 .. [Jones1993direct]
     D. Jones, C. Perttunen, B. Stuckman. Lipschitzian Optimization Without the Lipschitz
     Constant. Journal of Optimization Theory and Applications 79, 1993.
-
 .. [Jones1998ego]
     D. Jones, M. Schonlau, W. Welch. Efficient Global Optimization of Expensive Black-Box
     Functions. Journal of Global Optimization 13, 1998.
-
 .. [Kandasamy2016mfgpucb]
     K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
     Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-
 .. [Kandasamy2016mfucb]
     K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit.
     NeurIPS 2016.
-
 .. [Kandasamy2017boca]
     K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
     Approximations. ICML 2017, arXiv:1703.06240.
-
 .. [LeGratiet2014recursive]
     L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
     multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
-
 .. [Lizotte2008practical]
     D. J. Lizotte. Practical Bayesian Optimization. PhD thesis, University of Alberta, 2008.
-
 .. [Moss2021gibbon]
     H. Moss, D. Leslie, J. González, P. Rayson. GIBBON: General-purpose Information-Based
     Bayesian OptimisatioN. Journal of Machine Learning Research 22, 2021.
-
 .. [Srinivas2010gpucb]
     N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
     Setting: No Regret and Experimental Design. ICML 2010.
-
 .. [Wang2017mes]
     Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
-
 .. [Wilson2017mc]
     J. Wilson, R. Moriconi, F. Hutter, M. Deisenroth. The Reparameterization Trick for Acquisition
     Functions. NeurIPS Workshop on Bayesian Optimization 2017.
-
 .. [Wu2019mfkg]
     J. Wu, S. Toscano-Palmerin, P. Frazier, A. Wilson. Practical Multi-fidelity Bayesian
     Optimization for Hyperparameter Tuning. UAI 2019.
-
 .. [Zhang2024indirect]
     M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
     Optimization with Integrated Feedback. 2024.

@@ -15,7 +15,7 @@ from mfbo_torch.models.cost_model import MIN_COST, MIN_RECORDS, CostModel
 from mfbo_torch.models.outcome_transform import IDENTITY, MIN_VALUES, Warp, last_outlier, separated
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import DesignTable, unit_points
-from mfbo_torch.strategies.common.fit_schedule import Memo
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.persistent_sequence import PersistentSequence
 
 

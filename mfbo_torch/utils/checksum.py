@@ -11,14 +11,8 @@ _BYTES = 8
 
 
 def chained(rows: Iterable[Mapping[str, Any]], before: bytes = b"") -> Iterator[bytes]:
-    """The checksums of rows; the first row follows one with the checksum ``before``.
-
-    Columns without a value do not count, so that a table may get more of them later.
-
-    Args:
-        rows: Column names and numbers or texts, as the table gives them back.
-        before: Nothing where there is no row before.
-    """
+    """The checksums of rows, from the one before the first on. Columns without a value do not count, so that a table
+    may get more of them later."""
     for row in rows:
         known = sorted((name, value) for name, value in row.items() if value is not None and name != COLUMN)
         before = blake2b(repr(known).encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=before).digest()

@@ -8,11 +8,7 @@ from typing import Any
 
 
 class SettingError(ValueError):
-    """A setting has a value that cannot work.
-
-    The message is one line, ``setting = value: must be allowed``, so that the command
-    line can print it as it stands.
-    """
+    """A setting has a value that cannot work; the message is one line, ``setting = value: must be allowed``."""
 
     def __init__(self, setting: str, value: Any, allowed: str) -> None:
         self.setting, self.value, self.allowed = setting, value, allowed
@@ -30,12 +26,8 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
 
 
 class EvaluationError(RuntimeError):
-    """An evaluation that failed and can say why better than a traceback does.
-
-    Args:
-        message: The reason in one line.
-        details: More lines, such as the end of what a program has complained of.
-    """
+    """An evaluation that failed and can say why better than a traceback does: the reason in one line, and more lines as
+    ``details``, such as the end of what a program has complained of."""
 
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)

@@ -11,12 +11,9 @@ import torch
 
 
 class GlobalState:
-    """The settings of PyTorch, NumPy and warnings when it is made.
-
-    They are the default type and device of new tensors, whether gradients are recorded, whether only deterministic
-    algorithms are allowed, the number of threads, NumPy's treatment of floating-point errors, and the filters of
-    warnings. Random numbers are not among them: decisions have their own generators.
-    """
+    """The settings of PyTorch, NumPy and warnings when it is made: default type and device, gradients, deterministic
+    algorithms, threads, floating-point errors, filters of warnings. Random numbers are not among them: decisions have
+    their own generators."""
 
     def __init__(self) -> None:
         self._dtype, self._device = torch.get_default_dtype(), torch.get_default_device()

@@ -7,10 +7,8 @@ from typing import Any, get_type_hints
 
 
 def parameters_of(kind: type) -> dict[str, Parameter]:
-    """The parameters of its constructor, those that it passes on to its bases included.
-
-    Annotations are resolved; one that cannot be, such as a name that is imported for type checkers alone, is ``Any``.
-    """
+    """The parameters of its constructor, those passed on to its bases included. Annotations are resolved; one that
+    cannot be, such as a name imported for type checkers alone, is ``Any``."""
     found: dict[str, Parameter] = {}
     for base in kind.__mro__:
         if "__init__" not in vars(base):
@@ -29,5 +27,5 @@ def parameters_of(kind: type) -> dict[str, Parameter]:
 
 
 def settings_of(kind: type) -> dict[str, Any]:
-    """The settings of its constructor, with their defaults, those that it passes on to its bases included."""
+    """The settings of its constructor with their defaults, those passed on to its bases included."""
     return {name: parameter.default for name, parameter in parameters_of(kind).items()}

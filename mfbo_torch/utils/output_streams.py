@@ -9,11 +9,7 @@ from typing import Any, TextIO
 
 
 class TolerantStream:
-    """A text stream that drops its text once the stream behind it is broken.
-
-    Args:
-        stream: The stream behind it; with ``None`` all text is dropped.
-    """
+    """A text stream that drops its text once the stream behind it is broken, or where there is none."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream

@@ -12,13 +12,8 @@ CHUNK = 256
 
 
 class PersistentSequence(Sequence[T], Generic[T]):
-    """A tuple in pieces of :data:`CHUNK` items: adding or replacing an item copies one piece and not the whole.
-
-    It compares with tuples and is sliced into them.
-
-    Args:
-        items: Its items.
-    """
+    """A tuple in pieces of :data:`CHUNK` items: adding or replacing an item copies one piece and not the whole. It
+    compares with tuples and is sliced into them."""
 
     __slots__ = ("_chunks",)
     _chunks: tuple[tuple[T, ...], ...]
@@ -43,11 +38,7 @@ class PersistentSequence(Sequence[T], Generic[T]):
         return self._of((*self._chunks[:-1], (*self._chunks[-1], item)))
 
     def replaced(self, place: int, item: T) -> Self:
-        """With another item at a place, counted from 0.
-
-        Raises:
-            IndexError: There is no such place.
-        """
+        """With another item at a place, counted from 0; ``IndexError`` where there is none."""
         at, within = divmod(range(len(self))[place], CHUNK)
         chunk = self._chunks[at]
         chunk = (*chunk[:within], item, *chunk[within + 1 :])
@@ -55,9 +46,7 @@ class PersistentSequence(Sequence[T], Generic[T]):
 
     def changed(self, former: PersistentSequence[T]) -> list[int]:
         """The places, ascending, whose items are not those of a former sequence, the ones beyond its end among them.
-
-        Pieces that both share are not looked into.
-        """
+        Pieces that both share are not looked into."""
         found: list[int] = []
         for at, chunk in enumerate(self._chunks):
             before = former._chunks[at] if at < len(former._chunks) else ()

@@ -18,34 +18,16 @@ from torch.overrides import TorchFunctionMode
 _LIKE: dict[Callable[..., Any], Callable[..., Any]] = {torch.rand_like: torch.rand, torch.randn_like: torch.randn}
 _DRAWING: set[Callable[..., Any]] = {
     *_LIKE,
-    torch.rand,
-    torch.randn,
-    torch.randint,
-    torch.randperm,
-    torch.multinomial,
-    torch.normal,
-    torch.bernoulli,
+    *(getattr(torch, name) for name in ("rand", "randn", "randint", "randperm", "multinomial", "normal", "bernoulli")),
+    *(getattr(Tensor, f"{name}_") for name in ("normal", "uniform", "random", "exponential", "bernoulli")),
     Tensor.multinomial,
-    Tensor.normal_,
-    Tensor.uniform_,
-    Tensor.random_,
-    Tensor.exponential_,
-    Tensor.bernoulli_,
 }
-
-
 _here = threading.local()
 
 
 class PrivateDraws(TorchFunctionMode):
-    """What this thread draws in the context comes from generators with this seed, and no other thread takes part.
-
-    The numbers are those that ``torch.manual_seed(seed)`` would lead to; the state of PyTorch's own generator is
-    neither used nor changed.
-
-    Args:
-        seed: Of the generators, one a device.
-    """
+    """What this thread draws in the context comes from its own generators, one a device, with the numbers that
+    ``torch.manual_seed(seed)`` would lead to. PyTorch's own generator is neither used nor changed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -104,13 +86,8 @@ for _module in (sampling, initializers, normal):
 
 @contextmanager
 def private_retries(seed: int) -> Iterator[None]:
-    """Fits by BoTorch whose new starts, after one that failed, are drawn privately.
-
-    They draw nothing else, and all that they compute would go through :class:`PrivateDraws`.
-
-    Args:
-        seed: Of the draws.
-    """
+    """Fits by BoTorch whose new starts, after one that failed, are drawn privately. They draw nothing else, and all
+    that they compute would go through :class:`PrivateDraws`."""
     former, _here.retries = getattr(_here, "retries", None), PrivateDraws(seed)
     try:
         yield

@@ -1,7 +1,5 @@
-"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored.
-
-Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text.
-"""
+"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored. Numbers are
+those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text."""
 
 from __future__ import annotations
 
@@ -18,12 +16,8 @@ _FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 
 
 def load(text: str) -> Any:
-    """The values of a document.
-
-    Raises:
-        yaml.YAMLError: It is none, has a key twice, too many values, too deep a nesting, an alias within what it
-            stands for, or a text with a zero character or half of a pair of surrogates.
-    """
+    """The values of a document; ``yaml.YAMLError`` where it is none, has a key twice, too many values, too deep a
+    nesting, an alias within what it stands for, or a text with a zero character or half of a pair of surrogates."""
     loader = _Loader(text)
     try:
         return loader.get_single_data()

@@ -18,17 +18,9 @@ def varies(Y: Tensor) -> bool:
 
 
 def shift_scale(Y: Tensor, least: float = 0.0, few: int = 1) -> tuple[float, float]:
-    """Mean and standard deviation of some values; without a known spread their size is the scale.
-
-    Args:
-        Y: Any number of values.
-        least: The least scale without a known spread, such as the standard deviation of the noise.
-        few: Number of values up to which the spread is not known; nor is that of equal values.
-
-    Returns:
-        Their mean, and their standard deviation; else the largest of that, ``least`` and their size, or 1.
-        The mean of no values is 0.
-    """
+    """Mean and standard deviation of values. Where the spread is not known, as for at most ``few`` values or equal
+    ones, the scale is the largest of it, ``least`` (such as the noise's) and their size, or 1; the mean of no values is
+    0."""
     if Y.numel() == 0:
         return 0.0, max(least, 1.0)
     shift = Y.mean().item()

@@ -20,19 +20,11 @@ LONGEST = 4000
 
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
     """A whole number from ``least`` on, up to ``most``: an ``int`` or NumPy's, no ``bool``, no ``2.0``, no ``"2"``.
-
-    Args:
-        setting: What the user calls it.
-        value: What was given.
-        least: Smallest that is allowed.
-        most: Largest that is allowed, if any.
-        wanted: What the message asks for, where that is more than the bounds.
-    """
+    ``wanted`` is what the message asks for, where that is more than the bounds."""
     if _is_whole(value) and least <= value and (most is None or value <= most):
         return int(value)
-    raise SettingError(
-        setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
-    )
+    bounds = f"{least} on" if most is None else f"{least} to {most}"
+    raise SettingError(setting, value, wanted or f"a whole number from {bounds}")
 
 
 def number(
@@ -44,16 +36,8 @@ def number(
     below: float = math.inf,
     wanted: str = "",
 ) -> float:
-    """A finite number: a ``float`` or ``int``, NumPy's, or a tensor with a single element; no ``bool``, no string.
-
-    Args:
-        setting: What the user calls it.
-        value: What was given.
-        least: Smallest that is allowed.
-        above: What it must be larger than.
-        below: What it must be smaller than.
-        wanted: What the message asks for, where that is more than the bounds.
-    """
+    """A finite number, at least ``least``, above ``above``, below ``below``: a ``float`` or ``int``, NumPy's, or a
+    tensor with a single element; no ``bool``, no string. ``wanted`` as in :func:`whole`."""
     given = single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
         found = float(given)
@@ -86,16 +70,8 @@ def several(
     size: int | None = None,
     order: Callable[[T, T], bool] | None = None,
 ) -> tuple[T, ...]:
-    """At least one of what a check passes; where one is wrong the message shows them all.
-
-    Args:
-        setting: What the user calls them.
-        values: What was given.
-        check: :func:`number` or :func:`whole`, with its bounds.
-        wanted: What the message asks for.
-        size: How many there must be, if that is known.
-        order: What must hold between each and the next, such as :func:`operator.lt`.
-    """
+    """At least one value (``size`` of them if given) that ``check``, such as :func:`number`, passes, and each of which
+    stands in ``order``, such as :func:`operator.lt`, to the next. Where one is wrong the message shows them all."""
     given = values
     try:
         given = values if isinstance(values, str) else list(values)

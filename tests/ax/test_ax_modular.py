@@ -102,6 +102,7 @@ def test_the_design_maximises_the_bound():
     assert (-own_mean + root * own_variance.sqrt())[0, -1] >= best - 1e-3 * mean.std()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["recursive", "independent"])
 def test_thresholds_fit_the_units_of_the_targets(link):
     """Ax's standardised targets, and the mirror image a thousand times as large: one decision."""
@@ -154,8 +155,7 @@ def test_a_fixed_fidelity_is_kept():
 
 
 def test_discrete_designs():
-    parameters = [PARAMETERS[0], RangeParameterConfig("k", (0, 4), "int")]
-    client = started(parameters=parameters)
+    client = started(parameters=[PARAMETERS[0], RangeParameterConfig("k", (0, 4), "int")])
     use(client, modular_node(COSTS))
     trials = client.get_next_trials(2).values()
     assert len(trials) == 2
@@ -202,6 +202,7 @@ def test_other_acquisitions_survive_pending_trials_and_fidelities(acqf):
     assert points(client.get_next_trials(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acqf", [UpperConfidenceBound, qMultiFidelityKnowledgeGradient, qMultiFidelityMaxValueEntropy])
 def test_acquisitions_of_botorch_that_do_not(acqf):
     """They break on the pending trials and fidelities that Ax passes. Where this fails, upstream has mended them."""

@@ -103,6 +103,7 @@ def test_a_failed_run_leaves_the_others(path, capsys):
     assert "('line', 'broken', 0) failed, the others go on: ValueError: as it must" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_workers_find_the_same_and_one_may_die(path, capsys):
     assert measure([Job("line", "fatal", 0, CAPITALS), *GRID], execute, path, COLUMNS, workers=2) == 1
     assert {(row["method"], row["seed"]) for row in read(path)} == {(job.method, str(job.seed)) for job in GRID}
@@ -188,6 +189,7 @@ measure([Job("line", "slow", seed, (0,)) for seed in range(1000)], execute, Path
 """
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_where_it_was(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW.replace("tests_of_runs", Path(__file__).stem))
     here = [str(Path(__file__).parent), str(Path(study.__file__).parents[1])]

@@ -149,8 +149,8 @@ def test_a_half_plane_fails_next_to_the_optimum():
     x1, x2 = problem.best
     step = 0.051 / math.sqrt(2)
     for fidelity in range(2):
-        assert evaluate(problem, (x1, x2), fidelity).value is not None
-        assert math.isnan(evaluate(problem, (x1 + step, x2 + step), fidelity).value)
+        assert evaluate(problem, (x1, x2), fidelity).observation is not None
+        assert evaluate(problem, (x1 + step, x2 + step), fidelity).observation is None
     cheapest = minimize(lambda x: -functions.humps(x[None], 0)[0], (x1, x2)).x
     assert functions.failing(cheapest[None])[0]
 

@@ -73,7 +73,7 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
             workers.submit(double, None).result()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 def test_one_worker_decides_as_this_process_does(kind, tmp_path):
     if kind == "dask":
         pytest.importorskip("distributed")

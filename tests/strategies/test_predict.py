@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from strategy_table import PLAIN_ROWS, SPACE, Row, box, step, toy
+from strategy_table import PLAIN_ROWS, SPACE, Row, box, each, step, toy
 
 from mfbo_torch.history import History, Query
 from mfbo_torch.strategies import GPUCB, MFSKO, RandomSearch, Strategy
@@ -13,7 +13,7 @@ from mfbo_torch.strategies.single.base import OneFidelity
 NONE = {"random", "direct", "mf_naive_random"}
 
 
-@pytest.fixture(params=[row for row in PLAIN_ROWS if row.label not in NONE], ids=lambda row: row.label)
+@pytest.fixture(params=each([row for row in PLAIN_ROWS if row.label not in NONE]))
 def row(request) -> Row:
     return request.param
 
@@ -38,10 +38,10 @@ def designs() -> torch.Tensor:
     return torch.tensor([r.query.x for r in history().done], dtype=torch.double)
 
 
-@pytest.mark.parametrize("each", PLAIN_ROWS, ids=lambda row: row.label)
-def test_nothing_to_say(each):
-    assert each.make(0).bind(SPACE, each.capital).predict(History(), designs()) is None
-    assert (bound(each).predict(history(), designs()) is None) == (each.label in NONE)
+@pytest.mark.parametrize("any_row", each(PLAIN_ROWS))
+def test_nothing_to_say(any_row):
+    assert any_row.make(0).bind(SPACE, any_row.capital).predict(History(), designs()) is None
+    assert (bound(any_row).predict(history(), designs()) is None) == (any_row.label in NONE)
 
 
 def test_observed_values_are_predicted(row):

@@ -26,12 +26,7 @@ class Spent(Exception):
 
 
 class Ledger:
-    """Evaluates a problem as long as the capital lasts, and keeps the account.
-
-    Args:
-        problem: What to evaluate.
-        capital: What it may cost, as :func:`mfbo_torch.loop.runner.run` counts it.
-    """
+    """Evaluates a problem while the capital lasts, counted as :func:`mfbo_torch.loop.runner.run` does."""
 
     def __init__(self, problem: Problem, capital: float) -> None:
         self.problem, self.space, self.capital = problem, problem.space, capital
@@ -39,11 +34,7 @@ class Ledger:
         self._spent, self._since = 0.0, time.perf_counter()
 
     def value(self, x: dict[str, Any], fidelity: int) -> float | None:
-        """What is observed at a design, to be maximised; ``None`` where the evaluation fails.
-
-        Raises:
-            Spent: It costs more than what is left.
-        """
+        """The value of a design, to be maximised; ``None`` where it fails, :class:`Spent` where too little is left."""
         cost = self.space.costs[fidelity]
         if self._spent + cost > payable(self.capital):
             raise Spent
@@ -53,12 +44,11 @@ class Ledger:
         number = len(self._records)
         outcome = evaluate(self.problem, point, fidelity, number)
         asked = Record(number, Query(point, fidelity), cost, decision_seconds=seconds)
-        failed = outcome.value is None or math.isnan(outcome.value)
-        ended = asked.failed(outcome.reason) if failed else asked.done(outcome.value)
-        self._records.append(ended)
+        seen = outcome.observation
+        self._records.append(asked.failed(outcome.reason) if seen is None else asked.observed(seen))
         self._spent += cost
         self._since = time.perf_counter()
-        return None if ended.observation is None else ended.observation.value
+        return None if seen is None else seen.value
 
     def filled(self, method: Callable[[Ledger, int], None], seed: int) -> History:
         """Everything that a method has evaluated when the capital is spent, or until it is interrupted."""
@@ -90,20 +80,17 @@ def _optuna(ledger: Ledger, seed: int, kind: str, several: bool = False) -> None
                 continue
             suggest = trial.suggest_int if p.integer else trial.suggest_float
             x[p.name] = suggest(p.name, p.lower, p.upper, log=p.log)
-        value, pruned = None, False
+        state = optuna.trial.TrialState.COMPLETE
         for fidelity in range(steps) if several else [ledger.space.target]:
             value = ledger.value(x, fidelity)
             if value is None:
+                state = optuna.trial.TrialState.FAIL
                 break
             trial.report(value, fidelity + 1)
             if fidelity < ledger.space.target and trial.should_prune():
-                pruned = True
+                state = optuna.trial.TrialState.PRUNED
                 break
-        states = optuna.trial.TrialState
-        if pruned or value is None:
-            study.tell(trial, state=states.PRUNED if pruned else states.FAIL)
-        else:
-            study.tell(trial, value)
+        study.tell(trial, value if state == optuna.trial.TrialState.COMPLETE else None, state=state)
 
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:

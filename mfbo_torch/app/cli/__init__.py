@@ -17,14 +17,9 @@ CONTINUES = "interrupted; the same command continues"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command, with the arguments of the process if none are given; the standard error says what went wrong.
 
-    Args:
-        argv: The arguments, those of the process if not given.
-
-    Returns:
-        0; 1 if a run broke down, or nothing but failures came of it; 2 if a setting cannot work; 130 if
-        interrupted. The standard error says in one line what went wrong.
+    The code is 0; 1 if a run broke down or only failed; 2 if a setting cannot work; 130 if interrupted.
     """
     try:
         given = commands.parse(list(sys.argv[1:] if argv is None else argv))

@@ -17,9 +17,8 @@ class _Parser(argparse.ArgumentParser):
     """What is wrong is a :class:`SettingError`."""
 
     def error(self, message: str) -> NoReturn:
-        raise SettingError(
-            "arguments", None, f"as in {self.format_usage().strip().removeprefix('usage: ')} ({message})"
-        )
+        usage = self.format_usage().strip().removeprefix("usage: ")
+        raise SettingError("arguments", None, f"as in {usage} ({message})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--costs", metavar="COST[,COST...]", help="of each fidelity, the target last")
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
     init.add_argument("--minimize", action="store_true", help="smaller values are better")
-    repair = command("repair", "mending:repair", "save what is good in a damaged journal as a new one")
+    repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")
     completion = command("completion", "completing:show", "the script that lets a shell complete commands")
@@ -71,11 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> dict[str, Any] | None:
-    """The function of a command, as ``does``, and what it is called with; ``None`` where help was printed.
-
-    Raises:
-        SettingError: There is no such command, or it does not take this.
-    """
+    """The function of a command, as ``does``, and what it is called with; ``None`` where help was printed."""
     known, name = parser(), argv[0] if argv else "--help"
     commands = choices(known)
     if not name.startswith("-") and name not in commands:

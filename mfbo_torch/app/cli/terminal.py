@@ -12,10 +12,7 @@ _CODES = {"bold": "1", "faint": "2", "green": "32", "red": "31"}
 
 
 def styled(text: str, style: Style, stream: TextIO | None = None) -> str:
-    """Text in a style on a terminal, as it is where it goes into a file or another program.
-
-    ``NO_COLOR`` and ``TERM=dumb`` are kept to.
-    """
+    """Text in a style on a terminal; plain in a file, in a pipe, and with ``NO_COLOR`` or ``TERM=dumb``."""
     stream = sys.stdout if stream is None else stream
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return text if plain or not text else f"\x1b[{_CODES[style]}m{text}\x1b[0m"

@@ -34,18 +34,7 @@ SOFT = {"light": 0.2, "dark": 0.3}
 
 
 def write(run: Summary, path: Path) -> Path:
-    """Write the page of a run, finished or not.
-
-    Args:
-        run: What :func:`mfbo_torch.app.experiment.load` gives.
-        path: Where to write it; a file there is replaced.
-
-    Returns:
-        ``path``.
-
-    Raises:
-        SettingError: plotly or itables is not installed, or ``path`` cannot be written.
-    """
+    """Write the page of a run, finished or not; a file at ``path``, which is given back, is replaced."""
     page = render(run)
     with run_folder.writable("html", path, "file"):
         run_folder.write(path, page)
@@ -53,11 +42,7 @@ def write(run: Summary, path: Path) -> Path:
 
 
 def render(run: Summary) -> str:
-    """The text of the page.
-
-    Raises:
-        SettingError: plotly or itables is not installed.
-    """
+    """The text of the page."""
     plotly, library, sheet = _libraries()
     summary = run.values
     drawn, notes = sections(run)

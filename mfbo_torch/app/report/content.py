@@ -35,12 +35,10 @@ def predict(run: Summary, history: History, X: Tensor) -> tuple[Tensor, Tensor] 
 
 
 def slices(run: Summary) -> dict[str, Any]:
-    """What the strategy's model says along each parameter through the best design.
+    """What the strategy's model says along each parameter through the best design, or ``{"missing": why}``.
 
-    Returns:
-        ``{"through": id, "fidelity": m, "panels": [...]}``, for each parameter the designs
-        ``"x"``, ``"mean"`` and ``"deviation"`` of each fidelity, or the highest of each stretch (``None`` where the
-        model says nothing of it) and the ids of observations near the line; or ``{"missing": why}``.
+    A panel has the designs ``"x"``, the mean and deviation at the highest fidelity of each stretch (``None`` where the
+    model says nothing of it) and the ids of observations near the line.
     """
     problem, history, space = run.problem, run.history, run.problem.space
     found = [best for m in range(space.num_fidelities) if (best := history.best(m)) is not None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -19,11 +18,7 @@ _HELD: WeakValueDictionary[tuple[int, int], Lock] = WeakValueDictionary()
 
 
 class Held(Exception):
-    """Someone else has the lock.
-
-    Attributes:
-        here: Whether this process has it.
-    """
+    """Someone else has the lock: ``here`` tells whether it is this process."""
 
     def __init__(self, here: bool) -> None:
         super().__init__()
@@ -31,14 +26,8 @@ class Held(Exception):
 
 
 class Lock:
-    """The lock of a file, which is made if it does not exist.
-
-    It is on the file itself, where the system can do that, so that links to it are locked too, and on a
-    file beside it.
-
-    Args:
-        path: The file.
-    """
+    """The lock of a file, which is made if it does not exist. It is on the file itself, where the system can do that,
+    so that links to it are locked too, and on a file beside it."""
 
     def __init__(self, path: Path) -> None:
         place = path.resolve()
@@ -46,12 +35,7 @@ class Lock:
         self._file, self._key = -1, (0, 0)
 
     def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            Held: Someone else has it.
-            OSError: The file or its folder cannot be written.
-        """
+        """Take the lock: :class:`Held` where someone else has it, ``OSError`` where nothing can be written."""
         if self._place.exists() and self._number() in _HELD:
             raise Held(here=True)  # opening and closing a file of SQLite's would end its own locks
         try:
@@ -85,12 +69,11 @@ class Lock:
         if fcntl is None:
             return
         try:
-            with suppress(BlockingIOError):
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Held(here=False) from None
         except OSError:  # a file system that knows no locks
             return
-        raise Held(here=False)
 
     def _number(self) -> tuple[int, int]:
         found = self._place.stat()

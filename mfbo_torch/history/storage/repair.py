@@ -19,18 +19,8 @@ _MAGIC = b"SQLite format 3\0"
 
 
 def salvage(path: Path, new: Path) -> int:
-    """Write the rows of a journal up to the first that is damaged into a new one; the old one stays as it is.
-
-    Args:
-        path: A journal, damaged or not.
-        new: A file that does not exist.
-
-    Returns:
-        Number of rows that were saved.
-
-    Raises:
-        SettingError: ``new`` exists, or not a single row is good.
-    """
+    """Write the rows of a journal up to the first that is damaged into a new one; their number. The old one stays as it
+    is. A ``SettingError`` where the new file exists, or not a single row is good."""
     if new.exists():
         raise SettingError("new", str(new), "a file that does not exist yet")
     with TemporaryDirectory() as folder:

@@ -1,8 +1,6 @@
-"""Check SQLite's write-ahead log, which a killed process leaves beside a journal, for damage.
-
-SQLite reads the log up to the first frame with a wrong checksum and silently drops the rest, since a power failure may
-truncate the last transaction. A wrong frame that is followed by more than that was damaged.
-"""
+"""Check SQLite's write-ahead log, which a killed process leaves beside a journal, for damage. SQLite reads the log up
+to the first frame with a wrong checksum and silently drops the rest, since a power failure may truncate the last
+transaction. A wrong frame that is followed by more than that was damaged."""
 
 from __future__ import annotations
 
@@ -17,13 +15,8 @@ PAUSE = 0.05
 
 
 def damaged(path: Path) -> bool:
-    """Whether committed transactions of a journal are lost behind damage in its log.
-
-    Damage in the last transaction looks like one that a power failure has truncated.
-
-    Args:
-        path: The journal; its log has the same name and ``-wal``.
-    """
+    """Whether committed transactions of a journal are lost behind damage in its log, the file with ``-wal`` at its end.
+    Damage in the last transaction looks like one that a power failure has truncated."""
     if not _lost(path):
         return False
     time.sleep(PAUSE)

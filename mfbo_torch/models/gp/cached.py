@@ -30,14 +30,8 @@ FORWARDED = {"train_inputs", "train_targets", "likelihood", "input_transform", "
 
 
 class CachedPosterior(GPyTorchPosterior):
-    """Mean and variance at single points; the whole posterior is computed when anything else is needed.
-
-    Args:
-        mean: ``b x 1 x 1``.
-        variance: ``b x 1 x 1``.
-        compute: Gives the whole posterior at points.
-        X: ``b x 1 x d``.
-    """
+    """Mean and variance, ``b x 1 x 1`` each, at ``b x 1 x d`` points; ``compute`` gives the whole posterior at points
+    when anything else is needed."""
 
     def __init__(
         self, mean: Tensor, variance: Tensor, compute: Callable[[Tensor], GPyTorchPosterior], X: Tensor
@@ -179,10 +173,8 @@ class CachedGP(ConditionedModel):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given.
-
-        Arguments are passed on to the wrapped model; with pending points ``observation_noise`` is true or false.
-        """
+        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given. The arguments
+        are the wrapped model's; with pending points ``observation_noise`` is true or false."""
         plain = posterior_transform is None and observation_noise is False
         if plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1:
             state = current_state(self._wrapped)
@@ -206,11 +198,8 @@ class CachedGP(ConditionedModel):
         return self._wrapped.posterior(X) if self._pending is None else super().posterior(X)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean ``... x q``, covariance ``... x q x q`` and noise variances ``... x q`` at ``... x q x d`` points.
-
-        Raises:
-            UnsupportedError: The outcomes are not normal.
-        """
+        """Mean ``... x q``, covariance ``... x q x q`` and noise variances ``... x q`` at ``... x q x d`` points; an
+        ``UnsupportedError`` where the outcomes are not normal."""
         cache = self.cache
         if cache is not None and not propagate_grads.on():
             mean, covariance = mean_covariance(cache, self.cache_points(X))

@@ -23,15 +23,9 @@ def closed_form(
     residuals: Callable[[], Tensor],
     noise: Callable[[], Tensor],
 ) -> ForwardBackwardClosure:
-    """The closure of ``fit_gpytorch_mll``: minus the log marginal likelihood and the log priors of ``mll``, over ``n``.
-
-    Args:
-        mll: Gives parameters and priors.
-        X: ``n x d`` points.
-        kernel: An RBF or Matérn one, scaled or not; another one raises an ``UnsupportedError``.
-        residuals: Gives the ``n`` observations minus their means.
-        noise: Gives the ``n`` noise variances.
-    """
+    """The closure of ``fit_gpytorch_mll``: minus the log marginal likelihood and the log priors of ``mll``, over ``n``,
+    at ``n x d`` points. The kernel is RBF or Matérn, scaled or not, or an ``UnsupportedError`` is raised; ``residuals``
+    gives the ``n`` observations minus their means, ``noise`` the ``n`` noise variances."""
     describe(kernel, X.shape[-1])
     priors = [(prior, module, value) for _, module, prior, value, _ in mll.model.named_priors()]
 

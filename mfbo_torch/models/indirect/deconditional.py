@@ -42,14 +42,9 @@ EXACT_SIZE = 4096
 
 @dataclass(frozen=True)
 class Solved:
-    """The factor from which the posteriors of ``f`` and ``g`` follow, without a gradient.
-
-    Args:
-        embedding: The ``t`` queries, pending ones included and last.
-        features: Of further queries, where the conditional has them.
-        known: ``t x r`` features of the queries, where there are any.
-        factor: Of their noisy averages.
-    """
+    """The factor of noisy averages, from which the posteriors of ``f`` and ``g`` follow, without a gradient; with the
+    ``t`` embedded queries, pending ones last, and, where the conditional has features, these and the queries'
+    ``t x r``."""
 
     embedding: Embedding
     features: Features | None
@@ -153,11 +148,8 @@ class DeconditionalGP(ConditionedModel, GP):
         return MultivariateNormal(embedding.mean(self.mean_module), to_linear_operator(covariance))
 
     def fit(self, **kwargs: Any) -> Self:
-        """Fit kernel, mean and noise by marginal likelihood, priors included.
-
-        Args:
-            kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
-        """
+        """Fit kernel, mean and noise by marginal likelihood, priors included; ``kwargs`` go to
+        ``botorch.fit.fit_gpytorch_mll``."""
         if len(self.train_A) == 0:
             return self.eval()
         mll = ExactMarginalLogLikelihood(self.likelihood, self)
@@ -217,13 +209,9 @@ class DeconditionalGP(ConditionedModel, GP):
         return solved.embedding.joined(new), known, cross, corner + torch.diag(noise), prior
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
-        """This model with more averages and the same hyper-parameters; the factor grows, which is quick.
-
-        Args:
-            X: ``n x p`` queries.
-            Y: ``n x 1`` averages.
-            noise: ``n x 1`` known noise variances; by default the mean one, where they are known.
-        """
+        """This model with ``n x p`` more queries and ``n x 1`` averages and the same hyper-parameters; the factor
+        grows, which is quick. ``noise`` is ``n x 1`` known noise variances; by default the mean one, where they are
+        known."""
         if X.dim() != 2 or Y.shape != (len(X), 1):
             raise BotorchTensorDimensionError(
                 f"X of shape {tuple(X.shape)} and Y of shape {tuple(Y.shape)}: must be n x p and n x 1, without batches"
@@ -259,14 +247,8 @@ class DeconditionalGP(ConditionedModel, GP):
         return features @ solved.known.mT, mean, own
 
     def mean_variance(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of ``g`` at single queries.
-
-        Args:
-            A: ``... x p`` queries. Differentiable.
-
-        Returns:
-            Two ``...`` tensors, in the units of ``train_Z`` and their square.
-        """
+        """Posterior mean and variance of ``g`` at single ``... x p`` queries, two ``...`` tensors in the units of
+        ``train_Z`` and their square. Differentiable."""
         cross, mean, own = self._prior(A.reshape(-1, A.shape[-1]), joint=False)
         mean, variance = self._solved.factor.mean_variance(cross, mean, own)
         return mean.view(A.shape[:-1]), variance.view(A.shape[:-1])
@@ -280,11 +262,8 @@ class DeconditionalGP(ConditionedModel, GP):
         return mean.view(X.shape[:-1]), variance.view(X.shape[:-1])
 
     def latent_covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Callable[[int], Tensor]]:
-        """Posterior of ``f`` at ``n x d`` inputs, column by column: for inputs whose joint covariance is too large.
-
-        Returns:
-            ``n`` means, ``n`` variances, and a function from ``j`` to the ``n`` covariances with the ``j``-th input.
-        """
+        """Posterior of ``f`` at ``n x d`` inputs whose joint covariance is too large: ``n`` means, ``n`` variances, and
+        a function from ``j`` to the ``n`` covariances with the ``j``-th input."""
         solved, kernel = self._solved, self.covar_module
         cross = solved.embedding.cross(kernel, X)
         V = solved.factor.whitened(cross)
@@ -301,12 +280,7 @@ class DeconditionalGP(ConditionedModel, GP):
         return *self._solved.factor.mean_covariance(cross, mean, own), self.noise
 
     def latent_posterior(self, X: Tensor, posterior_transform: PosteriorTransform | None = None) -> Posterior:
-        """Joint posterior of ``f`` at ``b x q x d`` inputs.
-
-        Args:
-            X: Inputs.
-            posterior_transform: Applied to the posterior.
-        """
+        """Joint posterior of ``f`` at ``b x q x d`` inputs, transformed if there is a transform."""
         self.eval()
         solved = self._solved
         cross = solved.embedding.cross(self.covar_module, X)

@@ -12,11 +12,7 @@ from mfbo_torch.models.input_checks import check_fidelities, check_points
 
 
 class FidelityModel(ConditionedModel):
-    """A model of the fidelities ``0 .. M - 1`` of one objective, the last one the target.
-
-    Attributes:
-        num_fidelities: ``M``.
-    """
+    """A model of the ``M = num_fidelities`` fidelities ``0 .. M - 1`` of one objective, the last one the target."""
 
     num_fidelities: int
 

@@ -123,11 +123,9 @@ class CoKrigingGP(FidelityModel):
         return torch.stack(found[::-1])
 
     def slopes_at(self, x: Tensor) -> Tensor:
-        r"""``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1.
-
-        :math:`\mathrm{Cov}(f^{(M)}(x), f^{(m)}(x)) / \sigma^{2(m)}(x)`: :attr:`slopes` where the designs are nested,
-        less where the target was queried nearby and the fidelity was not; 0 for a fidelity without variance.
-        """
+        r"""``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1:
+        :math:`\mathrm{Cov}(f^{(M)}(x), f^{(m)}(x)) / \sigma^{2(m)}(x)`, which is :attr:`slopes` where the designs are
+        nested, less where the target was queried nearby and the fidelity was not; 0 for a fidelity without variance."""
         with torch.no_grad():
             _, joint = self._joint(at_every_fidelity(x, self.num_fidelities).squeeze(0))
         own = joint.diagonal()
@@ -178,14 +176,8 @@ class CoKrigingGP(FidelityModel):
         return total
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of every fidelity at once.
-
-        Args:
-            X: ``... x d`` designs without a fidelity. Differentiable.
-
-        Returns:
-            Two ``... x M`` tensors, in the units of the targets and their square.
-        """
+        """Posterior mean and variance of every fidelity at ``... x d`` designs, two ``... x M`` tensors in the units of
+        the targets and their square. Differentiable."""
         points = X.reshape(-1, self.dim)
         if self._pending is None:
             posteriors = self._posteriors(self._inputs(points))

@@ -33,11 +33,9 @@ NOISE_FLOOR = 1e-8
 
 
 def little_noise() -> GaussianLikelihood:
-    """The likelihood of standardised values with a prior on small noise variances.
-
-    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be queried
-    again at its best design, and be known to no more digits than that.
-    """
+    """The likelihood of standardised values with a prior on small noise variances. BoTorch's default is at least 1e-4,
+    a hundredth of the values' deviation: a function without noise would be queried again at its best design, and be
+    known to no more digits than that."""
     constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
     return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
 
@@ -69,17 +67,10 @@ class _ResidualGP(ExactGP, GPyTorchModel):
 
 
 class Level(torch.nn.Module):
-    """Kernel, mean and noise of one fidelity's (residual) process, in standardised units.
-
-    Args:
-        dim: Number of design inputs ``d``.
-        linked: Whether the mean follows the fidelity below.
-        infer_noise: Whether the noise is a hyper-parameter.
-        kernel: The covariance; by default RBF with a lengthscale prior that scales with the
-            dimension, and for a residual an output scale with a prior on small ones.
-        groups: Which inputs share a lengthscale of that kernel, see
-        :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
-    """
+    """Kernel, mean and noise of one fidelity's (residual) process over ``dim`` inputs, in standardised units; the mean
+    follows the fidelity below if ``linked``. By default the kernel is RBF with a lengthscale prior that scales with the
+    dimension and shared lengthscales as in :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`; for a residual
+    it has an output scale with a prior on small ones."""
 
     def __init__(
         self,
@@ -111,14 +102,9 @@ class Level(torch.nn.Module):
         return self.mean_module.rho
 
     def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
-        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``.
-
-        Args:
-            U: ``n x d`` designs.
-            Y: ``n`` standardised observations.
-            noise: ``n`` noise variances; only used where they are known.
-            below: ``n`` standardised means of the fidelity below.
-        """
+        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``: at
+        ``n x d`` designs, with ``n`` standardised observations, noise variances, used where known, and means of the
+        fidelity below."""
         likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
@@ -134,12 +120,9 @@ class Level(torch.nn.Module):
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
     ) -> Cache:
-        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`.
-
-        Args:
-            mask: ``... x n``, zero where there is padding.
-            former: The factor of the first of the observations, which grows.
-        """
+        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`. The
+        ``mask``, ``... x n``, is zero where there is padding; ``former`` is the factor of the first observations, which
+        grows."""
         constant = self.constant.detach()
         residuals = Y - constant - self.rho.detach() * below
         if former is not None and former.num_points:

@@ -18,12 +18,8 @@ __all__ = ["Selection", "first_equal", "greedy"]
 
 
 class Selection(NamedTuple):
-    """Picks of a finite set.
-
-    Args:
-        indices: ``q`` indices in the order of selection.
-        num_variances: Number of variances that were computed.
-    """
+    """Picks of a finite set: ``q`` indices in the order of selection, and the number of variances that were
+    computed."""
 
     indices: Tensor
     num_variances: int

@@ -96,11 +96,8 @@ def pick_kernel(
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int | None = None) -> Tensor:
-    """As :func:`mfbo_torch.ops.greedy.reference.select`, on a CUDA device or under Triton's interpreter.
-
-    Args:
-        scratch: Bytes of scratch besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's.
-    """
+    """As :func:`mfbo_torch.ops.greedy.reference.select`, on a CUDA device or under Triton's interpreter, with
+    ``scratch`` bytes besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's."""
     factor = PackedFactor.of(cache)
     points, _, _ = factor.flatten(X)
     cache = factor.cache

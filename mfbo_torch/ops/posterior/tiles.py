@@ -18,17 +18,9 @@ TABLE = Path(__file__).with_name("tiles.json")
 
 @dataclass(frozen=True)
 class Tiles:
-    """Block sizes of one launch.
-
-    Args:
-        points: Points to predict.
-        rows: Rows of the factor.
-        columns: Columns at a time.
-        num_warps: Warps of a program.
-        num_stages: Loads under way.
-        registers: Most registers of a thread. By default all may be used: left alone the assembler spills for
-            occupancy.
-    """
+    """Block sizes of one launch: points to predict, rows of the factor and columns at a time, and how it is compiled.
+    ``num_stages`` is loads under way, ``registers`` the most of a thread: by default all, as left alone the assembler
+    spills for occupancy."""
 
     points: int
     rows: int

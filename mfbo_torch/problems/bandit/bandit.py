@@ -25,21 +25,17 @@ REWARDS: dict[str, Kind] = {"gaussian": "normal", "bernoulli": "uniform"}
 class MultiFidelityBandit(Problem):
     r"""``K`` arms whose reward at fidelity ``m`` has a mean within :math:`\zeta^{(m)}` of the target's.
 
-    The parameter is ``arm``, ``0 ... K - 1``. A play costs that of its fidelity, and earns the mean of the arm at
-    the target whatever the fidelity [Kandasamy2016mfucb]_ (Sec. 2). :meth:`evaluate` tells the mean,
-    :meth:`observe` draws a reward: the one of query ``t`` is a fixed function of ``(trial, t, arm, fidelity)``.
+    The parameter is ``arm``, ``0 ... K - 1``. A play costs that of its fidelity, and earns the mean of the arm at the
+    target whatever the fidelity [Kandasamy2016mfucb]_ (Sec. 2). :meth:`evaluate` tells the mean, :meth:`observe` draws
+    a reward: the one of query ``t`` is a fixed function of ``(trial, t, arm, fidelity)``.
 
     Args:
-        means: :math:`\mu_k^{(m)}`, ``K x M``, the target last.
+        means: :math:`\mu_k^{(m)}`, ``K x M``, the target last; within ``zeta``, and in [0, 1] with Bernoulli rewards.
         zeta: ``M`` bounds on :math:`|\mu_k^{(M)} - \mu_k^{(m)}|`, decreasing to 0.
         costs: ``M`` increasing costs.
         rewards: ``"gaussian"`` or ``"bernoulli"``.
         scale: Standard deviation of Gaussian rewards, 1 if not given.
         trial: Which stream of rewards; a run takes its seed if not given.
-
-    Raises:
-        SettingError: Fewer than two arms, means that are not numbers, violate ``zeta`` or (Bernoulli) leave
-            [0, 1], or costs, ``zeta``, ``scale`` or ``trial`` that cannot be.
 
     Warns:
         UserWarning: ζ decays slower than Assumption 1 asks, and regret bounds get worse with ``M``.
@@ -110,7 +106,7 @@ class MultiFidelityBandit(Problem):
 
 
 class _Design(NamedTuple):
-    """One of the four problems: target means evenly from ``lowest`` to ``highest``, or normal where these are None."""
+    """One of the four problems: target means evenly over ``span``, or normal where it is ``None``."""
 
     arms: int
     costs: tuple[float, ...]
@@ -139,19 +135,14 @@ class SyntheticBandit(MultiFidelityBandit):
     3. 200 evenly spaced in [0.1, 0.9], ζ = 0.2, Bernoulli;
     4. 1,000 evenly spaced in [0.1, 0.9], ζ = (0.5, 0.2, 0.1, 0.05), Bernoulli;
 
-    and at every fidelity below the mean of each arm is off by an amount uniform in
-    :math:`\pm\zeta^{(m)}`, drawn independently, then (Bernoulli) moved into [0, 1], which brings it no farther.
+    and at every fidelity below the mean of each arm is off by an amount uniform in :math:`\pm\zeta^{(m)}`, drawn
+    independently, then (Bernoulli) moved into [0, 1], which brings it no farther. The ``capital`` is the largest in the
+    figure.
 
     Args:
         number: 1 to 4.
         seed: Seed of the means.
         trial: Which stream of rewards; a run takes its seed if not given.
-
-    Attributes:
-        capital: The largest capital in the figure.
-
-    Raises:
-        SettingError: There is no such problem, or ``seed`` or ``trial`` is no whole number from 0 on.
     """
 
     def __init__(self, number: int = 1, *, seed: int = 0, trial: int | None = None) -> None:
@@ -163,17 +154,12 @@ class SyntheticBandit(MultiFidelityBandit):
         if design.rewards == "bernoulli":
             means = means.clip(0.0, 1.0)
         self.number, self.capital = number, design.capital
-        super().__init__(
-            means[rng.permutation(K)].tolist(), design.zeta, design.costs, design.rewards, design.scale, trial=trial
-        )
+        rows = means[rng.permutation(K)].tolist()
+        super().__init__(rows, design.zeta, design.costs, design.rewards, design.scale, trial=trial)
 
 
 def played(problem: Problem, x: Sequence[float], fidelity: int) -> tuple[int, int]:
-    """The arm and the fidelity of a query.
-
-    Raises:
-        SettingError: There is no such arm or fidelity.
-    """
+    """The arm and the fidelity of a query; a ``SettingError`` where there is no such one."""
     (arm,), level = problem.checked(x, fidelity)
     last = problem.space.parameters[0].upper
     return whole("arm", round(arm) if arm == round(arm) else arm, 0, round(last)), level

@@ -48,19 +48,15 @@ class ClassifierBandit(Problem):
     """Accuracy of 25 scikit-learn classifiers on handwritten digits; a play trains one of them on a random split.
 
     The parameter is ``arm``, an index into :attr:`labels`. Query ``t`` splits the 1,797 digits at random, trains on a
-    share of 1,200 images and tells the accuracy on 400 others: an average over all splits is what is to be
-    maximised. A fidelity is a share of the 1,200. The split is a function of ``(trial, t)``.
+    share of 1,200 images and tells the accuracy on 400 others: an average over all splits is what is to be maximised. A
+    fidelity is a share of the 1,200. The split is a function of ``(trial, t)``.
 
     Args:
-        shares: Increasing shares of the training data, 1 the last.
-        zeta: Bounds on what the accuracy at a share misses, decreasing to 0; those measured over 100 splits,
-            rounded up, where the shares are the default ones.
+        shares: Increasing shares of the training data, from 0.05 on, 1 the last.
+        zeta: Bounds on what the accuracy at a share misses, decreasing to 0; those measured over 100 splits, rounded
+            up, where the shares are the default ones.
         trial: Which stream of splits; a run takes its seed if not given.
         measured: Whether a query costs the seconds it takes; otherwise its share, the smallest being 1.
-
-    Raises:
-        SettingError: Shares that do not increase to 1 from at least 0.05 on, a missing or impossible
-            ``zeta``, or a ``trial`` that is no whole number from 0 on.
     """
 
     def __init__(

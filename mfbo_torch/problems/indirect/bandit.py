@@ -6,17 +6,16 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Policy
+from mfbo_torch.space import IndirectSpace, Parameter, Policy
 from mfbo_torch.utils.validation import number, whole
 
 
 class IndirectBandit(IndirectProblem):
     r"""The best of ``K`` arms from agents' average rewards :math:`p(a)^\top f` [Zhang2024indirect]_ (Section 3.1).
 
-    An agent with covariates ``a`` in [-1, 1]² plays the arms with the probabilities softmax(``B a``), ``B`` a
-    random matrix; the rewards are normal numbers. The policy is learned from ``D1``, the arms that random agents
-    were seen to play, by logistic regression. Simulated.
+    An agent with covariates ``a`` in [-1, 1]² plays the arms with the probabilities softmax(``B a``), ``B`` a random
+    matrix; the rewards are normal numbers. The policy is learned from ``D1``, the arms that random agents were seen to
+    play, by logistic regression. Simulated.
 
     Args:
         num_arms: ``K``.
@@ -25,9 +24,6 @@ class IndirectBandit(IndirectProblem):
         noise: Standard deviation of the noise, which the model does not know.
         known: Tell the model the true policy instead.
         seed: Of everything.
-
-    Raises:
-        SettingError: A setting outside its range.
     """
 
     def __init__(

@@ -20,12 +20,9 @@ from mfbo_torch.utils.validation import number, several
 class IndirectProblem(Problem):
     r"""An objective ``f`` that is seen through :math:`z = E[f(X) \mid a] + \epsilon` [Zhang2024indirect]_ (Section 2).
 
-    Subclasses set ``space``, an :class:`~mfbo_torch.space.indirect.IndirectSpace`, and ``noise``, and implement
-    :meth:`latent` and :meth:`averages`.
-
-    Attributes:
-        noise: Standard deviation of the noise at each fidelity.
-        latent_optimum: The largest ``f``.
+    Subclasses set ``space``, an :class:`~mfbo_torch.space.indirect.IndirectSpace`, ``noise``, the standard deviation of
+    the noise at each fidelity, and ``latent_optimum``, the largest ``f``, and implement :meth:`latent` and
+    :meth:`averages`.
     """
 
     space: IndirectSpace
@@ -48,16 +45,10 @@ class IndirectProblem(Problem):
     def regrets(
         self, history: History, recommendations: Sequence[Record | Recommendation | None]
     ) -> tuple[Tensor, Tensor]:
-        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2).
-
-        :math:`f^* - \max f(x_t)` over the inputs recommended so far, and :math:`f^* - \max g(a_t)` over the
-        queries with a value, at their own resolution and without noise; infinite before there is one.
-
-        Args:
-            history: The queries.
-            recommendations: What was recommended after each record, see
-                :func:`mfbo_torch.strategies.indirect.base.recommendations`.
-        """
+        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2):
+        :math:`f^* - \max f(x_t)` over the inputs recommended so far, one after each record, and
+        :math:`f^* - \max g(a_t)` over the queries with a value, at their own resolution and without noise; infinite
+        before there is one."""
         f = self.advised(recommendations)
         known = torch.tensor([record.value is not None for record in history], dtype=torch.bool)
         g = torch.where(known, self.pseudo_rewards(history), -torch.inf)
@@ -83,10 +74,6 @@ class IndirectProblem(Problem):
 
 
 def falling(setting: str, widths: Sequence[float]) -> tuple[float, ...]:
-    """Positive widths, one a resolution.
-
-    Raises:
-        SettingError: They are not, or one is not below the one before.
-    """
+    """Positive widths, one a resolution, each below the one before; else a ``SettingError``."""
     check = partial(number, above=0)
     return several(setting, widths, check, "positive numbers, each below the one before", order=gt)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Samples, Window
+from mfbo_torch.space import IndirectSpace, Parameter, Samples, Window
 from mfbo_torch.utils.validation import number, one_of, whole
 
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
@@ -44,14 +43,14 @@ TRANSFORMATIONS = {"linear": linear, "nonlinear": nonlinear}
 class IndirectBranin(IndirectProblem):
     r"""Branin's function upside down on [-5, 10] x [0, 15], observed as normal averages around :math:`h(a)`.
 
-    Queries :math:`a \in [0, 1]^2` average over :math:`N(h(a), \tau^2 I)` truncated to the box
-    [Zhang2024indirect]_ (Section 7), with the linear or the nonlinear ``h``. ``f`` is standardised: its
-    mean over the box is 0 and its deviation 1.
+    Queries :math:`a \in [0, 1]^2` average over :math:`N(h(a), \tau^2 I)` truncated to the box [Zhang2024indirect]_
+    (Section 7), with the linear or the nonlinear ``h``. ``f`` is standardised: its mean over the box is 0 and its
+    deviation 1.
 
-    With one resolution :math:`\tau^2 = 1/2`, every query costs 1 and has the same noise. With several, height
-    ``l`` has the radius :math:`d = 2^{-(l+1)}`, costs :math:`\lambda = \frac12 \log_2 (1/d)` and has noise of
-    deviation :math:`0.5 / \lambda`. The paper says "noise" of the draw around :math:`h(a)` as well as of the
-    answer; here it is both, :math:`\tau` and, in the units of Branin's function, :math:`\sigma`.
+    With one resolution :math:`\tau^2 = 1/2`, every query costs 1 and has the same noise. With several, height ``l`` has
+    the radius :math:`d = 2^{-(l+1)}`, costs :math:`\lambda = \frac12 \log_2 (1/d)` and has noise of deviation
+    :math:`0.5 / \lambda`. The paper says "noise" of the draw around :math:`h(a)` as well as of the answer; here it is
+    both, :math:`\tau` and, in the units of Branin's function, :math:`\sigma`.
 
     Args:
         transformation: ``"linear"`` or ``"nonlinear"``.
@@ -61,9 +60,6 @@ class IndirectBranin(IndirectProblem):
         num_samples: Size of ``D1`` (at each height).
         known: Tell the model the windows in place of ``D1``.
         seed: Of ``D1``.
-
-    Raises:
-        SettingError: A setting outside its range.
     """
 
     def __init__(
@@ -87,16 +83,13 @@ class IndirectBranin(IndirectProblem):
         if grid is not None:
             side = (torch.arange(whole("grid", grid), dtype=torch.double) + 0.5) / grid
             choices = torch.cartesian_prod(side, side)
-        inputs = torch.cartesian_prod(
-            *(torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True))
-        )
-        window = Window(self.widths, self.location)
-        feedback = window if known else self.samples(count, torch.Generator().manual_seed(seed))
+        axes = [torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True)]
+        samples = None if known else self.samples(count, torch.Generator().manual_seed(seed))
         self.space = IndirectSpace(
             (Parameter("a1", 0.0, 1.0), Parameter("a2", 0.0, 1.0)),
             costs,
-            inputs=inputs,
-            feedback=feedback,
+            inputs=torch.cartesian_prod(*axes),
+            feedback=samples or Window(self.widths, self.location),
             choices=choices,
             noise_std=self.noise if resolutions > 1 else None,
         )

@@ -10,13 +10,7 @@ from torch import Tensor
 
 
 class Bumps:
-    r""":math:`f(x) = \sum_i h_i \exp(-|x - c_i|^2 / 2 s_i^2)`.
-
-    Args:
-        heights: ``n`` heights.
-        centres: ``n x d`` centres.
-        scales: ``n`` scales.
-    """
+    r""":math:`f(x) = \sum_i h_i \exp(-|x - c_i|^2 / 2 s_i^2)` with ``n`` heights, ``n x d`` centres, ``n`` scales."""
 
     def __init__(self, heights: Tensor, centres: Tensor, scales: Tensor) -> None:
         self.heights, self.centres, self.scales = heights.double(), centres.double(), scales.double()

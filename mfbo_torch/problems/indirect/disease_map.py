@@ -7,8 +7,7 @@ from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Policy
+from mfbo_torch.space import IndirectSpace, Parameter, Policy
 from mfbo_torch.utils.validation import number, whole
 
 
@@ -23,12 +22,9 @@ class DiseaseMap(IndirectProblem):
     Args:
         side: Pixels a side.
         num_units: Number of units.
-        noise: Standard deviation of a survey's noise, which the model does not know; the incidence is
-            between 0 and about 1.
+        noise: Standard deviation of a survey's noise, which the model does not know; the incidence is between 0 and
+            about 1.
         seed: Of the country.
-
-    Raises:
-        SettingError: A setting outside its range.
     """
 
     def __init__(self, side: int = 24, num_units: int = 40, noise: float = 0.02, seed: int = 0) -> None:

@@ -9,24 +9,20 @@ from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem, falling
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Window
+from mfbo_torch.space import IndirectSpace, Parameter, Window
 from mfbo_torch.utils.validation import number, whole
 
 
 class Satellite(IndirectProblem):
-    r"""The highest value of a field over a square of 100 km, from averages over square footprints.
+    """The highest value of a field over a square of 100 km, from averages over square footprints.
 
-    A query is a footprint's centre and the resolution of the image; the average over the footprint has a closed
-    form, as the simulated field is a sum of random bumps. The footprints are known.
+    A query is a footprint's centre and the resolution of the image; the average over the footprint has a closed form,
+    as the simulated field is a sum of random bumps. The footprints are known.
 
     Args:
         footprints: Side of a footprint of each resolution in km, falling; a query costs ``footprints[0] / side``.
         noise: Standard deviation of the noise, which the model knows.
         seed: Of the field.
-
-    Raises:
-        SettingError: Footprints that are not positive and falling, or a negative ``noise``.
     """
 
     def __init__(

@@ -9,23 +9,19 @@ from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem, falling
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Window
+from mfbo_torch.space import IndirectSpace, Parameter, Window
 from mfbo_torch.utils.validation import number
 
 
 class ShiftedPeak(IndirectProblem):
     r"""A high narrow peak at 1.5 beside a lower broad one at -1, on [-3, 3].
 
-    Queries are averages over :math:`N(a, \tau^2)`. At :math:`\tau = 0.3` the narrow peak of ``f`` has nearly gone
-    from ``g``, whose maximum is the broad one's, as in [Zhang2024indirect]_ (Figure 3). The windows are known.
+    Queries are averages over :math:`N(a, \tau^2)`. At :math:`\tau = 0.3` the narrow peak of ``f`` has nearly gone from
+    ``g``, whose maximum is the broad one's, as in [Zhang2024indirect]_ (Figure 3). The windows are known.
 
     Args:
         widths: :math:`\tau` of each resolution, falling; a query costs ``widths[0] / width``.
         noise: Standard deviation of the noise, which the model does not know.
-
-    Raises:
-        SettingError: Widths that are not positive and falling, or a negative ``noise``.
     """
 
     def __init__(self, widths: Sequence[float] = (0.3,), noise: float = 0.02) -> None:

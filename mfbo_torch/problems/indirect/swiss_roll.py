@@ -12,15 +12,9 @@ from mfbo_torch.utils.validation import number, whole
 
 
 class SwissRoll(NamedTuple):
-    """Points of a roll, the slices they are in, and noisy means by slice.
-
-    Attributes:
-        X: ``N x 3`` points.
-        A: ``N x 1`` the middle of the slice that each point is in: ``D1`` is ``(X, A)``.
-        position: ``N`` positions along the roll, to be recovered.
-        queries: ``m x 1`` middles of the slices.
-        means: ``m x 1`` noisy means of the positions in each.
-    """
+    """Points ``X`` of a roll (``N x 3``), the middles ``A`` of the slices that they are in (``N x 1``; ``D1`` is
+    ``(X, A)``), their positions along the roll, to be recovered (``N``), the middles of the slices as queries, and the
+    noisy means of the positions in each (both ``m x 1``)."""
 
     X: Tensor
     A: Tensor
@@ -33,17 +27,14 @@ def swiss_roll(num_points: int = 300, num_slices: int = 50, noise: float = 0.05,
     r"""Points :math:`(t \cos t, h, t \sin t)`, cut into slices of equal thickness along the last coordinate.
 
     A slice meets several windings, so its mean position alone says little about that of a point in it
-    [Chau2021deconditional]_ (Section 5.1). A conditional mean operator for it needs a kernel narrower than a
-    slice: neighbouring slices have other points, and means that differ.
+    [Chau2021deconditional]_ (Section 5.1). A conditional mean operator for it needs a kernel narrower than a slice:
+    neighbouring slices have other points, and means that differ.
 
     Args:
         num_points: Number of points.
         num_slices: Number of slices; empty ones are left out.
         noise: Standard deviation of the noise of a mean.
         seed: Of the points and the noise.
-
-    Raises:
-        SettingError: A number below 1, or a negative ``noise``.
     """
     num_points, num_slices = whole("num_points", num_points), whole("num_slices", num_slices)
     noise = number("noise", noise, 0)

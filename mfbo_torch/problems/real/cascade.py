@@ -15,19 +15,12 @@ _AT_ONCE = 2_000
 
 
 class Cascade:
-    r"""The stages of a cascade of stumps [Viola2001cascade]_, read from OpenCV's XML.
+    """The stages of a cascade of stumps [Viola2001cascade]_, read from a file as ``opencv_traincascade`` writes it.
 
     A weak classifier compares a difference of grey sums over rectangles, divided by the number of pixels inside a
-    border of one and by their standard deviation, with its own cut, and adds one of two votes to the sum of its
-    stage. A window passes where the sum of every stage reaches the stage's threshold. The sums are the same whatever
-    the thresholds are.
-
-    Args:
-        path: The XML file, in the layout that ``opencv_traincascade`` writes.
-
-    Attributes:
-        thresholds: Those of the file, one a stage.
-        size: Height and width of a window.
+    border of one and by their standard deviation, with its own cut, and adds one of two votes to the sum of its stage.
+    A window of height and width ``size`` passes where the sum of every stage reaches its threshold (in the file
+    ``thresholds``).
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -23,17 +23,9 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Source:
-    """A table of numbers in a text file, and where to get it.
-
-    Args:
-        file: File name looked for.
-        rows: Rows it must have, a header line not counted.
-        columns: What each column holds.
-        origin: Where it comes from, in words and with an address for a reader.
-        url: Address of the very file, or ``None`` where only the origin can be named.
-        sha256: Checksum of the bytes behind ``url``.
-        labels: Numbers that stand for words in the table.
-    """
+    """A table of numbers in a text file of ``rows``, a header line not counted, with what each of the ``columns``
+    holds. It comes from ``origin``, in words and with an address for a reader, and from ``url`` where the file itself
+    has one, with a checksum of its bytes. ``labels`` are the numbers that stand for words in it."""
 
     file: str
     rows: int
@@ -83,15 +75,9 @@ def cache_dir() -> Path:
 
 
 def load(name: str) -> np.ndarray:
-    """The table called ``name`` in :data:`SOURCES`, as ``rows x columns`` float64.
-
-    It is looked for in the folder that the environment variable ``MFBO_DATA_DIR`` names,
-    then among earlier downloads, then downloaded where its address is known.
-
-    Raises:
-        SettingError: There is no such table, no way to get it, a download whose checksum is
-            wrong, or a file of another shape. The message says what to put where.
-    """
+    """The ``rows x columns`` float64 table of a name in :data:`SOURCES`: from the folder in the environment variable
+    ``MFBO_DATA_DIR``, from earlier downloads, or downloaded. A ``SettingError`` for a table that cannot be had or has
+    another shape or checksum says what to put where."""
     source = SOURCES[one_of("data", name, SOURCES)]
     folder = os.environ.get(DATA_DIR)
     if folder and (Path(folder) / source.file).is_file():
@@ -103,11 +89,8 @@ def load(name: str) -> np.ndarray:
 
 
 def download(source: Source, path: Path) -> None:
-    """Fetch a source into ``path``, which appears whole and verified or not at all.
-
-    Raises:
-        SettingError: The address is unknown or unreachable, or the checksum differs.
-    """
+    """Fetch a source into ``path``, which appears whole and verified or not at all; a ``SettingError`` where the
+    address is unknown or unreachable, or the checksum differs."""
     wanted = f"a folder with {source.file} ({source.layout}), to be had from {source.origin}"
     if source.url is None:
         raise SettingError(DATA_DIR, os.environ.get(DATA_DIR), wanted)
@@ -127,11 +110,8 @@ def download(source: Source, path: Path) -> None:
 
 
 def read(path: Path, source: Source) -> np.ndarray:
-    """Parse a text table, comma or white-space separated, with or without a header line.
-
-    Raises:
-        SettingError: It has another shape, or a cell that is neither number nor label.
-    """
+    """Parse a text table, comma or white-space separated, with or without a header line; a ``SettingError`` where it
+    has another shape, or a cell that is neither number nor label."""
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     cells = [line.replace(",", " ").replace('"', "").split() for line in lines if line.strip()]
     if cells and _number(cells[0][0], source) is None:
@@ -148,11 +128,7 @@ def read(path: Path, source: Source) -> np.ndarray:
 
 
 def checked_sizes(sizes: Sequence[int], least: int, most: int) -> tuple[int, ...]:
-    """Increasing whole numbers from ``least`` to ``most``.
-
-    Raises:
-        SettingError: They are not.
-    """
+    """Increasing whole numbers from ``least`` to ``most``; a ``SettingError`` where they are not."""
     wanted = f"increasing whole numbers from {least} to {most}"
     return several("sizes", sizes, partial(whole, least=least, most=most), wanted, order=lt)
 

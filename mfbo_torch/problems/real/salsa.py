@@ -24,25 +24,20 @@ class SALSA(Problem):
         K_{ij} = s \sum_{k=1}^4 e^{-(x_{ik} - x_{jk})^2 / (2 h_k^2)}, \qquad
         \hat f(x) = k(x)^\top (K + \lambda I)^{-1} y,
 
-    and the value minus the mean squared error on the held-out fifths, so minus 1 is what the
-    constant 0 scores. The six parameters are the penalty ``lambda``, the scale ``s`` and the
-    bandwidths ``h_1 .. h_4``, each in ``(1e-3, 1e4)`` on a log scale; the fit depends on
-    ``lambda`` and ``s`` through their ratio only. Data: the power plant, four inputs. A
-    fidelity is a number of points: nested subsets in one random order, five fixed folds.
-    Deterministic. Nominal costs are ``(n / n_0)^(7/3)`` for ``n`` points, ``n_0`` the fewest:
-    about what the seconds do, between the square of the kernel and the cube of the factor.
+    and the value minus the mean squared error on the held-out fifths, so minus 1 is what the constant 0 scores. The six
+    parameters are the penalty ``lambda``, the scale ``s`` and the bandwidths ``h_1 .. h_4``, each in ``(1e-3, 1e4)`` on
+    a log scale; the fit depends on ``lambda`` and ``s`` through their ratio only. Data: the power plant, four inputs. A
+    fidelity is a number of points: nested subsets in one random order, five fixed folds. Deterministic. Nominal costs
+    are ``(n / n_0)^(7/3)`` for ``n`` points, ``n_0`` the fewest: about what the seconds do, between the square of the
+    kernel and the cube of the factor.
 
-    The model is that of K. Kandasamy, Y. Yu, Additive approximations in high dimensional
-    nonparametric regression via the SALSA, ICML 2016, the experiment [Kandasamy2016mfgpucb].
+    The model is that of K. Kandasamy, Y. Yu, Additive approximations in high dimensional nonparametric regression via
+    the SALSA, ICML 2016, the experiment [Kandasamy2016mfgpucb].
 
     Args:
-        sizes: Increasing numbers of points, the target last.
+        sizes: Increasing numbers of points, from 10 on, the target last.
         seed: Seed of the order of the points.
         measured: Whether a query costs the seconds it takes.
-
-    Raises:
-        SettingError: The data is missing (see :func:`mfbo_torch.problems.real.data.load`), or the
-            sizes are not increasing between 10 and the number of points.
     """
 
     def __init__(self, sizes: Sequence[int] = (2000, 4000, 8000), seed: int = 0, measured: bool = False) -> None:
@@ -85,11 +80,8 @@ def additive_kernel(X: np.ndarray, scale: float, bandwidths: Sequence[float]) ->
 
 
 def ridge_weights(K: np.ndarray, penalty: float, y: np.ndarray) -> np.ndarray:
-    """``(K + penalty I)^{-1} y``, with the penalty raised until the matrix factorises.
-
-    The first try is exact. Each further one adds ten times more to the diagonal, from
-    rounding error times its mean. The diagonal of ``K`` is overwritten.
-    """
+    """``(K + penalty I)^{-1} y``. The first try is exact; while the matrix does not factorise, ten times more is added
+    to the diagonal, from rounding error times its mean. The diagonal of ``K`` is overwritten."""
     diagonal = np.einsum("ii->i", K)
     rounding = np.finfo(K.dtype).eps * len(K) * float(diagonal.mean())
     exact = diagonal + penalty

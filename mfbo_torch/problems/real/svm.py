@@ -20,30 +20,24 @@ _SIZES = {"digits": (400, 1797), "magic": (500, 2000)}
 class SVM(Problem):
     r"""Cross-validated accuracy of a Gaussian-kernel SVM, to be maximised.
 
-    The parameters, both searched on a log scale, are the ``bandwidth`` ``h`` in ``(1e-3, 1e1)``
-    of the kernel :math:`e^{-\|x - x'\|^2 / (2 p h^2)}` on ``p`` standardised features (scikit-learn's
-    ``gamma`` is ``1 / (2 p h^2)``) and the soft margin ``C`` in ``(1e-1, 1e5)``. A fidelity is a
-    number of data points: nested subsets in one random order, five stratified folds, features
-    standardised on each training fold. The accuracy on few points is too low, and most so
-    where kernels are narrow. Deterministic.
+    The parameters, both searched on a log scale, are the ``bandwidth`` ``h`` in ``(1e-3, 1e1)`` of the kernel
+    :math:`e^{-\|x - x'\|^2 / (2 p h^2)}` on ``p`` standardised features (scikit-learn's ``gamma`` is ``1 / (2 p h^2)``)
+    and the soft margin ``C`` in ``(1e-1, 1e5)``. A fidelity is a number of data points: nested subsets in one random
+    order, five stratified folds, features standardised on each training fold. The accuracy on few points is too low,
+    and most so where kernels are narrow. Deterministic.
 
-    ``data="magic"`` is the problem of [Kandasamy2016mfgpucb] (2,000 points of MAGIC gamma, 500
-    cheaply); the default needs no file: scikit-learn's handwritten digits, 1,797 points and
-    400 cheaply.
+    ``data="magic"`` is the problem of [Kandasamy2016mfgpucb] (2,000 points of MAGIC gamma, 500 cheaply); the default
+    needs no file: scikit-learn's handwritten digits, 1,797 points and 400 cheaply.
 
-    Costs are nominal, ``(n / n_0)^(5/3)`` for ``n`` points, ``n_0`` the fewest: about what the
-    seconds do. libsvm stops after 100,000 iterations a fit, which bounds the seconds at wide
-    kernels with the largest ``C``, where it would not converge and the accuracy is poor.
+    Costs are nominal, ``(n / n_0)^(5/3)`` for ``n`` points, ``n_0`` the fewest: about what the seconds do. libsvm stops
+    after 100,000 iterations a fit, which bounds the seconds at wide kernels with the largest ``C``, where it would not
+    converge and the accuracy is poor.
 
     Args:
         data: ``"digits"``, or ``"magic"`` (see :func:`mfbo_torch.problems.real.data.load`).
-        sizes: Increasing numbers of points, the target last; those above by default.
+        sizes: Increasing numbers of points, from 100 on, the target last; those above by default.
         seed: Seed of the order of the points and of the folds.
         measured: Whether a query costs the seconds it takes.
-
-    Raises:
-        SettingError: Unknown data, a missing file, or sizes that are not increasing between
-            100 and the number of points.
     """
 
     max_iterations = 100_000
@@ -80,10 +74,9 @@ class SVM(Problem):
         (bandwidth, C), level = self.checked(x, fidelity)
         n = self.sizes[level]
         machine = SVC(C=C, gamma=0.5 / (self.features.shape[1] * bandwidth**2), max_iter=self.max_iterations)
+        scaled = make_pipeline(StandardScaler(), machine)
         folds = StratifiedKFold(5, shuffle=True, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            scores = cross_val_score(
-                make_pipeline(StandardScaler(), machine), self.features[:n], self.labels[:n], cv=folds
-            )
+            scores = cross_val_score(scaled, self.features[:n], self.labels[:n], cv=folds)
         return math.fsum(scores) / len(scores)

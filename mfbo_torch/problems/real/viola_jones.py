@@ -27,36 +27,29 @@ PHOTOGRAPHS = (("coffee", "brick", "page", "moon"), ("chelsea", "gravel", "rocke
 
 
 class ViolaJones(Problem):
-    r"""Share of pictures that a face detector classifies correctly, to be maximised.
+    """Share of pictures that a face detector classifies correctly, to be maximised.
 
     The 22 parameters are the stage thresholds of OpenCV's frontal-face cascade, each within a twentieth of OpenCV's
-    own. A picture of 25 x 25 pixels is called a face where one of its windows passes every stage: nine of 20 x 20
-    at every second place, and the whole picture shrunk to that size. The stage sums of the windows do not depend on the
-    thresholds, are computed once (:class:`~mfbo_torch.problems.real.cascade.Cascade`), and an evaluation compares them.
+    own, which are ``thresholds``. A picture of 25 x 25 pixels is called a face where one of its windows passes every
+    stage: nine of 20 x 20 at every second place, and the whole picture shrunk to that size. The stage sums of the
+    windows do not depend on the thresholds, are computed once (:class:`~mfbo_torch.problems.real.cascade.Cascade`), and
+    an evaluation compares them.
 
     Half of the pictures are faces: those of scikit-image's ``lfw_subset`` as they are, and versions of them, mirrored,
-    shifted by up to two pixels, turned by up to ten degrees, a tenth larger or smaller, with other contrast,
-    brightness and some noise. The others are its pictures without faces and their versions, parts of faces (squares of
-    8 to 12 pixels, enlarged) and squares of photographs. Originals are divided first: no version of a picture that
-    the search sees is held out. The pictures are made, not photographed, so that values are not those of the published
-    experiment, which had 3,000 of the V&J data base.
+    shifted by up to two pixels, turned by up to ten degrees, a tenth larger or smaller, with other contrast, brightness
+    and some noise. The others are its pictures without faces and their versions, parts of faces (squares of 8 to 12
+    pixels, enlarged) and squares of photographs. Originals are divided first: no version of a picture that the search
+    sees is held out. The pictures are made, not photographed, so that values are not those of the published experiment,
+    which had 3,000 of the V&J data base.
 
-    A fidelity is a number of pictures, nested in one random order. Deterministic. Nominal costs are proportional to
-    the number of pictures.
-
-    The problem is [Kandasamy2016mfgpucb]'s. Needs ``pip install 'mfbo-torch[faces]'``.
+    A fidelity is a number of pictures, nested in one random order. Deterministic. Nominal costs are proportional to the
+    number of pictures. The problem is [Kandasamy2016mfgpucb]'s. Needs ``pip install 'mfbo-torch[faces]'``.
 
     Args:
-        sizes: Increasing numbers of pictures, the target last.
+        sizes: Increasing numbers of pictures, from 10 on, the target last.
         held_out: How many pictures :meth:`held_out` looks at.
         seed: Seed of the division and of the versions.
         measured: Whether a query costs the seconds it takes.
-
-    Attributes:
-        thresholds: OpenCV's own.
-
-    Raises:
-        SettingError: OpenCV or scikit-image is not installed, or the sizes are not increasing from 10 on.
     """
 
     worst = 0.0
@@ -68,9 +61,8 @@ class ViolaJones(Problem):
         cascade = Cascade(cascade_file())
         self.thresholds = tuple(cascade.thresholds.tolist())
         halves = pictures((self.sizes[-1], whole("held_out", held_out, 10)), whole("seed", seed, 0))
-        (self._sums, self._faces), (self._unseen, self._unseen_faces) = (
-            (stage_sums(cascade, made), faces) for made, faces in halves
-        )
+        seen, unseen = ((stage_sums(cascade, made), faces) for made, faces in halves)
+        (self._sums, self._faces), (self._unseen, self._unseen_faces) = seen, unseen
         bounds = ((f"stage{i}", t * (1 - REACH), t * (1 + REACH)) for i, t in enumerate(self.thresholds, 1))
         costs = tuple(n / self.sizes[0] for n in self.sizes)
         self.space = Space(tuple(Parameter(*bound) for bound in bounds), costs, measured)

@@ -14,16 +14,7 @@ from mfbo_torch.utils.validation import number
 
 
 class FiniteProblem(Problem):
-    """One fidelity, and a value for each candidate of the space.
-
-    Args:
-        space: Where to search; it has candidates.
-        values: ``m`` values without noise, in the order of the candidates.
-        noise_std: Standard deviation of the noise.
-
-    Raises:
-        SettingError: ``noise_std`` is negative.
-    """
+    """One fidelity, and a value without noise for each candidate of the space, in their order."""
 
     def __init__(self, space: Space, values: Tensor, noise_std: float) -> None:
         self.space, self.values, self.noise_std = space, values, number("noise_std", noise_std, 0)
@@ -31,22 +22,14 @@ class FiniteProblem(Problem):
         self._rows = {x: i for i, x in enumerate(space.candidates)}
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The value of a candidate.
-
-        Raises:
-            SettingError: ``x`` is no candidate, or there is no such fidelity.
-        """
+        """The value of a candidate; a ``SettingError`` for anything else."""
         return self.value(self.checked(x, fidelity)[0])
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> float:
         return self.reward(x, fidelity) + self.noise_std * drawn(self.trial, number)
 
     def value(self, x: Sequence[float]) -> float:
-        """The value of a candidate without noise.
-
-        Raises:
-            SettingError: ``x`` is no candidate.
-        """
+        """The value of a candidate without noise; a ``SettingError`` for anything else."""
         row = self._rows.get(tuple(x))
         if row is None:
             raise SettingError("x", list(x), "a candidate of the space")

@@ -23,13 +23,10 @@ class GPSample(FiniteProblem):
     The designs are the points of the grid and no others.
 
     Args:
-        sizes: Number of evenly spaced values of each parameter, ends included.
+        sizes: Number of evenly spaced values of each parameter, at least 2, ends included.
         prior: The process it is drawn from, which a strategy may know; its mean must be 0.
         seed: Seed of the draw.
         noisy: Whether observations carry the noise of the process.
-
-    Raises:
-        SettingError: A size below 2 or no size, a negative seed, or a prior that does not fit.
     """
 
     def __init__(

@@ -25,18 +25,14 @@ def _unit_cube(dim: int) -> tuple[Parameter, ...]:
 class SyntheticProblem(SyntheticTestFunction, Problem):
     """A closed-form problem that is a BoTorch test function as well.
 
-    As a test function it takes ``... x (d + 1)`` tensors whose last column is the fidelity,
-    an integer in ``0..M-1``; so ``dim`` is ``d + 1`` and ``bounds`` is ``2 x (d + 1)``. As a
-    :class:`Problem` it takes the ``d`` design values and the fidelity apart. Both are
-    maximised; ``negate`` turns both into minimisation, and :meth:`reward` turns back.
+    As a test function it takes ``... x (d + 1)`` tensors whose last column is the fidelity, an integer in ``0..M-1``;
+    so ``dim`` is ``d + 1`` and ``bounds`` is ``2 x (d + 1)``. As a :class:`Problem` it takes the ``d`` design values
+    and the fidelity apart. Both are maximised; ``negate`` turns both into minimisation, and :meth:`reward` turns back.
 
     Args:
         noise_std: Standard deviation of the observation noise, at every fidelity.
         negate: Whether to return the negative of the function, to be minimised.
         costs: ``M`` increasing costs; the paper's ``1, 10, 100, ...`` by default.
-
-    Raises:
-        SettingError: ``costs`` are not ``M`` increasing positive numbers, or ``noise_std`` is negative.
     """
 
     num_fidelities: ClassVar[int] = 2
@@ -45,10 +41,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
     _is_minimization_by_default = False
 
     def __init__(
-        self,
-        noise_std: float | None = None,
-        negate: bool = False,
-        costs: Sequence[float] | None = None,
+        self, noise_std: float | None = None, negate: bool = False, costs: Sequence[float] | None = None
     ) -> None:
         target = self.num_fidelities - 1
         if noise_std is not None:
@@ -75,12 +68,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
         """Values (``...``) of designs (``... x d``) at fidelities (``...``)."""
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> float:
-        """The function at ``x`` and ``fidelity``.
-
-        Raises:
-            SettingError: ``x`` has not ``d`` values, or there is no such fidelity.
-            ValueError: ``x`` lies outside the bounds.
-        """
+        """The function at ``x`` and ``fidelity``; a ``ValueError`` where ``x`` lies outside the bounds."""
         point, level = self.checked(x, fidelity)
         with torch.no_grad():
             return float(self(self.bounds.new_tensor([[*point, level]]), noise=False))
@@ -96,10 +84,9 @@ class Currin(SyntheticProblem):
         f(x) = (1 - e^{-1/(2 x_2)}) \frac{2300 x_1^3 + 1900 x_1^2 + 2092 x_1 + 60}
                {100 x_1^3 + 500 x_1^2 + 4 x_1 + 20},
 
-    with the limit 1 for the first factor at ``x_2 = 0``. The cheap fidelity is the mean of
-    ``f`` over the four points ``x_1 ± 0.05``, ``x_2 + 0.05`` and ``max(0, x_2 - 0.05)``.
-    The largest value is reached along the edge ``x_2 = 0`` (to rounding, up to 0.013); the
-    smallest, ``3 (1 - e^{-1/2})``, at ``(0, 1)`` by differential evolution.
+    with the limit 1 for the first factor at ``x_2 = 0``. The cheap fidelity is the mean of ``f`` over the four points
+    ``x_1 ± 0.05``, ``x_2 + 0.05`` and ``max(0, x_2 - 0.05)``. The largest value is reached along the edge ``x_2 = 0``
+    (to rounding, up to 0.013); the smallest, ``3 (1 - e^{-1/2})``, at ``(0, 1)`` by differential evolution.
     """
 
     _design = _unit_cube(2)
@@ -137,10 +124,9 @@ class Park(SyntheticProblem):
     .. math::
         f(x) = \tfrac12 (\sqrt{x_1^2 + (x_2 + x_3^2) x_4} - x_1) + (x_1 + 3 x_4) e^{1 + \sin x_3}
 
-    (the paper's form times ``x_1 / x_1``, so that ``x_1 = 0`` is defined); the cheap fidelity
-    is ``(1 + sin(x_1) / 10) f(x) - 2 x_1^2 + x_2^2 + x_3^2 + 0.5``. Every term of ``f`` is at
-    least 0, which it is at ``x_1 = x_4 = 0``. The gradient is unbounded next to a zero of
-    the root and taken as 0 on it.
+    (the paper's form times ``x_1 / x_1``, so that ``x_1 = 0`` is defined); the cheap fidelity is
+    ``(1 + sin(x_1) / 10) f(x) - 2 x_1^2 + x_2^2 + x_3^2 + 0.5``. Every term of ``f`` is at least 0, which it is at
+    ``x_1 = x_4 = 0``. The gradient is unbounded next to a zero of the root and taken as 0 on it.
     """
 
     _design = _unit_cube(4)
@@ -165,9 +151,9 @@ class Borehole(SyntheticProblem):
     .. math::
         f = \frac{a\, T_u (H_u - H_l)}{\log(r/r_w) (b + 2 L T_u / (\log(r/r_w) r_w^2 K_w) + T_u / T_l)}
 
-    with ``a = 2 pi, b = 1`` at the target and ``a = 5, b = 1.5`` at the cheap fidelity. The
-    parameters are the physical ones in metres, square metres a year and metres a year. The
-    flow is monotone in each, so both extremes lie in corners; the smallest is 7.8197.
+    with ``a = 2 pi, b = 1`` at the target and ``a = 5, b = 1.5`` at the cheap fidelity. The parameters are the physical
+    ones in metres, square metres a year and metres a year. The flow is monotone in each, so both extremes lie in
+    corners; the smallest is 7.8197.
     """
 
     _design = (
@@ -202,8 +188,8 @@ class _Hartmann(SyntheticProblem):
     .. math::
         f^{(m)}(x) = \sum_i (\alpha_i + (M - m) \delta_i) e^{-\sum_j A_{ij} (x_j - P_{ij})^2},
 
-    where ``m = 1..M`` is the paper's fidelity, one more than the index. All terms are positive
-    at the target: 0 is a lower bound, and nearly attained in a corner.
+    where ``m = 1..M`` is the paper's fidelity, one more than the index. All terms are positive at the target: 0 is a
+    lower bound, and nearly attained in a corner.
     """
 
     _A: ClassVar[list[list[float]]]
@@ -264,14 +250,10 @@ class Illustration(SyntheticProblem):
 
     The paper draws such a pair (Figs. 2 and 6) without its formula; this one is ours:
 
-    .. math::
-        f(x) = e^{-((x - 0.72)/0.11)^2} + 0.85\, e^{-((x - 0.27)/0.14)^2}
+    .. math:: f(x) = e^{-((x - 0.72)/0.11)^2} + 0.85\, e^{-((x - 0.27)/0.14)^2}
 
-    and ``f(x) + zeta cos(2 pi (x - 0.27))`` at the cheap fidelity, which is off by ``zeta =
-    0.15`` at most and favours the wrong hump, near 0.27. The target is positive.
-
-    Attributes:
-        zeta: The largest difference between the fidelities.
+    and ``f(x) + zeta cos(2 pi (x - 0.27))`` at the cheap fidelity, which is off by ``zeta = 0.15`` at most and favours
+    the wrong hump, near 0.27. The target is positive.
     """
 
     zeta: ClassVar[float] = 0.15

@@ -33,9 +33,6 @@ class Peptides(FiniteProblem):
     Args:
         seed: Seed of weights and remainders: the molecule. The peptides are the same for all.
         noise_std: Standard deviation of the noise.
-
-    Raises:
-        SettingError: A negative seed or noise.
     """
 
     def __init__(self, seed: int = 0, noise_std: float = 0.1) -> None:

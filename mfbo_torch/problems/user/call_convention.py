@@ -27,14 +27,9 @@ class Convention(NamedTuple):
         return TRIAL in (*self.positional, *self.keywords)
 
     def call(self, function: Callable[..., Any], parameters: Mapping[str, Any], **others: Any) -> Any:
-        """What the objective returns.
-
-        Args:
-            function: The objective.
-            parameters: The parameters of a design by name. One that is not there is left out, and ``None`` where the
-                objective has no default.
-            **others: ``fidelity``, the fidelity's own name and value where it has one, and ``trial``.
-        """
+        """What the objective returns for the parameters of a design by name and, as ``others``, ``fidelity``, the
+        fidelity's own name and value where it has one, and ``trial``. A parameter that is not there is left out, and
+        ``None`` where the objective has no default."""
         given = {MAPPING: parameters, **parameters, **others}
         keywords = {name: given.get(name) for name in self.keywords if name in given or name in self.demanded}
         return function(*(given.get(name) for name in self.positional), **keywords)
@@ -49,16 +44,8 @@ def convention(
     mapping: the latter where an argument is called ``parameters``, or the first one is like no name that is known.
     Either way ``fidelity`` is the number ``0 ... M - 1``, an argument with the fidelity's own name (``epochs``) its
     value, and ``trial`` may be an argument too; ``**others`` takes what is left, and what has a default may be
-    anything.
-
-    Args:
-        function: The objective.
-        parameters: The names of the parameters.
-        named: The name of the fidelity, if it has one.
-        num_fidelities: ``M``. With one, the fidelity may be left out.
-
-    Raises:
-        SettingError: A name is missing, or one is demanded that nobody knows.
+    anything. With one fidelity it may be left out. A ``SettingError`` where a name is missing, or one is demanded that
+    nobody knows.
     """
     try:
         given = signature(function)
@@ -75,9 +62,8 @@ class _Reading:
     ) -> None:
         self.kinds = {p.kind for p in given.parameters.values()}
         self.arguments = [p for p in given.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        self.text = (
-            f"{getattr(function, '__name__', type(function).__name__)}{given.replace(return_annotation=given.empty)}"
-        )
+        name = getattr(function, "__name__", type(function).__name__)
+        self.text = f"{name}{given.replace(return_annotation=given.empty)}"
         self.parameters, self.named = parameters, named
         self.own = named or FIDELITY
         self.several = num_fidelities > 1

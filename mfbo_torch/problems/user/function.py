@@ -27,18 +27,9 @@ _KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 
 
 class FunctionProblem(Problem):
-    """A function on a space.
-
-    Args:
-        function: The objective, called as :func:`~mfbo_torch.problems.user.call_convention.convention` says.
-        space: Where to search.
-        maximize: Whether larger values are better.
-        value: The key of the value to be optimised in a mapping that the objective returns.
-
-    Raises:
-        SettingError: The objective cannot be called with these parameters and this fidelity, or it is to continue
-            trainings and takes no ``trial``.
-    """
+    """A function on a space, called as :func:`~mfbo_torch.problems.user.call_convention.convention` says; ``value`` is
+    the key of the value to be optimised in a mapping that it returns. A ``SettingError`` where it cannot be called so,
+    or is to continue trainings and takes no ``trial``."""
 
     def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool, value: str = VALUE) -> None:
         self.objective: Any = function
@@ -58,12 +49,8 @@ class FunctionProblem(Problem):
         return self.objective
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        """What the objective returns at ``x`` and ``fidelity``, in its own sign.
-
-        Raises:
-            SettingError: ``x`` has not ``d`` values, there is no such fidelity, or the objective returns something
-                else than a number, or a pair of it and its standard error.
-        """
+        """What the objective returns at ``x`` and ``fidelity``, in its own sign; a ``SettingError`` where that is
+        neither a number, nor a pair of it and its standard error."""
         return self._parsed(x, fidelity, None).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
@@ -227,12 +214,8 @@ def _objective(objective: Any, command: list[str] | None, given: dict[str, Any])
 
 
 def import_function(path: str, folder: str) -> Callable[..., Observed]:
-    """The function at ``"package.module:function"``, ``folder`` being on the import path.
-
-    Raises:
-        SettingError: The path is malformed, the module cannot be imported, or what it names
-            is missing or no function.
-    """
+    """The function at ``"package.module:function"``, ``folder`` being on the import path; a ``SettingError`` where
+    there is none."""
     module_name, _, attribute = path.partition(":")
     if not module_name.replace(".", "_").isidentifier() or not attribute.isidentifier():
         raise SettingError("objective", path, 'like "package.module:function"')

@@ -15,8 +15,8 @@ from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.incremental import Fold
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 
 
 class ZetaWarning(UserWarning):

@@ -15,8 +15,8 @@ from mfbo_torch.confidence.concentration import Tail, switching_thresholds
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import checked_zeta
 from mfbo_torch.strategies.bandit.base import ArmStrategy, Plays, means, warn_if_contradicted
-from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 

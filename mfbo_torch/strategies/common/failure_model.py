@@ -6,8 +6,9 @@ import torch
 
 from mfbo_torch.history import Status
 from mfbo_torch.models.feasibility import Feasibility, Structure, likeliest
-from mfbo_torch.strategies.common.fit_schedule import Memo, refit_size
+from mfbo_torch.strategies.common.fit_schedule import refit_size
 from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.utils.memo import Memo
 
 
 class Failures:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Record
 from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.rng import PrivateDraws, private_retries
 from mfbo_torch.utils.standardize import shift_scale, varies
 
@@ -96,23 +97,6 @@ def standardized(Y: Tensor) -> Tensor:
     centred = centred - centred.mean()
     centred = centred / centred.abs().max()
     return centred / centred.std()
-
-
-class Memo(Generic[T]):
-    """The last result of a computation, kept while what it came from stays the same.
-
-    Forgetting it costs time and changes no result.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[Any, T] | None = None
-
-    def __call__(self, key: Any, make: Callable[[], T]) -> T:
-        """What was made of ``key``, or is made of it now."""
-        last = self._last  # of one moment: another thread may ask for something else meanwhile
-        if last is None or last[0] != key:
-            last = self._last = (key, make())
-        return last[1]
 
 
 class _Grown(NamedTuple, Generic[T]):

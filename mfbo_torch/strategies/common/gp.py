@@ -19,7 +19,8 @@ from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, little_noise
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
-from mfbo_torch.strategies.common.fit_schedule import Build, Memo, Surrogate, predicted, quiet, standardized
+from mfbo_torch.strategies.common.fit_schedule import Build, Surrogate, predicted, quiet, standardized
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.standardize import shift_scale
 
 Groups = tuple[int, ...] | None

@@ -16,7 +16,7 @@ from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import near_limit
 from mfbo_torch.space.outcome_constraints import Limit
-from mfbo_torch.strategies.common.fit_schedule import Growing, Memo, Surrogate
+from mfbo_torch.strategies.common.fit_schedule import Surrogate
 from mfbo_torch.strategies.common.gp import UnitCubeGP, outcome_gp
 from mfbo_torch.strategies.snapshot import Data
 
@@ -78,45 +78,6 @@ def moments_of(
         return torch.stack(means, -1), torch.stack(variances, -1)
 
     return moments
-
-
-def _chain(block: int) -> tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]:
-    return Growing(block), Memo()
-
-
-class Chains:
-    """Models of outcomes at several fidelities; what is kept between decisions saves time and changes no result.
-
-    Args:
-        block: As that of :class:`~mfbo_torch.strategies.common.fit_schedule.Growing`.
-    """
-
-    def __init__(self, block: int) -> None:
-        self._each: defaultdict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = defaultdict(
-            partial(_chain, block)
-        )
-
-    def models(
-        self,
-        limits: Sequence[Limit],
-        records: list[Record],
-        chain: Callable[[Growing[PerFidelityGP], list[Record]], PerFidelityGP],
-        integrated: bool,
-    ) -> list[Chain]:
-        """One for each limit; none while nothing is observed.
-
-        Args:
-            limits: Of the outcomes.
-            records: What was observed.
-            chain: Makes the model of some records' values.
-            integrated: Whether its links are integrated out.
-        """
-        found: list[Chain] = []
-        for limit in limits if records else ():
-            growing, coarse = self._each[limit.name]
-            made = chain(growing, measured(records, limit))
-            found.append(coarse(made, partial(CoKrigingGP, made)) if integrated else made)
-        return found
 
 
 def within(limits: Sequence[Limit], models: Sequence[Chain], dim: int) -> WithinLimits:

@@ -11,7 +11,7 @@ from torch import Tensor
 from mfbo_torch.history import Record
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import unit_points
-from mfbo_torch.strategies.common.fit_schedule import Memo
+from mfbo_torch.utils.memo import Memo
 
 MOST = 1000
 """Number of observations of a fidelity that count at most."""

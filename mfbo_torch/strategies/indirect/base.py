@@ -22,11 +22,12 @@ from mfbo_torch.models.indirect.unit_conditionals import conditional_of, unit_in
 from mfbo_torch.space.indirect import IndirectSpace
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.design_table import unit_points
-from mfbo_torch.strategies.common.fit_schedule import Growing, Memo, draw_seed, quiet, refit_size, seeded
+from mfbo_torch.strategies.common.fit_schedule import Growing, draw_seed, quiet, refit_size, seeded
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.common.model_based import ModelBased
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.standardize import shift_scale
 from mfbo_torch.utils.validation import one_of, whole
 

@@ -13,11 +13,11 @@ from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceB
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import Query, Record
 from mfbo_torch.models.gp.cached import CachedGP
-from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import allowed, multi_fidelity_counts, sobol
 from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 WINDOW, LEAST, MOST, STEP = 20, 0.25, 0.5, 1.1

@@ -95,6 +95,7 @@ class MFGPUCB(Strategy):
         self.link, self.hedge = one_of("link", link, LINKS), one_of("hedge", hedge, (True, False))
         shared: dict[str, Any] = {"beta": beta, "initial_capital": initial_capital, "refit_every": refit_every}
         shared |= {"device": device, "dtype": dtype, **settings}
+        strict = one_of("strict", strict, (True, False))
         own: dict[str, Any] = {"zeta": zeta, "gamma": gamma, "prior": prior, "strict": strict}
         if self.link == "recursive":
             for name, given in own.items():

@@ -18,13 +18,14 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, fitted
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.fit_schedule import Growing, Memo
+from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import overdue
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
+from mfbo_torch.utils.memo import Memo
 
 LINKED, INTEGRATED, ALONE = MODELS = ("linked", "integrated", "alone")
 """The target follows from the fidelities below as estimated; as far as that is known; or not at all."""

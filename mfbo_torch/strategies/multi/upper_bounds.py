@@ -15,12 +15,14 @@ from mfbo_torch.acquisition.feasible import WithinLimits
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
 from mfbo_torch.confidence import mf_gp_ucb_beta, practical_beta
 from mfbo_torch.history import History, Record, values
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.common.fit_schedule import LARGE, Growing, fitting, refit_step
-from mfbo_torch.strategies.common.outcome_models import Chain, Chains, within
+from mfbo_torch.strategies.common.outcome_models import Chain, measured, within
 from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 
@@ -44,7 +46,7 @@ class UpperBounds(MultiFidelityModelBased):
             beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
         self.beta = beta
         self._growing: Growing[PerFidelityGP] = Growing(self.refit_every)
-        self._outcomes = Chains(self.refit_every)
+        self._outcomes: dict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = {}
 
     def model(self, snapshot: Snapshot) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
@@ -115,9 +117,13 @@ class UpperBounds(MultiFidelityModelBased):
         return tuple(unit and unit * noise for unit, noise in zip(units, model.noise.sqrt().tolist(), strict=True))
 
     def outcomes(self, snapshot: Snapshot) -> list[Chain]:
-        """The models of the outcomes that have limits."""
-        grown = partial(self.grown, outcome=True)
-        return self._outcomes.models(self.space.limits, self.modelled(snapshot), grown, self.integrated_outcomes)
+        """The models of the outcomes that have limits, one each; none while nothing is observed."""
+        records, found = self.modelled(snapshot), list[Chain]()
+        for limit in self.space.limits if records else ():
+            growing, integrated = self._outcomes.setdefault(limit.name, (Growing(self.refit_every), Memo()))
+            made = self.grown(growing, measured(records, limit), outcome=True)
+            found.append(integrated(made, partial(CoKrigingGP, made)) if self.integrated_outcomes else made)
+        return found
 
     def within_limits(self, snapshot: Snapshot) -> WithinLimits | None:
         models = self.outcomes(snapshot)

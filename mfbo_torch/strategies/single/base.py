@@ -17,7 +17,7 @@ from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query, Record, Status, values
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.outcome_transform import IDENTITY, MIN_VALUES, Warp, fitted
-from mfbo_torch.strategies.common.fit_schedule import Memo, quiet
+from mfbo_torch.strategies.common.fit_schedule import quiet
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import single_fidelity_count
 from mfbo_torch.strategies.common.model_based import ModelBased
@@ -25,6 +25,7 @@ from mfbo_torch.strategies.common.outcome_models import measured, moments_of, ou
 from mfbo_torch.strategies.single.gp_bucb_init import most_information, places
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number, whole
 
 Noted = tuple[Tensor, dict[str, Any]]

@@ -15,11 +15,11 @@ from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceB
 from mfbo_torch.confidence import batch_gain_bound, gp_bucb_beta
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.models.gp.cached import CachedGP
-from mfbo_torch.strategies.common.fit_schedule import Memo
 from mfbo_torch.strategies.single.base import PROVEN, Banded, Noted
 from mfbo_torch.strategies.single.gp_bucb_init import most_information, multiplier, places
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number, whole
 
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import Status
-from mfbo_torch.strategies.common.fit_schedule import Memo, draw_seed
+from mfbo_torch.strategies.common.fit_schedule import draw_seed
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.single.base import Banded, Noted
 from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import one_of, whole
 
 POLICIES = ("ucb", "mei")
