@@ -18,10 +18,9 @@ class Hopeless(RuntimeError):
 
 
 class EarlyFailures:
-    """Exceptions before the first value; they are held back while they are all the same, until they are over.
+    """Exceptions before the first value; they are held back, their queries pending, while they are all the same.
 
-    Their queries stay pending, also in the journal: a run that is continued with a repaired objective evaluates them
-    again at no further cost.
+    A run that is continued with a repaired objective evaluates them again at no further cost.
     """
 
     def __init__(self, over: bool) -> None:
