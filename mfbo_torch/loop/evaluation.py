@@ -45,7 +45,8 @@ def evaluate(
         found = parse(given).judged(problem.space.limits)
         reason = unusable(found.value) or ""
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
+        main = threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
+        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it
             raise
         reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
@@ -69,8 +70,3 @@ def describe(error: BaseException) -> str:
     except Exception as worse:
         message = f"what it says cannot be read, {type(worse).__name__}"
     return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
-
-
-def _meets_the_user() -> bool:
-    """Whether Ctrl-C is for this thread; where it is for another one, an objective has raised it itself."""
-    return threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None

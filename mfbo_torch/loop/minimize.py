@@ -43,8 +43,7 @@ class Result:
     """The result of an optimisation, with SciPy's names where SciPy has one.
 
     Attributes:
-        x: The best design at the target, ``d`` values in the order of the parameters, in the user's units; ``None`` for
-            a parameter that does not count there.
+        x: The best design at the target, ``d`` values in the user's units; ``None`` for one that has no effect there.
         fun: The objective there, in its own sign; NaN where nothing was evaluated at the target.
         parameters: ``x`` by name.
         success: Whether there is a value at the target and the run was not interrupted.

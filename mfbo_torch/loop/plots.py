@@ -1,7 +1,6 @@
 """The pictures: a run's progress, and regret against capital; and what all pictures are drawn with.
 
-Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, so that it
-works without a display; a notebook shows it, and ``figure.savefig(path)`` saves it.
+Each function returns a :class:`matplotlib.figure.Figure` without a window; ``figure.savefig(path)`` saves it.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ class Progress:
         best = self.problem.value_of(history.best(space.target))
         counts = history.queries_per_fidelity(space.num_fidelities)
         queries = "/".join(str(sum(counts[part.start : part.stop])) for part in space.stretches)
-        shown = "-" if best is None else f"{best:.6g}"
-        coming = self.forecast(history)
+        shown, coming = "-" if best is None else f"{best:.6g}", self.forecast(history)
         rest = "" if coming is None else f", {coming}"
         left = f"{max(self.capital - history.settled, 0.0):.4g} left"
         now = f"at {space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.storage.journal import DiskFull, Journal
-from mfbo_torch.loop.early_failures import EarlyFailures, Hopeless
+from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
 from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, capacity
@@ -64,15 +64,13 @@ def run(
 ) -> History:
     """Spend a capital on a problem.
 
-    The run queries as long as the rest of the capital pays for the next query; it ends once that is too expensive and
-    nothing is pending. Every query is in the journal before it is evaluated, and every value before the next decision.
-    A run that was killed is continued by calling this again with its journal: pending queries are evaluated first, and
-    the decisions that follow are those of a run that was never interrupted.
+    The run ends once the rest of the capital does not pay for the next query and nothing is pending. Every query is in
+    the journal before it is evaluated, and every value before the next decision. A run that was killed is continued by
+    calling this again with its journal; its decisions are those of a run that was never interrupted.
 
-    An evaluation fails when it raises an exception, returns something else than a finite number, or is ended by its
-    executor (:mod:`mfbo_torch.loop.executors`: it outlived the timeout, its worker died). It is tried again ``retries``
-    times and then recorded as failed with its reason; the run goes on. The first Ctrl-C ends the run when the
-    evaluations in flight have ended, the second at once; both return the history so far.
+    An evaluation fails when it raises an exception, returns no finite number, or is ended by its executor (a timeout, a
+    worker that died). It is tried again ``retries`` times and then recorded as failed with its reason; the run goes on.
+    The first Ctrl-C ends the run after the evaluations in flight, the second at once; both return the history so far.
 
     Args:
         problem: What to evaluate.
@@ -308,7 +306,7 @@ class _Loop:
 
     def expect_a_value(self, spent: bool = False) -> None:
         """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
-        if self.early.hopeless:
+        if len(self.early.held) >= ALIKE:
             raise Hopeless(str(self.early))
         failures = self.optimizer.history.tally.failed if spent else self.failures
         if failures >= (1 if spent else HOPELESS) and not self._values():

@@ -42,8 +42,7 @@ FEW = 3
 class Stopping:
     """What ends a run early: the ``time_limit``, ``stop_at``, ``patience`` and ``stop_gain`` of its options.
 
-    Raises:
-        SettingError: ``stop_gain`` is given with a strategy that has no model of the objective.
+    The last one is refused with a strategy that has no model of the objective.
     """
 
     def __init__(self, options: RunOptions, problem: Problem, strategy: Strategy) -> None:
@@ -51,7 +50,8 @@ class Stopping:
         self._started = time.monotonic()
         self._last: tuple[History, str] | None = None
         self._idle = Idle(problem.space.target)
-        if options.stop_gain is not None and not bounded(strategy):
+        modelled = type(strategy).predict is not Strategy.predict and not isinstance(strategy.space, IndirectSpace)
+        if options.stop_gain is not None and not modelled:
             wanted = f"left out: {type(strategy).__name__} has no model that bounds the objective"
             raise SettingError("stop_gain", options.stop_gain, wanted)
 
@@ -115,11 +115,6 @@ class Idle:
         if value is None:
             return _Waiting(best, least, cost)
         return _Waiting(value if better else best, min(least, value), cost)
-
-
-def bounded(strategy: Strategy) -> bool:
-    """Whether the strategy has a model of what it maximises at its queries."""
-    return type(strategy).predict is not Strategy.predict and not isinstance(strategy.space, IndirectSpace)
 
 
 def gain(strategy: Strategy, history: History) -> float:

@@ -71,10 +71,7 @@ class Trials:
         return next((record for record in waiting if record.query.x not in busy), None)
 
     def cost(self, record: Record, seconds: float, stopped: float | None) -> float:
-        """The cost of an attempt that took some seconds, and was stopped at a step if ``stopped`` is given.
-
-        It is less than the record's where the attempt went on from a training that has ended since, or was stopped.
-        """
+        """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``."""
         space = self.problem.space
         if space.measured:
             return seconds

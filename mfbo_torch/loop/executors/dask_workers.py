@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
@@ -30,7 +30,6 @@ from mfbo_torch.utils.errors import SettingError
 
 SILENCE = 30.0
 """Seconds without a heartbeat after which a worker with a late evaluation is given up."""
-
 GRACE = 20.0
 """Seconds that a cluster of this machine has to close by itself."""
 
@@ -296,13 +295,8 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
             if client is not None:
                 client.close()
             if cluster is not None:
-                _end(cluster, before)
-
-
-def _end(cluster: Any, before: Collection[Any]) -> None:
-    """End a cluster of this machine, and what processes of it are left: this one would wait for them at its end."""
-    with suppress(Exception):  # of whatever kind; its workers are ended anyway
-        cluster.close(timeout=GRACE)
-    for process in multiprocessing.active_children():
-        if process not in before and process.name.startswith("Dask Worker"):
-            process.kill()
+                with suppress(Exception):  # of whatever kind; its workers are ended anyway
+                    cluster.close(timeout=GRACE)
+                for process in multiprocessing.active_children():  # or this one would wait for them at its end
+                    if process not in before and process.name.startswith("Dask Worker"):
+                        process.kill()

@@ -42,8 +42,8 @@ STARTED = b"begun"
 class Processes(Workers):
     """Fresh processes of this machine with one thread each, which end with this process however it ends.
 
-    Each has its own pipe to this process and shares no lock with another: one that is killed loses its own evaluation
-    and no other. All processes that it has started end with it, unless they have left its session.
+    Each has its own pipe and shares no lock: one that is killed loses its own evaluation and no other. All processes
+    that it has started end with it, unless they have left its session.
     """
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:

@@ -84,10 +84,7 @@ def fail(error: BaseException) -> None:
 
 @contextmanager
 def without_ctrl_c() -> Iterator[None]:
-    """A context in which processes and threads are started that ignore Ctrl-C from their first moment on.
-
-    In the main thread Ctrl-C takes effect at the end of the context, also where another thread has received it.
-    """
+    """A context whose new processes and threads ignore Ctrl-C; in the main thread it takes effect at the end."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -96,7 +96,9 @@ class OverAverages(ModelBased):
     def model(self, snapshot: Snapshot) -> ScaledModel:
         """The model of all observations, its hyper-parameters fitted to the first part of them."""
         space, records, to = self.space, self.recorded(snapshot), self.surrogate.to
-        A, Y, noise = self.queries(records), values(records).reshape(-1, 1), _noise(space, records)
+        A, Y, noise = self.queries(records), values(records).reshape(-1, 1), noise_variances(records)
+        if noise is None and (stds := space.noise_std) is not None:
+            noise = torch.tensor([[stds[r.query.fidelity] ** 2] for r in records], dtype=torch.double).reshape(-1, 1)
         size = refit_size(len(records), self.refit_every)
 
         def fit() -> ScaledModel:
@@ -147,14 +149,6 @@ class OverAverages(ModelBased):
         return u, value.item()
 
 
-def _noise(space: IndirectSpace, records: list[Record]) -> Tensor | None:
-    """``n x 1`` noise variances in the units of the values, where they are known: with each value, or of the space."""
-    stds = space.noise_std
-    if (known := noise_variances(records)) is not None or stds is None:
-        return known
-    return torch.tensor([[stds[r.query.fidelity] ** 2] for r in records], dtype=torch.double).reshape(-1, 1)
-
-
 def _warn_far(space: IndirectSpace, conditional: EmpiricalConditional) -> None:
     """Warn if the samples say nothing of some candidates, or of some points of the box."""
     points = space.unit_candidates if space.candidates else sobol(space.dim, 64, 0)
@@ -175,8 +169,7 @@ class Informative(OverAverages):
     Args:
         num_max_value_samples: Number of samples of the maximum of ``f``.
         sampler: How they are drawn, ``"thompson"`` or ``"gumbel"``.
-        form: ``"noisy"``, the entropy of a noisy average, or ``"truncated"``, that of the average itself; see
-            :class:`~mfbo_torch.acquisition.ConditionalMaxValueEntropy`.
+        form: ``"noisy"``, the entropy of a noisy average, or ``"truncated"``, that of the average itself.
     """
 
     def __init__(

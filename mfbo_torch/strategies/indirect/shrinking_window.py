@@ -27,20 +27,15 @@ def window_variance(t: int, dim: int) -> float:
 
 
 class ShrinkingWindow(OverAverages):
-    r"""GP-UCB on ``f``, queried through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
+    r"""GP-UCB on ``f``, queried through ever smaller windows around each query [Zhang2024indirect]_ (Theorem 2).
 
-    The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
-    :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is
-    no wider than :math:`\tau_t`, which starts as the coarsest window of all. That keeps the rate of direct queries.
-    Where this would not come to the finest window with half of the capital it is a higher power of ``t`` that does,
-    :math:`\tau_t^2 = \tau_1^2 t^{-r}`, which is of that order too (:meth:`rate`). The initial queries
-    follow the schedule.
+    The ``t``-th query, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, has the coarsest resolution
+    whose window is no wider than :math:`\tau_t`, where :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})` starts as the
+    coarsest of all; that keeps the rate of direct queries. Where this would not come to the finest window with half of
+    the capital it is :math:`\tau_t^2 = \tau_1^2 t^{-r}` (:meth:`rate`). The initial queries follow the schedule too.
 
     Args:
-        beta: :math:`\beta`; by default ``0.2 d log 2t``.
-
-    Raises:
-        SettingError: A negative ``beta``, or a space whose feedback is no window around the query itself.
+        beta: :math:`\beta`, from 0 on; by default ``0.2 d log 2t``.
     """
 
     def __init__(self, *, beta: float | None = None, **settings: Any) -> None:

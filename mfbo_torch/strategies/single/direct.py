@@ -58,16 +58,8 @@ class Direct(RandomSearch):
 
         most = 10 * len(known) + 1000  # on whole numbers DIRECT can divide known designs for ever
         try:
-            direct(
-                negated,
-                [(0.0, 1.0)] * self.space.dim,
-                eps=self.eps,
-                maxfun=most,
-                maxiter=most,
-                locally_biased=self.locally_biased,
-                vol_tol=0.0,
-                len_tol=0.0,
-            )
+            ends = {"maxfun": most, "maxiter": most, "vol_tol": 0.0, "len_tol": 0.0}
+            direct(negated, [(0.0, 1.0)] * self.space.dim, eps=self.eps, locally_biased=self.locally_biased, **ends)
         except _Unknown as unknown:
             return unknown.query
         return super().decide(history)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mfbo_torch.confidence import (
-    batch_gain_bound,
-    linear_initialization,
-    matern_initialization,
-    rbf_initialization,
-)
+from mfbo_torch.confidence import batch_gain_bound, linear_initialization, matern_initialization, rbf_initialization
 from mfbo_torch.confidence.prior import SMOOTHNESS, Prior
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.initial_design import sobol

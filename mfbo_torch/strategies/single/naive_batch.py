@@ -28,8 +28,7 @@ class NaiveRepeat(GPUCB):
 class NaiveTop(GPUCB):
     """NTB-UCB: the best scores of GP-UCB in turn until a value arrives [Desautels2012gpbucb]_ (Sec. 5).
 
-    In a box, where the best scores belong to one continuum, designs beside the maximiser are queried, a
-    hundredth of the box apart.
+    In a box, designs beside the maximiser are queried, a hundredth of the box apart.
     """
 
     heeds_limits = False

@@ -22,9 +22,8 @@ POLICIES = ("ucb", "mei")
 class SimulationMatching(Banded):
     r"""Batches that match simulated runs of a sequential policy [Azimi2010matching]_.
 
-    From what has been observed, ``num_simulations`` runs of the policy are simulated, each on its own
-    sample of the posterior, with ``batch_size`` queries. A batch ``S`` is to have a design near each
-    simulated one: it is chosen greedily, each design the simulated one that most lowers
+    Each run is simulated on its own sample of the posterior. A batch ``S`` is to have a design near each simulated one:
+    it is chosen greedily, each design the simulated one that most lowers
     :math:`\sum_i \min_{b \in S} |x_i - b|^2`, the pending designs being in ``S`` already.
 
     Args:

@@ -29,7 +29,7 @@ from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.strategies.indirect.cmets import Tree, fold
+from mfbo_torch.strategies.indirect.cmets import fold
 from mfbo_torch.strategies.indirect.shrinking_window import window_variance
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
@@ -99,7 +99,7 @@ def test_a_tree_by_hand():
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
-    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).queried(node(1, 1))  # no active node
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == fold([], Cut(1), 3).queried(node(1, 1))  # no active node
 
 
 def test_cells_halve():
