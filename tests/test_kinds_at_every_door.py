@@ -264,11 +264,7 @@ def test_a_kind_at_a_door(name, door, tmp_path, capsys):
             MFGPUCB(),
             "log scale",  # in Ax its own words
         ),
-        (
-            KINDS["boolean"]._replace(parameters={"flag": {"choices": [True, True]}}),
-            MFGPUCB(),
-            "flag.choices = ",
-        ),
+        (KINDS["boolean"]._replace(parameters={"flag": {"choices": [True, True]}}), MFGPUCB(), "flag.choices = "),
     ],
     ids=["categorical", "conditional", "continuous", "constraint on a logarithm", "choices that repeat"],
 )

@@ -11,21 +11,10 @@ from mfbo_torch.ops.posterior.tiles import PAD, Tiles
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured at which size.
+    """What is measured at which size: tuples of ``n`` and ``m``, of ``n``, ``m`` and ``q``, of ``n`` and ``d``.
 
-    Args:
-        forward: ``n`` and ``m`` of the values.
-        backward: ``n`` and ``m`` of the gradient.
-        peer: The largest ``m`` for BoTorch.
-        small: ``n``, each with each of ``few``.
-        few: ``b``.
-        processes: ``n`` and ``m`` for four processes.
-        greedy: ``n``, ``m`` and ``q``.
-        acquisition: ``n`` and ``d`` of ``optimize_acqf``.
-        capital: Of a run.
-        sweep: ``n`` and ``m`` for the block sizes of each way.
-        ceiling: Size of the matrix product.
-        seconds: A call is repeated for so long.
+    ``peer`` is the largest ``m`` for BoTorch, ``few`` the numbers of points of the ``small`` models, ``ceiling`` the
+    size of the matrix product; a call is repeated for so many ``seconds``.
     """
 
     forward: tuple[tuple[int, int], ...] = ((1024, 10**6), (2048, 10**6), (4096, 10**6), (1024, 10**7))

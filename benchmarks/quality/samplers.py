@@ -1,9 +1,6 @@
 """``mfbo_torch.optuna.Sampler`` beside Optuna's own samplers, at equal trials and without fidelities.
 
-    python -m benchmarks.quality.samplers [--workers N] [--methods NAME ...] [--problems NAME ...] [--seeds N]
-
-Adds the runs that are missing to ``doors-samplers.csv`` (:mod:`benchmarks.study`), where the capital is the number of
-trials.
+A study (:mod:`benchmarks.study`): ``doors-samplers.csv``, where the capital is the number of trials.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
     python -m benchmarks.speed.indirect [--threads 2] [--queries 10000] [--repeats 5]
 
-Each figure is the least of the repeats, in seconds of the wall clock and of all processors, which are far
-apart on a machine that is busy otherwise. ``setup`` is everything up to the first posterior, the choice of the
-kernel on queries apart (``leave_one_out``); ``observation`` is one more average: embedding it, extending the
-factor and the first posteriors of ``f`` and ``g`` at one point; ``acquisition`` is the truncated form with
-16 samples at all queries, ``acquisition_noisy`` the other form; ``draws`` are 16 joint draws of ``f`` over as many
-inputs. Exponents are slopes of the logarithms, in N at the most queries and in t at the most samples.
+Each figure is the least of the repeats, in seconds of the wall clock and of all processors. ``setup`` is everything up
+to the first posterior, the choice of the kernel on queries apart (``leave_one_out``); ``observation`` is one more
+average, with the first posteriors of ``f`` and ``g`` at one point; ``acquisition`` is the truncated form with 16
+samples at all queries, ``acquisition_noisy`` the other form; ``draws`` are 16 joint draws of ``f`` over as many inputs.
+Exponents are slopes of the logarithms. Writes ``indirect-scaling.json``.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 for job in found if to_run else []:
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
-                raise _labelled(error, label) from error
+                inner = error.setting.removeprefix("strategy")
+                place = error.setting if inner == error.setting else f"strategies.{label}{inner}"
+                raise SettingError(place, error.value, error.allowed) from error
             jobs += found
     folders = {job.out for job in jobs}
     if len(folders) < len(jobs):
@@ -109,12 +111,6 @@ def _resolved(entry: Any, strategy: Any, settings: Mapping[str, Any], importing:
     shared = {name: settings[name] for name in ("device", "dtype", "out")}
     capital = settings["capital"] or 1.0
     return resolve_run({"problem": entry, "strategy": strategy, "capital": capital, **shared}, importing)
-
-
-def _labelled(error: SettingError, label: str) -> SettingError:
-    if not error.setting.startswith("strategy"):
-        return error
-    return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
 
 
 def _slug(label: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -244,14 +245,6 @@ def _as_json(setting: str, value: Any) -> Any:
 
 def _argument_docs(kind: type) -> dict[str, str]:
     """What the ``Args:`` of a docstring say of each argument."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].splitlines():
-        if line and not line[0].isspace():
-            break
-        first, colon, text = line.strip().partition(": ")
-        if colon and line[:5] == f"    {first[:1]}" and first.isidentifier():
-            name, found[first] = first, text
-        elif name and line.strip():
-            found[name] += f" {line.strip()}"
-    return found
+    section = inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}

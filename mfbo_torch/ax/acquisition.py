@@ -67,9 +67,7 @@ class MultiFidelityAcquisition(Acquisition):
     at least twice any larger difference between adjacent fidelities at one design, and γ is doubled as in MF-GP-UCB.
     Options of the acquisition function (``beta``, ``zeta``) override them.
 
-    Args:
-        options: ``{"costs": [...]}``, ``M`` increasing costs.
-        **kwargs: As in Ax.
+    The options have ``M`` increasing costs, ``{"costs": [...]}``; other arguments are as in Ax.
 
     Raises:
         SettingError: There is not one cost a fidelity, there are outcome constraints, or see :func:`num_fidelities`.
@@ -177,10 +175,7 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
 
     Targets reach the model in their own units: it standardises them per fidelity itself.
 
-    Args:
-        costs: ``M`` increasing positive costs.
-        link: ``"recursive"`` or ``"independent"``.
-        name: Of the node.
+    There are ``M`` increasing positive costs; the link is ``"recursive"`` or ``"independent"``.
 
     Raises:
         SettingError: The costs are not. At the first candidate: see :func:`num_fidelities`.

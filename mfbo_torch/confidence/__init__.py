@@ -15,12 +15,7 @@ References:
     I. Mathematical Programming 14, 1978.
 """
 
-from mfbo_torch.confidence.information import (
-    GreedySet,
-    batch_gain_bound,
-    information_gain,
-    uncertainty_sampling,
-)
+from mfbo_torch.confidence.information import GreedySet, batch_gain_bound, information_gain, uncertainty_sampling
 from mfbo_torch.confidence.initialization import (
     Initialization,
     linear_initialization,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
@@ -33,26 +33,12 @@ def column(parameter: str) -> str:
     return f"parameter.{parameter}" if own else parameter
 
 
-class Named(Protocol):
-    """A space, which gives the values of a design their names."""
-
-    def named(self, x: Sequence[Any], /) -> Mapping[str, Any]: ...
-
-
-@runtime_checkable
-class Valued(Protocol):
-    """A problem, which gives the value of a record its own sign."""
-
-    def value_of(self, record: Record, /) -> float | None: ...
-
-
 @dataclass(frozen=True)
 class History:
     """Records in the order of their queries, numbered from 0. Immutable: every change makes a new history.
 
-    A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`,
-    :attr:`spent`, :attr:`settled`, :attr:`pending`, :meth:`best` and :meth:`queries_per_fidelity` take the same time
-    after ten records and after ten thousand.
+    A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`
+    and what is read from the sums take the same time after ten records and after ten thousand.
     """
 
     records: PersistentSequence[Record]
@@ -96,27 +82,23 @@ class History:
         rows = [(r.id, point, *end) for r, point, end in zip(shown, points, ends, strict=True)]
         return html_table.table(f"{self!r}{more}", head, rows)
 
-    def to_pandas(self, of: Valued | Named | None = None) -> DataFrame:
-        """The records as a ``pandas.DataFrame``, a row each.
+    def to_pandas(self, of: Any = None) -> DataFrame:
+        """The records as a ``pandas.DataFrame``, a row each; an ``ImportError`` where pandas is not installed.
 
         Args:
             of: The problem, for the names of the parameters and values in its own sign; or its space, for the names
                 alone. Without it parameters are ``x1, x2, ...`` and values, as they are in a history, to be maximised.
-
-        Raises:
-            ImportError: pandas is not installed.
         """
         try:
             import pandas
         except ImportError:
             raise ImportError("History.to_pandas needs pandas: pip install pandas") from None
-        space: Any = getattr(of, "space", of)  # a problem's, or what was given
+        space, value_of = getattr(of, "space", of), getattr(of, "value_of", lambda record: record.value)
         rows = []
         for r in self.records:
             x = {f"x{i}": value for i, value in enumerate(r.query.x, 1)} if space is None else space.named(r.query.x)
-            value = of.value_of(r) if isinstance(of, Valued) else r.value
             known = {name: getattr(r, name) for name in COLUMNS if name != "fidelity"}
-            own = {**known, "fidelity": r.query.fidelity, "value": value, "status": str(r.status)}
+            own = {**known, "fidelity": r.query.fidelity, "value": value_of(r), "status": str(r.status)}
             rows.append({column(name): part for name, part in x.items()} | own)
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in COLUMNS]
         return pandas.DataFrame(rows, columns=["id", *names, *COLUMNS[1:]])

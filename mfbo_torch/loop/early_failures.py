@@ -10,11 +10,7 @@ ALIKE = 3
 
 
 class Hopeless(RuntimeError):
-    """Every evaluation of a run has failed.
-
-    Attributes:
-        spent: Whether there is no capital left to try again.
-    """
+    """Every evaluation of a run has failed; ``spent`` says whether no capital is left to try again."""
 
     def __init__(self, message: str, spent: bool = False) -> None:
         super().__init__(message)
@@ -22,13 +18,10 @@ class Hopeless(RuntimeError):
 
 
 class EarlyFailures:
-    """Exceptions before the first value; they are held back while they are all the same.
+    """Exceptions before the first value; they are held back while they are all the same, until they are over.
 
-    Their queries stay pending, also in the journal, so that they are evaluated again, at no further cost, when the
-    run is continued with an objective that was repaired.
-
-    Args:
-        over: Whether there is a value already; then nothing is held back.
+    Their queries stay pending, also in the journal: a run that is continued with a repaired objective evaluates them
+    again at no further cost.
     """
 
     def __init__(self, over: bool) -> None:

@@ -40,12 +40,7 @@ FEW = 3
 
 
 class Stopping:
-    """What ends a run early.
-
-    Args:
-        options: Its ``time_limit``, ``stop_at``, ``patience`` and ``stop_gain``.
-        problem: What is evaluated.
-        strategy: What decides, bound to its space.
+    """What ends a run early: the ``time_limit``, ``stop_at``, ``patience`` and ``stop_gain`` of its options.
 
     Raises:
         SettingError: ``stop_gain`` is given with a strategy that has no model of the objective.
@@ -57,20 +52,14 @@ class Stopping:
         self._last: tuple[History, str] | None = None
         self._idle = Idle(problem.space.target)
         if options.stop_gain is not None and not bounded(strategy):
-            kind = type(strategy).__name__
-            raise SettingError(
-                "stop_gain", options.stop_gain, f"left out: {kind} has no model that bounds the objective"
-            )
+            wanted = f"left out: {type(strategy).__name__} has no model that bounds the objective"
+            raise SettingError("stop_gain", options.stop_gain, wanted)
 
     @property
     def late(self) -> str:
         """The reason to start nothing more, because of the clock; empty where there is none."""
-        limit = self.options.time_limit
-        return f"the time limit of {limit:g} s is reached" if limit is not None and self._seconds >= limit else ""
-
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
+        limit, seconds = self.options.time_limit, time.monotonic() - self._started
+        return f"the time limit of {limit:g} s is reached" if limit is not None and seconds >= limit else ""
 
     def reason(self, history: History) -> str:
         """The reason to ask nothing more; empty where there is none."""
@@ -107,9 +96,6 @@ class Idle:
     """The capital that has been spent since the target's best value was last improved by :data:`MIN_IMPROVEMENT`.
 
     Evaluations in flight and the initial design do not count.
-
-    Args:
-        target: The fidelity whose values count.
     """
 
     def __init__(self, target: int) -> None:
@@ -144,10 +130,6 @@ def gain(strategy: Strategy, history: History) -> float:
 
     over all designs ``x`` and those observed at the target, as in [Makarova2022termination]_ (Eq. 5): a bound on the
     simple regret where the model's bands hold. Infinite while there are few values.
-
-    Args:
-        strategy: Whose model says it, bound to its space.
-        history: All queries so far.
     """
     space = strategy.space
     records = history.select(Status.DONE, space.target)

@@ -30,7 +30,8 @@ class Encoding:
         held = [bool(p.choices) or i in self.conditions.parents for i, p in enumerate(parameters)]
         self._held = torch.tensor([held[i] for i in self.groups])
         rest = [0.0 if p.choices else 0.5 for p in parameters]
-        self._rest = torch.tensor(rest, dtype=torch.double)
+        self.resting = torch.tensor(rest, dtype=torch.double)
+        """The shares of parameters that are not there."""
 
     def columns(self, V: Tensor) -> Tensor:
         """The ``... x D`` columns of ``... x d`` shares of the ranges."""
@@ -60,11 +61,6 @@ class Encoding:
         """``... x d`` designs in the user's units with ``resting`` values where a parameter is not there."""
         return torch.where(self.conditions.active(X), X, resting.to(X))
 
-    @property
-    def resting(self) -> Tensor:
-        """The shares of parameters that are not there."""
-        return self._rest
-
     def fixed_columns(self, X: Tensor) -> Tensor:
         """The columns of ``... x d`` designs that a local search must not change, as ``... x D`` flags: choices,
         parameters that others depend on, and inactive ones."""
@@ -80,12 +76,10 @@ class Encoding:
             steps = round(p.upper - p.lower)
             rank = (V[:, i] * steps).round()
             moves = [2**k for k in range(steps.bit_length())]
-            to = (
-                [torch.full_like(rank, float(k)) for k in range(steps + 1)]
-                if p.choices and not p.ordered
-                else [(rank + move).clamp(0, steps) for way in moves for move in (way, -way)]
-            )
-            for place in to:
+            places = [(rank + move).clamp(0, steps) for way in moves for move in (way, -way)]
+            if p.choices and not p.ordered:
+                places = [torch.full_like(rank, float(k)) for k in range(steps + 1)]
+            for place in places:
                 moved = V.clone()
                 moved[:, i] = place / steps
                 found.append(moved)

@@ -47,9 +47,7 @@ class Fidelities(NamedTuple):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise SettingError(setting, values, wanted)
         kind = float if any(isinstance(value, float) for value in values) else int
-        found = tuple(
-            value if isinstance(value, str) else kind(number(setting, value, wanted=wanted)) for value in values
-        )
+        found = tuple(v if isinstance(v, str) else kind(number(setting, v, wanted=wanted)) for v in values)
         if len(set(found)) < len(found):
             raise SettingError(setting, list(values), wanted)
         return cls(name, found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -149,13 +151,10 @@ class Parameter:
         return found
 
     def _index(self, value: Any, setting: str) -> int:
-        same = [i for i, label in enumerate(self.choices) if type(label) is type(value) and label == value]
         for i, label in enumerate(self.choices):  # 16 is 16.0, and True no 1
-            if not same and label == value and isinstance(label, bool) == isinstance(value, bool):
-                same = [i]
-        if not same:
-            raise SettingError(setting, value, one_among(value, self.choices))
-        return same[0]
+            if label == value and isinstance(label, bool) == isinstance(value, bool):
+                return i
+        raise SettingError(setting, value, one_among(value, self.choices))
 
     def encode_text(self, given: str, setting: str | None = None) -> float:
         """As :meth:`encode`, of a value as it stands in a table."""
@@ -165,12 +164,10 @@ class Parameter:
             if len(exact or same) == 1:
                 return float((exact or same)[0])
             return self.encode(given, setting)
-        try:
-            return self.encode(float(given), setting)
-        except ValueError as error:
-            if isinstance(error, SettingError):
-                raise
-            return self.encode(given, setting)
+        value: float | str = given
+        with suppress(ValueError):
+            value = float(given)
+        return self.encode(value, setting)
 
     def decode(self, place: float) -> Label:
         """The value that a number of a design stands for."""
@@ -187,11 +184,7 @@ def one_among(value: Any, options: Sequence[Any]) -> str:
 
 def text(label: Any) -> str:
     """A label as it stands in tables and pictures: as YAML has it where it is no text."""
-    return (
-        {None: "null", True: "true", False: "false"}[label]
-        if label is None or label is True or label is False
-        else str(label)
-    )
+    return json.dumps(label) if label is None or isinstance(label, bool) else str(label)
 
 
 def plain(value: Any) -> Any:

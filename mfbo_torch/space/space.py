@@ -90,14 +90,10 @@ class Space:
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` are ``d`` numbers in the user's units, between the bounds and whole where they have to be."""
-        return (
-            isinstance(x, (tuple, list))
-            and len(x) == len(self.parameters)
-            and all(
-                _finite(value) and p.lower <= value <= p.upper and not (p.integer and value != round(value))
-                for value, p in zip(x, self.parameters, strict=True)
-            )
-        )
+        if not isinstance(x, (tuple, list)) or len(x) != len(self.parameters):
+            return False
+        pairs = zip(x, self.parameters, strict=True)
+        return all(_finite(v) and p.lower <= v <= p.upper and not (p.integer and v != round(v)) for v, p in pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""
@@ -204,9 +200,8 @@ class Space:
         """Map ``... x D`` points of the unit cube to allowed values (the nearest candidates) in the user's units."""
         if not self.candidates:
             return self.in_box(U)
-        distances = torch.cdist(
-            U.reshape(-1, self.unit_dim), self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist"
-        )
+        points = U.reshape(-1, self.unit_dim)
+        distances = torch.cdist(points, self.unit_candidates, compute_mode="donot_use_mm_for_euclid_dist")
         return self._allowed_designs[distances.argmin(dim=-1)].reshape(*U.shape[:-1], self.dim)
 
     def in_box(self, U: Tensor) -> Tensor:
@@ -240,11 +235,9 @@ class Space:
 
     def fixed_columns(self, U: Tensor) -> Tensor:
         """The columns of ``n x D`` points of the unit cube that a local search must not change, as ``n x D`` flags."""
-        return (
-            torch.zeros_like(U, dtype=torch.bool)
-            if self._encoding is None
-            else self._encoding.fixed_columns(self.in_box(U))
-        )
+        if self._encoding is None:
+            return torch.zeros_like(U, dtype=torch.bool)
+        return self._encoding.fixed_columns(self.in_box(U))
 
     def choice_neighbours(self, U: Tensor) -> Tensor:
         """``n x c x D`` points of the unit cube with one choice changed, of ``n x D``; ``c`` is 0 without choices."""

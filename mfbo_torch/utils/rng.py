@@ -18,22 +18,10 @@ from torch.overrides import TorchFunctionMode
 _LIKE: dict[Callable[..., Any], Callable[..., Any]] = {torch.rand_like: torch.rand, torch.randn_like: torch.randn}
 _DRAWING: set[Callable[..., Any]] = {
     *_LIKE,
-    torch.rand,
-    torch.randn,
-    torch.randint,
-    torch.randperm,
-    torch.multinomial,
-    torch.normal,
-    torch.bernoulli,
+    *(getattr(torch, name) for name in ("rand", "randn", "randint", "randperm", "multinomial", "normal", "bernoulli")),
+    *(getattr(Tensor, f"{name}_") for name in ("normal", "uniform", "random", "exponential", "bernoulli")),
     Tensor.multinomial,
-    Tensor.normal_,
-    Tensor.uniform_,
-    Tensor.random_,
-    Tensor.exponential_,
-    Tensor.bernoulli_,
 }
-
-
 _here = threading.local()
 
 

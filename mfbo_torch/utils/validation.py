@@ -23,9 +23,8 @@ def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, 
     ``wanted`` is what the message asks for, where that is more than the bounds."""
     if _is_whole(value) and least <= value and (most is None or value <= most):
         return int(value)
-    raise SettingError(
-        setting, value, wanted or f"a whole number from {least} {'on' if most is None else f'to {most}'}"
-    )
+    bounds = f"{least} on" if most is None else f"{least} to {most}"
+    raise SettingError(setting, value, wanted or f"a whole number from {bounds}")
 
 
 def number(

@@ -114,8 +114,7 @@ def test_cost_thresholds_weigh_what_a_fidelity_explains():
     model = dense.hand_made((6, 4))
     (level, _), u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
     x, rho = u[0].tolist(), dense.fidelities(model)[1].rho
-    total = deviation(dense.fidelities(model), x, 1, []) ** 2
-    share = rho**2 * deviation([level], x, 0, []) ** 2 / total
+    share = rho**2 * deviation([level], x, 0, []) ** 2 / deviation(dense.fidelities(model), x, 1, []) ** 2
     assert 0 < share < 1
     for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
         assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected
@@ -164,8 +163,7 @@ def test_designs_that_were_pending_keep_their_fidelity():
     before = acquisition.bounds(U)
     base = acquisition.X_pending
     assert torch.equal(base, pending[:, :-1])
-    candidate = torch.tensor([[0.3, 0.6]], dtype=torch.double)
-    acquisition.set_X_pending(torch.cat([base, candidate]))
+    acquisition.set_X_pending(torch.cat([base, torch.tensor([[0.3, 0.6]], dtype=torch.double)]))
     more = torch.cat([pending, torch.tensor([[0.3, 0.6, 2.0]], dtype=torch.double)])
     expected = MultiFidelityUpperConfidenceBound(model, BETA, zeta_of(3), more).bounds(U)
     assert torch.equal(acquisition.bounds(U), expected)
@@ -176,8 +174,7 @@ def test_designs_that_were_pending_keep_their_fidelity():
 @pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])
 @pytest.mark.parametrize("link", LINKS)
 def test_gradients(link, zeta):
-    model = dense.hand_made((6, 4), link=link)
-    acquisition = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending_of(2))
+    acquisition = MultiFidelityUpperConfidenceBound(dense.hand_made((6, 4), link=link), BETA, zeta, pending_of(2))
     U = dense.points(1, 5)[:, :-1].unsqueeze(-2).requires_grad_()
     assert acquisition(U).shape == (5,)
     assert torch.autograd.gradcheck(acquisition, U)
@@ -207,8 +204,7 @@ def test_optimizer(zeta, out):
     assert torch.allclose(X[:1], x, atol=1e-3)
     # the second point is the maximiser given the first one pending at the target
     first = torch.cat([X[:1], torch.ones(1, 1)], dim=-1)
-    pending = torch.cat([pending_of(2), first]) if out else first
-    given = MultiFidelityUpperConfidenceBound(model, BETA, zeta, pending)
+    given = MultiFidelityUpperConfidenceBound(model, BETA, zeta, torch.cat([pending_of(2), first]) if out else first)
     assert sequence[1].item() == pytest.approx(given(X[1:].unsqueeze(0)).item(), rel=1e-12)
     assert sequence[1] >= given(grid).max() - 1e-6
     assert (before is None) == (acquisition.X_pending is None) == (not out)

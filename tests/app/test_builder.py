@@ -209,8 +209,7 @@ class Fragile(Strategy):
     ],
 )
 def test_what_cannot_be_built_is_a_setting_error(config, flags, message):
-    settings = resolve([config(), *flags])
-    refused(f"^{message}$", build, settings)
+    refused(f"^{message}$", build, resolve([config(), *flags]))
 
 
 def test_help_of_one_strategy(capsys):

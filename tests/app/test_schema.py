@@ -74,13 +74,7 @@ STRATEGIES: dict[type, dict[str, str]] = {
         "num_candidates": "whole",
     },
     strategies.MFNaive: {**BAND, "explore": "word", "limit": "whole"},
-    strategies.MFGPUCB: {
-        **SEVERAL,
-        "link": "word",
-        "beta": "number?",
-        "hedge": "flag",
-        "strict": "flag",
-    },
+    strategies.MFGPUCB: {**SEVERAL, "link": "word", "beta": "number?", "hedge": "flag", "strict": "flag"},
     strategies.BOCA: {**SEVERAL, "beta": "number?"},
     strategies.MFSKO: SEVERAL,
     strategies.MFGIBBON: {**SEARCHED, "num_candidates": "whole"},
@@ -117,7 +111,6 @@ def started(executor: Any = "processes", **settings: Any) -> None:
 
 K = torch.eye(3).double()
 A = Parameter("a", 0.0, 1.0)
-BANDIT = {"means": [[0.5, 0.4], [0.1, 0.3]], "zeta": [0.2, 0.0], "costs": [1, 10]}
 INDIRECT = {"parameters": (A,), "costs": (1.0,), "inputs": [[0.0], [1.0]], "feedback": Window([0.1])}
 SAMPLES = {"X": torch.rand(4, 1), "A": torch.rand(4, 1)}
 USER = {"objective": lambda parameters, fidelity: 0.0, "parameters": {"x": {"lower": 0, "upper": 1}}}
@@ -198,7 +191,7 @@ TABLE = {
     "SALSA": Row(problems.SALSA, {}, {"seed": "whole"}),
     "MultiFidelityBandit": Row(
         problems.MultiFidelityBandit,
-        BANDIT,
+        {"means": [[0.5, 0.4], [0.1, 0.3]], "zeta": [0.2, 0.0], "costs": [1, 10]},
         {"zeta": "list", "costs": "list", "rewards": "word", "scale": "number?", "trial": "whole?"},
     ),
     "SyntheticBandit": Row(problems.SyntheticBandit, {}, {"number": "whole", "seed": "whole", "trial": "whole?"}),
@@ -267,8 +260,7 @@ def test_what_cannot_be_is_named(row, setting, value):
 def test_every_strategy_has_its_settings_in_the_table():
     """But for what is no number and no word: spaces, devices, priors, functions and flags."""
     other = {"space", "capital", "device", "prior", "lazy", "locally_biased", "zeta", "gamma"}
-    offered = [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]
-    for kind in offered:
+    for kind in [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]:
         missing = set(settings_of(kind)) - other - set(STRATEGIES[kind]) - set(SEEDED)
         assert missing <= ({"scale"} if kind is strategies.SuccessiveElimination else set()), kind
 

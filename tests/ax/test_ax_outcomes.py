@@ -15,7 +15,6 @@ from mfbo_torch.ax.history import read
 from mfbo_torch.history import Status
 from mfbo_torch.strategies import Direct, ExpectedImprovement, RandomSearch
 
-LIMITS = ["latency <= 0.7", "recall >= 0.25"]
 CONFIGS = [RangeParameterConfig("x", (0.0, 1.0), "float")]
 
 
@@ -25,13 +24,12 @@ def measured(x: float, fidelity: int) -> dict[str, float]:
     return {name: round(value, 10) for name, value in found.items()}
 
 
-def client_of(strategy=None, constraints=tuple(LIMITS), **settings) -> Client:
+def client_of(strategy=None, constraints=("latency <= 0.7", "recall >= 0.25"), **settings) -> Client:
     return multi_fidelity_client(CONFIGS, [1, 5], "-loss", strategy, outcome_constraints=constraints, **settings)
 
 
 def history_of(client: Client):
-    node = node_of(client._generation_strategy)
-    return read(client._experiment, node.bound(client._experiment)[1]).history
+    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1]).history
 
 
 def attached(client: Client, x: float, told=None, fidelity: int = 1) -> int:
@@ -65,8 +63,7 @@ def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
     assert best.outcomes == {name: measured(**best.parameters)[name] for name in ("latency", "recall")}
     assert 0.55 < best.parameters["x"] <= 0.7
     assert 0.5 <= best.feasible <= 1
-    frame = client.compute_analyses([ValueAgainstCost()], display=False)[0].df
-    assert frame["best"].iloc[-1] == best.observed
+    assert client.compute_analyses([ValueAgainstCost()], display=False)[0].df["best"].iloc[-1] == best.observed
 
 
 def test_what_keeps_no_limit_is_not_the_best():

@@ -6,38 +6,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from mfbo_torch import strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.indirect import IndirectSpace, Samples, Window
-from mfbo_torch.strategies import (
-    BOCA,
-    CMES,
-    CMETS,
-    GPBUCB,
-    GPUCB,
-    MFGIBBON,
-    MFGPUCB,
-    MFSKO,
-    MFUCB,
-    UCB,
-    Direct,
-    ExpectedImprovement,
-    MFKnowledgeGradient,
-    MFNaive,
-    NaiveRepeat,
-    NaiveTop,
-    ProbabilityOfImprovement,
-    QLogExpectedImprovement,
-    QueryEI,
-    QueryMES,
-    QueryUCB,
-    QUpperConfidenceBound,
-    RandomSearch,
-    ShrinkingWindow,
-    SimulationMatching,
-    Strategy,
-    SuccessiveElimination,
-)
 from mfbo_torch.strategies.common.initial_design import sobol
 
 
@@ -84,7 +56,7 @@ class Row:
     """
 
     label: str
-    make: Callable[[int], Strategy]
+    make: Callable[[int], strategies.Strategy]
     steps: int = 9
     seeded: bool = True
     capital: float = 40.0
@@ -96,40 +68,44 @@ class Row:
 
 
 ROWS = [
-    Row("random", lambda seed: RandomSearch(seed=seed)),
-    Row("direct", lambda seed: Direct(seed=seed), seeded=False),
-    Row("gp_ucb", lambda seed: GPUCB(seed=seed, initial=4)),
-    Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
-    Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4), slow=True),
-    Row("GPBUCB", lambda seed: GPBUCB(seed=seed, initial=4)),
-    Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8),
-    Row("naive_repeat", lambda seed: NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
-    Row("naive_top", lambda seed: NaiveTop(seed=seed, initial=4), steps=7),
+    Row("random", lambda seed: strategies.RandomSearch(seed=seed)),
+    Row("direct", lambda seed: strategies.Direct(seed=seed), seeded=False),
+    Row("gp_ucb", lambda seed: strategies.GPUCB(seed=seed, initial=4)),
+    Row("ei", lambda seed: strategies.ExpectedImprovement(seed=seed, initial=4)),
+    Row("pi", lambda seed: strategies.ProbabilityOfImprovement(seed=seed, initial=4), slow=True),
+    Row("GPBUCB", lambda seed: strategies.GPBUCB(seed=seed, initial=4)),
+    Row(
+        "GPBUCB-theory", lambda seed: strategies.GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8
+    ),
+    Row("naive_repeat", lambda seed: strategies.NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
+    Row("naive_top", lambda seed: strategies.NaiveTop(seed=seed, initial=4), steps=7),
     *(
         Row(
             f"simulation_matching-{policy}",
-            lambda seed, policy=policy: SimulationMatching(
+            lambda seed, policy=policy: strategies.SimulationMatching(
                 seed=seed, initial=4, policy=policy, batch_size=3, num_simulations=8, num_candidates=64
             ),
         )
         for policy in ("ucb", "mei")
     ),
-    Row("qucb", lambda seed: QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6, slow=True),
-    Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6, slow=True),
-    Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
-    Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
-    Row("BOCA", lambda seed: BOCA(seed=seed, initial_capital=2.0), steps=8),
-    Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
+    Row("qucb", lambda seed: strategies.QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6, slow=True),
+    Row(
+        "qlogei", lambda seed: strategies.QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6, slow=True
+    ),
+    Row("mf_naive", lambda seed: strategies.MFNaive(seed=seed, initial=4), capital=12.0),
+    Row("mf_naive_random", lambda seed: strategies.MFNaive(seed=seed, explore="random"), capital=12.0),
+    Row("BOCA", lambda seed: strategies.BOCA(seed=seed, initial_capital=2.0), steps=8),
+    Row("MFGPUCB", lambda seed: strategies.MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
     Row(
         "MFGPUCB-independent",
-        lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0),
+        lambda seed: strategies.MFGPUCB(seed=seed, link="independent", initial_capital=2.0),
         steps=8,
         slow=True,
     ),
-    Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5, slow=True),
+    Row("mf_sko", lambda seed: strategies.MFSKO(seed=seed, initial_capital=1.0), steps=5, slow=True),
     Row(
         "mf_gibbon",
-        lambda seed: MFGIBBON(
+        lambda seed: strategies.MFGIBBON(
             seed=seed, initial_capital=1.0, num_candidates=50, num_restarts=1, raw_samples=8, max_iterations=4
         ),
         steps=5,
@@ -137,28 +113,34 @@ ROWS = [
     ),
     Row(
         "mf_kg",
-        lambda seed: MFKnowledgeGradient(
+        lambda seed: strategies.MFKnowledgeGradient(
             seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=2, max_iterations=2
         ),
         steps=4,
         slow=True,
     ),
-    Row("MFUCB", lambda seed: MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("UCB", lambda seed: UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("elimination", lambda seed: SuccessiveElimination(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("cmes", lambda seed: CMES(seed=seed, initial=2), steps=4, adapt=averaged),
+    Row("MFUCB", lambda seed: strategies.MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
+    Row("UCB", lambda seed: strategies.UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
+    Row(
+        "elimination",
+        lambda seed: strategies.SuccessiveElimination(seed=seed, scale=0.1),
+        steps=20,
+        seeded=False,
+        space=ARMS,
+    ),
+    Row("cmes", lambda seed: strategies.CMES(seed=seed, initial=2), steps=4, adapt=averaged),
     Row(
         "cmes_all",
-        lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"),
+        lambda seed: strategies.CMES(seed=seed, resolutions="all", sampler="gumbel"),
         steps=3,
         adapt=averaged,
         slow=True,
     ),
-    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8, slow=True),
-    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed, slow=True),
-    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged, slow=True),
-    Row("query_ucb", lambda seed: QueryUCB(seed=seed), steps=3, adapt=averaged),
-    Row("query_ei", lambda seed: QueryEI(seed=seed), steps=3, adapt=averaged),
+    Row("cmets", lambda seed: strategies.CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8, slow=True),
+    Row("shrinking_window", lambda seed: strategies.ShrinkingWindow(seed=seed), steps=4, adapt=windowed, slow=True),
+    Row("query_mes", lambda seed: strategies.QueryMES(seed=seed), steps=3, adapt=averaged, slow=True),
+    Row("query_ucb", lambda seed: strategies.QueryUCB(seed=seed), steps=3, adapt=averaged),
+    Row("query_ei", lambda seed: strategies.QueryEI(seed=seed), steps=3, adapt=averaged),
 ]
 DESIGN_ROWS = [row for row in ROWS if row.space is SPACE]
 """Those that look for a design."""
@@ -200,7 +182,12 @@ def step(history: History, query: Query, space: Space, value: float | None) -> H
     return history.updated(record.failed("a test") if value is None else record.done(value))
 
 
-def loop(strategy: Strategy, objective: Callable[[Query], float | None], steps: int, history: History | None = None):
+def loop(
+    strategy: strategies.Strategy,
+    objective: Callable[[Query], float | None],
+    steps: int,
+    history: History | None = None,
+):
     """The history after ``steps`` sequential decisions."""
     history = history or History()
     for _ in range(steps):

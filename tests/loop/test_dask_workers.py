@@ -7,9 +7,12 @@ from concurrent.futures import BrokenExecutor, Future
 from types import SimpleNamespace
 
 import pytest
-from test_executors import double
 
 from mfbo_torch.loop.executors import DaskWorkers, WorkerLost, dask_workers
+
+
+def double(x):
+    return 2 * x
 
 
 class Cluster:

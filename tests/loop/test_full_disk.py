@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from test_runner import quiet, timeless
+from quiet_runs import quiet, timeless
 from toy import Hill, Walk
 
 from mfbo_torch.history.storage.journal import DiskFull, Journal

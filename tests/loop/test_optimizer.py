@@ -159,8 +159,7 @@ def test_what_is_asked_is_the_same_with_and_without_a_journal(tmp_path):
         kept = Optimizer(Walk(), journal, problem=Hill())
         kept.ask()
         assert journal.history() == kept.history
-    loose = optimizer()
-    (record,) = loose.ask()
+    (record,) = optimizer().ask()
     assert record.query == kept.history.records[0].query
     assert record.query.meta["pair"] == [1, 2.5]
 

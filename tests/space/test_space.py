@@ -39,8 +39,7 @@ def test_to_the_unit_cube_by_formula():
 
 def test_from_the_unit_cube_by_formula():
     u = torch.tensor([0.2, 0.75, 0.51, 0.5], dtype=torch.double)
-    expected = [-2.0, 10 ** (-4 + 4.5), 4.0, round(10**1.5)]
-    assert SPACE.from_unit(u).tolist() == pytest.approx(expected, rel=1e-12)
+    assert SPACE.from_unit(u).tolist() == pytest.approx([-2.0, 10 ** (-4 + 4.5), 4.0, round(10**1.5)], rel=1e-12)
 
 
 def test_round_trips():
@@ -81,8 +80,7 @@ def test_snapping():
     assert torch.allclose(SPACE.snap(snapped), snapped, rtol=0, atol=1e-15)
     assert torch.equal(SPACE.from_unit(snapped)[:, 2:], SPACE.from_unit(U)[:, 2:])
     assert (snapped[:, 2] - U[:, 2]).abs().max() <= 0.1 + 1e-12  # half of a step of 1 / 5
-    plain = Space.box([[0.0], [1.0]], [1.0])
-    assert plain.snap(U) is U
+    assert Space.box([[0.0], [1.0]], [1.0]).snap(U) is U
 
 
 def test_box():

@@ -25,8 +25,7 @@ from mfbo_torch.utils.errors import SettingError
 APPLICATION_ID = 0x6D66626F  # "mfbo"
 SCHEMA_VERSION = 5
 
-_STANDARD_ERROR = "standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done'))"
-_TABLE = f"""
+_TABLE = """
 CREATE TABLE event (
     sequence INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
@@ -41,7 +40,7 @@ CREATE TABLE event (
     reason TEXT,
     evaluation_seconds REAL,
     seen INTEGER,
-    {_STANDARD_ERROR},
+    standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done')),
     checksum BLOB NOT NULL,
     outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
     CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
@@ -100,8 +99,8 @@ class Journal:
         self.path = Path(path).absolute()
         exists = self._check_header(read_only)
         try:
-            if exists:
-                self._check_content()
+            if exists and (found := self._damage()):
+                raise JournalError(self.path, f"an undamaged journal: {found}")
         except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
         self._lock = Lock(self.path)
@@ -160,21 +159,17 @@ class Journal:
             raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
         return True
 
-    def _check_content(self) -> None:
+    def _damage(self) -> str:
+        """What is wrong with the content, empty where nothing is."""
         if wal_check.damaged(self.path):
-            found = f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
-            raise JournalError(self.path, f"an undamaged journal: {found}")
+            return f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
         with closing(self._connect("ro")) as connection:
             if columns(connection) != COLUMNS:
-                raise JournalError(
-                    self.path, f"an undamaged journal: its columns are not those of schema {SCHEMA_VERSION}"
-                )
+                return f"its columns are not those of schema {SCHEMA_VERSION}"
             if damaged := spans(wrong(rows(connection))):
-                found = f"row {damaged} not as written; mfbo repair saves the ones before"
-                raise JournalError(self.path, f"an undamaged journal: {found}")
+                return f"row {damaged} not as written; mfbo repair saves the ones before"
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
+        return "" if answer == "ok" else " ".join(answer.split())
 
     def _make_table(self) -> None:
         with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
@@ -189,11 +184,8 @@ class Journal:
     def asked(self, records: Iterable[Record], seen: int | None = None) -> None:
         """Append pending records, all or none, each decided with those before it pending. ``seen`` is the
         :attr:`sequence` of the first decision, the present one if not given. A ``SettingError`` for what is no JSON."""
-        asked = []
-        seen = self._sequence if seen is None else seen
-        for known, record in enumerate(records, seen):
-            asked.append(journal_rows.asked(plain(record.query), record, known))
-        self._append(asked)
+        first = self._sequence if seen is None else seen
+        self._append([journal_rows.asked(plain(r.query), r, known) for known, r in enumerate(records, first)])
 
     def retried(self, record: Record) -> None:
         """Append that one record is tried again, with the cost and the reason it has now."""
@@ -207,10 +199,8 @@ class Journal:
         """Append records that ended before this journal began, all of them or none."""
         given: list[dict[str, Any]] = []
         for record in records:
-            given += [
-                journal_rows.asked(plain(record.query), record, self._sequence + len(given)),
-                journal_rows.ended(record),
-            ]
+            known = self._sequence + len(given)
+            given += [journal_rows.asked(plain(record.query), record, known), journal_rows.ended(record)]
         self._append(given)
 
     def copy(self, found: Iterable[Mapping[str, Any]]) -> None:
@@ -316,12 +306,11 @@ def _stored(column: str, value: Any) -> Any:
 def plain(query: Query) -> Query:
     """The query as JSON returns it: floats, an integer, and JSON values only. A ``SettingError`` where the metadata is
     not JSON or a number is not finite."""
-    x = tuple(float(value) for value in query.x)
-    for setting, value in (("meta", dict(query.meta)), ("x", x)):
+    given = {"meta": dict(query.meta), "x": [float(value) for value in query.x]}
+    found = {}
+    for setting, value in given.items():
         try:
-            text = json.dumps(value, allow_nan=False)
+            found[setting] = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError) as error:
             raise SettingError(setting, value, f"finite JSON values: {error}") from error
-        if setting == "meta":
-            meta = json.loads(text)
-    return Query(x, int(query.fidelity), meta)
+    return Query(tuple(found["x"]), int(query.fidelity), found["meta"])

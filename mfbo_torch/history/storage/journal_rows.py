@@ -57,20 +57,10 @@ def asked(query: Query, record: Record, seen: int) -> dict[str, Any]:
 
 def ended(record: Record) -> dict[str, Any]:
     """The row of a record's end."""
-    end = {
-        "status": str(record.status),
-        "value": record.value,
-        "standard_error": record.standard_error,
-        "reason": record.reason,
-        "outcomes": json.dumps(record.outcomes) if record.outcomes else None,
-    }
-    return {
-        "kind": "ended",
-        "id": record.id,
-        "cost": record.cost,
-        "evaluation_seconds": record.evaluation_seconds,
-        **end,
-    }
+    same = ("id", "cost", "evaluation_seconds", "value", "standard_error", "reason")
+    outcomes = json.dumps(record.outcomes) if record.outcomes else None
+    end = {"kind": "ended", "status": str(record.status), "outcomes": outcomes}
+    return end | {name: getattr(record, name) for name in same}
 
 
 def _changed(record: Record, row: Mapping[str, Any]) -> Record:

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Policy
+from mfbo_torch.space import IndirectSpace, Parameter, Policy
 from mfbo_torch.utils.validation import number, whole
 
 

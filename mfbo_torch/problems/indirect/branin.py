@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Samples, Window
+from mfbo_torch.space import IndirectSpace, Parameter, Samples, Window
 from mfbo_torch.utils.validation import number, one_of, whole
 
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
@@ -84,16 +83,13 @@ class IndirectBranin(IndirectProblem):
         if grid is not None:
             side = (torch.arange(whole("grid", grid), dtype=torch.double) + 0.5) / grid
             choices = torch.cartesian_prod(side, side)
-        inputs = torch.cartesian_prod(
-            *(torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True))
-        )
-        window = Window(self.widths, self.location)
-        feedback = window if known else self.samples(count, torch.Generator().manual_seed(seed))
+        axes = [torch.linspace(a, b, INPUTS, dtype=torch.double) for a, b in zip(LOWER, UPPER, strict=True)]
+        samples = None if known else self.samples(count, torch.Generator().manual_seed(seed))
         self.space = IndirectSpace(
             (Parameter("a1", 0.0, 1.0), Parameter("a2", 0.0, 1.0)),
             costs,
-            inputs=inputs,
-            feedback=feedback,
+            inputs=torch.cartesian_prod(*axes),
+            feedback=samples or Window(self.widths, self.location),
             choices=choices,
             noise_std=self.noise if resolutions > 1 else None,
         )

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Policy
+from mfbo_torch.space import IndirectSpace, Parameter, Policy
 from mfbo_torch.utils.validation import number, whole
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from mfbo_torch.problems.indirect.base import IndirectProblem, falling
 from mfbo_torch.problems.indirect.bumps import Bumps
-from mfbo_torch.space import Parameter
-from mfbo_torch.space.indirect import IndirectSpace, Window
+from mfbo_torch.space import IndirectSpace, Parameter, Window
 from mfbo_torch.utils.validation import number, whole
 
 

@@ -41,10 +41,7 @@ class SyntheticProblem(SyntheticTestFunction, Problem):
     _is_minimization_by_default = False
 
     def __init__(
-        self,
-        noise_std: float | None = None,
-        negate: bool = False,
-        costs: Sequence[float] | None = None,
+        self, noise_std: float | None = None, negate: bool = False, costs: Sequence[float] | None = None
     ) -> None:
         target = self.num_fidelities - 1
         if noise_std is not None:

@@ -62,9 +62,8 @@ class _Reading:
     ) -> None:
         self.kinds = {p.kind for p in given.parameters.values()}
         self.arguments = [p for p in given.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        self.text = (
-            f"{getattr(function, '__name__', type(function).__name__)}{given.replace(return_annotation=given.empty)}"
-        )
+        name = getattr(function, "__name__", type(function).__name__)
+        self.text = f"{name}{given.replace(return_annotation=given.empty)}"
         self.parameters, self.named = parameters, named
         self.own = named or FIDELITY
         self.several = num_fidelities > 1

@@ -14,11 +14,7 @@ MIN_IMPROVEMENT = 0.01
 
 
 class GPUCB(Banded):
-    """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6).
-
-    Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
-    """
+    """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6)."""
 
     heeds_limits = True
 

@@ -39,8 +39,7 @@ class Opened:
     def __init__(self, browser, run: Summary, folder: Path, scheme="light", width=1280, height=900) -> None:
         self.path = report.write(run, folder / "page.html")
         self.requests, self.errors = [], []
-        size = {"width": width, "height": height}
-        self.context = browser.new_context(viewport=size, color_scheme=scheme)
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         self.page = self.context.new_page()
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)

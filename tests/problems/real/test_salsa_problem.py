@@ -48,8 +48,7 @@ def test_extreme_corners_stay_finite(data_dir, bandwidth):
 
 def test_learns_the_power_plant(real_data_dir, monkeypatch):
     monkeypatch.setenv("MFBO_DATA_DIR", real_data_dir)
-    problem = SALSA(sizes=(100, 400))
-    assert -0.15 < problem.evaluate((0.1, 1.0, 1.0, 1.0, 1.0, 1.0), 1) < -0.04
+    assert -0.15 < SALSA(sizes=(100, 400)).evaluate((0.1, 1.0, 1.0, 1.0, 1.0, 1.0), 1) < -0.04
 
 
 def test_singular_matrices_get_the_least_jitter_that_works():

@@ -74,8 +74,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path):
     for record in found:
         assert again.ask()[0].query == record.query
         again.tell(record.id, record.value)
-    x = found.records[-1].query.x
-    assert found.records[-1].value == -problem.evaluate(x, 2)
+    assert found.records[-1].value == -problem.evaluate(found.records[-1].query.x, 2)
 
 
 def test_nothing_is_left_at_a_timeout():

@@ -51,8 +51,7 @@ def test_every_strategy_keeps_to_them(row):
 
 
 def test_the_initial_design_is_the_allowed_part_of_the_usual_one():
-    strategy = MFGPUCB(space=TRIANGLE, seed=4)
-    queries = strategy.ask(History(), 4)
+    queries = MFGPUCB(space=TRIANGLE, seed=4).ask(History(), 4)
     rows = sobol(3, 64, 4)
     wanted = TRIANGLE.from_unit(rows[TRIANGLE.allows(rows)][:4]).tolist()
     assert [list(query.x) for query in queries] == [pytest.approx(x) for x in wanted]
@@ -98,15 +97,13 @@ def test_a_design_far_from_a_small_region_is_moved_into_it():
     sides = [((1.0, 0.0), 0.51), ((-1.0, 0.0), -0.49), ((0.0, 1.0), 0.51), ((0.0, -1.0), -0.49)]
     space = Space(unit, (1.0,), constraints=tuple(sides))
     snapshot, generator = RandomSearch(space=space).snapshot(History()), torch.Generator().manual_seed(0)
-    found = clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator)
-    assert (found - 0.5).abs().max() <= 0.01 + 1e-9
+    assert (clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator) - 0.5).abs().max() <= 0.01 + 1e-9
 
 
 def test_settings_make_another_one():
     strategy = MFGPUCB(link="independent", seed=3, beta=2.0)
     assert strategy.settings == {"link": "independent", "seed": 3, "beta": 2.0}
-    again = type(strategy)(**strategy.settings)
-    assert again.bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
+    assert type(strategy)(**strategy.settings).bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
     assert strategy.bind(SPACE, 3.0).settings == strategy.settings
     assert RandomSearch(seed=5).settings["seed"] == 5
 
