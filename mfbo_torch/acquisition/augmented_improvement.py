@@ -17,6 +17,8 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
+
 
 class LogAugmentedExpectedImprovement(AcquisitionFunction):
     """Logarithm of the augmented expected improvement at one fidelity ``l`` of a model over ``d`` parameters and the
@@ -45,8 +47,3 @@ class LogAugmentedExpectedImprovement(AcquisitionFunction):
         repetition = 1.0 - (noise / (variance[..., 0] + noise)).sqrt()
         discounts = correlation.clamp(1e-6, 1.0).log() + repetition.clamp_min(1e-6).log()
         return self.log_improvement(at_target) + discounts + self.log_cost_ratio
-
-
-def at_fidelity(X: Tensor, fidelity: int) -> Tensor:
-    """``... x d`` designs with the fidelity as their last column."""
-    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.multi_fidelity.base import at_every_fidelity, at_fidelity
 from mfbo_torch.ops.posterior.fused import Moments, Outputs
 from mfbo_torch.ops.prepared import Array
 from mfbo_torch.utils.errors import SettingError
@@ -66,7 +67,7 @@ class AtFidelity(AcquisitionFunction):
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
         """Values ``b`` at ``b x 1 x d`` designs."""
-        return self.acquisition(torch.cat([X, torch.full_like(X[..., :1], self.value)], dim=-1))
+        return self.acquisition(at_fidelity(X, self.value))
 
 
 def information_gaps(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
@@ -126,4 +127,4 @@ def _at_fidelities(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
     """``L x (d + 1)`` points: one design at every fidelity."""
     if x.shape != (1, model.dim - 1):
         raise BotorchTensorDimensionError(f"x of shape {tuple(x.shape)}: must be 1 x {model.dim - 1}")
-    return torch.cat([x.expand(len(values), -1), values.to(x).unsqueeze(-1)], dim=-1)
+    return at_every_fidelity(x, values).squeeze(0)

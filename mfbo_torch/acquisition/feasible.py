@@ -80,12 +80,7 @@ class Feasible(AcquisitionFunction):
     and with ``p``, and where ``p`` is the same everywhere the maximiser is that of ``a``.
     """
 
-    def __init__(
-        self,
-        acquisition: AcquisitionFunction,
-        feasibility: Chances,
-        reference: float | None = None,
-    ) -> None:
+    def __init__(self, acquisition: AcquisitionFunction, feasibility: Chances, reference: float | None = None) -> None:
         super().__init__(acquisition.model)
         self.acquisition, self.feasibility, self.reference = acquisition, feasibility, reference
 

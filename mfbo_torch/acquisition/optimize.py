@@ -61,7 +61,9 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
         return botorch.optim.optimize_acqf(*args, **kwargs)
     bounds, options = given["bounds"], given.get("options", {})
     lower, upper = bounds.numpy()
-    X, values = maximized(form, _starts(form, given), lower, upper, options.get("maxiter", 2000))
+    starts = np.clip(_starts(form, given), lower, upper)
+    X = np.clip(lbfgsb.minimized(form.descent, starts, lower, upper, options.get("maxiter", 2000)), lower, upper)
+    values = form(X)
     points = torch.from_numpy(X).unsqueeze(-2)
     if "post_processing_func" in given:
         points = given["post_processing_func"](points)
@@ -115,14 +117,6 @@ class _Screen(AcquisitionFunction):
 
     def forward(self, X: Tensor) -> Tensor:
         return self.form.at(X) if self.form.takes(X) else self.acquisition(X)
-
-
-def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: int = 2000) -> tuple[Array, Array]:
-    """Local maximisers ``b x d`` and their values ``b``, by L-BFGS-B from ``b x d`` starts in the box of ``d`` lower
-    and upper bounds; a restart takes at most ``maxiter`` steps."""
-    found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
-    X = np.clip(found, lower, upper)
-    return X, form(X)
 
 
 def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:

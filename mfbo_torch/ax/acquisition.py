@@ -25,6 +25,7 @@ from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thres
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.space import checked_costs
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, impatience
 from mfbo_torch.utils.errors import SettingError
@@ -149,12 +150,12 @@ class MultiFidelityAcquisition(Acquisition):
                     inequality_constraints,
                     equality_constraints,
                     fixed or None,
-                    rounding_func and (lambda X: rounding_func(_with(X, len(self.costs) - 1))[..., :-1]),
+                    rounding_func and (lambda X: rounding_func(at_fidelity(X, len(self.costs) - 1))[..., :-1]),
                     **kwargs,
                 )
             finally:
                 self.X_pending, self.X_observed = pending, observed
-            point = _with(x, self._fidelity(x) if fidelity is None else fidelity)
+            point = at_fidelity(x, self._fidelity(x) if fidelity is None else fidelity)
             self.X_pending = point if pending is None else torch.cat([pending, point])
             self._instantiate_acquisition()
             points.append(point)
@@ -220,8 +221,3 @@ def _designs(digest: SearchSpaceDigest) -> SearchSpaceDigest:
         fidelity_features=[],
         target_values={},
     )
-
-
-def _with(X: Tensor, fidelity: float) -> Tensor:
-    """``... x d`` designs with a fidelity as the last column."""
-    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

@@ -25,37 +25,22 @@ AXES = {
 class Cache:
     r"""Factors of ``...`` Gaussian processes with up to ``n`` points each.
 
-    With ``K`` the prior covariance of the points and ``S`` the diagonal noise,
-    :math:`K + S = L L^\top`, ``inverse`` is :math:`L^{-1}` and ``alpha`` is
-    :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with fewer points
-    are padded; a padded point has no covariance with anything. Detached from any model; can be
-    pickled and saved.
-
-    Args:
-        kernel: Name of the correlation, the same for all.
-        inputs: ``... x n x d`` points less ``center``, divided by the lengthscales.
-        mask: ``... x n``, one where there is a point, zero where there is padding.
-        inverse: ``... x n x n`` inverse of the lower factor.
-        alpha: ``... x k`` weights of the mean, ``k <= n``: points that came by :func:`extend`
-            are behind the first ``k`` and have no weight.
-        lengthscale: ``... x d``.
-        outputscale: ``...``.
-        constant: ``...`` prior mean.
-        noise: ``...`` noise variance given to points that come by :func:`extend`.
-        center: ``... x d``, the mean of the points: away from zero a difference of scaled points has fewer digits
-            than the scaled difference.
+    With ``K`` the prior covariance of the points and ``S`` the diagonal noise, :math:`K + S = L L^\top`, ``inverse`` is
+    :math:`L^{-1}` and ``alpha`` is :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with
+    fewer points are padded; a padded point has no covariance with anything. Detached from any model; can be pickled and
+    saved.
     """
 
-    kernel: str
-    inputs: Tensor
-    mask: Tensor
-    inverse: Tensor
-    alpha: Tensor
-    lengthscale: Tensor
-    outputscale: Tensor
-    constant: Tensor
-    noise: Tensor
-    center: Tensor
+    kernel: str  # name of the correlation, the same for all
+    inputs: Tensor  # ... x n x d points less ``center``, divided by the lengthscales
+    mask: Tensor  # ... x n, one where there is a point, zero where there is padding
+    inverse: Tensor  # ... x n x n
+    alpha: Tensor  # ... x k, k <= n: points that came by :func:`extend` are behind the first k and have no weight
+    lengthscale: Tensor  # ... x d
+    outputscale: Tensor  # ...
+    constant: Tensor  # ..., the prior mean
+    noise: Tensor  # ... noise variances given to points that come by :func:`extend`
+    center: Tensor  # ... x d, the mean of the points: far from zero a difference of scaled points has fewer digits
 
     @property
     def num_points(self) -> int:

@@ -51,10 +51,7 @@ class _LogEvidence(torch.autograd.Function):
         sides = curved @ torch.cat([scaled, torch.ones_like(scaled[:, :1])], -1)
         moments = sides[:, -1] @ scaled.square() - (scaled * sides[:, :-1]).sum(0)
         ctx.save_for_backward(
-            -w,
-            outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale,
-            scale,
-            0.5 * pull.diagonal(),
+            -w, outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale, scale, 0.5 * pull.diagonal()
         )
         return -0.5 * (residuals @ w) - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
 

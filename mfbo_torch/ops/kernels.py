@@ -43,10 +43,9 @@ def correlation(kind: str, distance: Tensor) -> Tensor:
 def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
     r"""Correlation ``k`` and its fall :math:`f = -c k'(s) / s` at a distance ``s`` in units of :data:`ROOTS`.
 
-    ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``:
-    :math:`f = (1 + s) e^{-s}` with ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at
-    zero; in its place stands :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory takes
-    about as long as the computation.
+    ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``: :math:`f = (1 + s) e^{-s}` with
+    ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at zero; in its place stands
+    :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory takes about as long as the computation.
     """
     if kind == "rbf":
         value = distance.square_().mul_(-0.5).exp_()

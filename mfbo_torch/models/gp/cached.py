@@ -67,23 +67,21 @@ class CachedPosterior(GPyTorchPosterior):
 class CachedGP(ConditionedModel):
     """An exact single-output GP whose posteriors at single points (``q = 1``) cost a fraction.
 
-    They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in
-    ``X`` alone. Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior
-    transform, observation noise, ``botorch.settings.propagate_grads``, and everything where its kernel,
-    mean, likelihood or transforms are not among those supported, or it has a ``forward`` or ``posterior`` of
-    its own; :meth:`explain` gives the reason. All :class:`CachedGP` of one model share its factor.
+    They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in ``X`` alone.
+    Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior transform, observation
+    noise, ``botorch.settings.propagate_grads``, and everything where its kernel, mean, likelihood or transforms are not
+    among those supported, or it has a ``forward`` or ``posterior`` of its own; :meth:`explain` gives the reason. All
+    :class:`CachedGP` of one model share its factor.
 
-    With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also
-    conditioned on observations with the model's noise (the mean noise, where it is known) at these points. What
-    the factor cannot answer then comes from the wrapped model's joint posterior with them, as exactly; what has
-    no such posterior (:meth:`fantasize`, a call of the model itself, outcomes that are not normal, given noise
-    variances) is refused.
+    With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also conditioned on
+    observations with the model's noise (the mean noise, where it is known) at these points. What the factor cannot
+    answer then comes from the wrapped model's joint posterior with them, as exactly; what has no such posterior
+    (:meth:`fantasize`, a call of the model itself, outcomes that are not normal, given noise variances) is refused.
 
-    Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred
-    and known noise; any input transform of one point to one point; ``Standardize`` or no outcome
-    transform. The factor is renewed when parameters, data or transforms have changed, or the model has
-    been in training mode; hyper-parameters assigned by hand in evaluation mode are only seen after
-    ``train()``, as in GPyTorch itself.
+    Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred and known
+    noise; any input transform of one point to one point; ``Standardize`` or no outcome transform. The factor is renewed
+    when parameters, data or transforms have changed, or the model has been in training mode; hyper-parameters assigned
+    by hand in evaluation mode are only seen after ``train()``, as in GPyTorch itself.
 
     Args:
         model: A single-output ``SingleTaskGP`` or another exact GP of BoTorch.

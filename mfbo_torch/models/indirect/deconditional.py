@@ -3,7 +3,6 @@ r"""A Gaussian process on inputs, learned from averages of it."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,8 +10,7 @@ from typing import Any, Self
 import gpytorch
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.posteriors import Posterior
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
@@ -23,11 +21,11 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import GP
 from gpytorch.priors import LogNormalPrior
 from linear_operator import to_linear_operator
-from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.models.gp.base import joint_posterior
 from mfbo_torch.models.gp.conditioned import ConditionedModel
+from mfbo_torch.models.gp.likelihood import maximize
 from mfbo_torch.models.gp.means import ScaledConstantMean
 from mfbo_torch.models.indirect.conditionals import Conditional
 from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, check_queries
@@ -153,12 +151,8 @@ class DeconditionalGP(ConditionedModel, GP):
         if len(self.train_A) == 0:
             return self.eval()
         mll = ExactMarginalLogLikelihood(self.likelihood, self)
-        try:
-            with gpytorch.settings.max_cholesky_size(EXACT_SIZE):
-                fit_gpytorch_mll(mll, **kwargs)
-        except (ModelFittingError, NanError, NotPSDError):
-            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
-            warnings.warn(message, stacklevel=2)
+        with gpytorch.settings.max_cholesky_size(EXACT_SIZE):
+            maximize(mll, **kwargs)
         return self.eval()
 
     @property

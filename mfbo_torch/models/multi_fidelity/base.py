@@ -44,6 +44,11 @@ def levels(X: Tensor) -> Tensor:
     return X[..., -1].round().long()
 
 
+def at_fidelity(X: Tensor, fidelity: float) -> Tensor:
+    """``... x d`` designs with the fidelity as their last column."""
+    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)
+
+
 def at_every_fidelity(X: Tensor, fidelities: int | Tensor) -> Tensor:
     """``... x M x (d + 1)`` points: each of ``... x d`` designs with each of ``M`` values of the last column, or with
     ``0 .. M - 1``."""

@@ -26,8 +26,8 @@ class CoKrigingGP(FidelityModel):
     as in :class:`~mfbo_torch.models.PerFidelityGP` [Kennedy2000multifidelity]_, from which it takes the lowest
     fidelity, and every one that follows none. Where there are few values, point estimates of :math:`c_m`,
     :math:`\rho_m` and the residual's hyper-parameters are overconfident. Here the coefficients have a normal prior and
-    are integrated out [LeGratiet2014recursive]_ (Sec. 3), and the hyper-parameters of :math:`\delta_m` averaged over
-    a grid (:func:`~mfbo_torch.models.multi_fidelity.residual.averaged`) of hypotheses ``h`` with weights ``w``,
+    are integrated out [LeGratiet2014recursive]_ (Sec. 3), and the hyper-parameters of :math:`\delta_m` averaged over a
+    grid (:func:`~mfbo_torch.models.multi_fidelity.residual.averaged`) of hypotheses ``h`` with weights ``w``,
 
     .. math::
         \mu^{(m)} = \sum_h w_h \mu_h, \qquad
@@ -39,11 +39,7 @@ class CoKrigingGP(FidelityModel):
     values near an incumbent vary less than the function. Nothing is fitted: the model follows from the observations and
     the lowest fidelity's hyper-parameters.
 
-    Args:
-        chain: A fitted recursive model without a batch shape.
-
-    Raises:
-        UnsupportedError: One with a batch shape, or with pending points.
+    The ``chain`` is a fitted recursive model; a batch shape or pending points raise an ``UnsupportedError``.
     """
 
     def __init__(self, chain: PerFidelityGP) -> None:

@@ -3,13 +3,10 @@ r"""The hyper-parameters of one fidelity and their fit."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import ModelFittingError
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.gpytorch import GPyTorchModel
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
@@ -19,10 +16,9 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
-from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.models.gp.likelihood import closed_form, maximize
 from mfbo_torch.models.gp.means import give_prior
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
@@ -111,11 +107,7 @@ class Level(torch.nn.Module):
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
         noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
         closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
-        try:
-            fit_gpytorch_mll(mll, closure=closure, **kwargs)
-        except (ModelFittingError, NanError, NotPSDError):
-            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
-            warnings.warn(message, stacklevel=2)
+        maximize(mll, closure=closure, **kwargs)
 
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None

@@ -41,20 +41,18 @@ FIT_POINTS = 256
 class PerFidelityGP(FidelityModel, FantasizeMixin):
     r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
 
-    ``link="independent"`` conditions fidelity ``m`` on its own observations alone
-    [Kandasamy2016mfgpucb]_ (Eq. 1). ``link="recursive"`` chains them,
+    ``link="independent"`` conditions fidelity ``m`` on its own observations alone [Kandasamy2016mfgpucb]_ (Eq. 1).
+    ``link="recursive"`` chains them,
 
     .. math:: f^{(m)} = c_m + \rho_m f^{(m-1)} + \delta_m,
 
     with one process per residual :math:`\delta_m` [Kennedy2000multifidelity]_, so that
     :math:`\mu^{(m)} = c_m + \rho_m \mu^{(m-1)} + \mu_{\delta_m}` and
-    :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_
-    (Eqs. 9, 10). Where the designs are nested and noise-free this is the joint process exactly;
-    elsewhere the residual is taken against the posterior mean of the fidelity below. A fidelity
-    without data, or above one without data, is not linked.
+    :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_ (Eqs. 9, 10). Where
+    the designs are nested and noise-free this is the joint process exactly; elsewhere the residual is taken against the
+    posterior mean of the fidelity below. A fidelity without data, or above one without data, is not linked.
 
-    Targets are standardised per fidelity inside; everything handed in and out is in their own
-    units.
+    Targets are standardised per fidelity inside; everything handed in and out is in their own units.
 
     Args:
         train_X: ``n x (d + 1)`` designs, best in the unit cube, the last column the fidelity.
@@ -68,8 +66,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
 
     Raises:
         BotorchTensorDimensionError: Wrong shapes.
-        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in
-            ``0..M-1``.
+        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in ``0..M-1``.
         SettingError: An unknown link, ``num_fidelities`` below 1, or a wrong number of kernels.
     """
 

@@ -1,11 +1,10 @@
 r"""Greedy selection in fused Triton kernels: the twin of ``reference.py``.
 
-:math:`V = L^{-1} k(X, \cdot)` of all candidates is computed once, a row for each cached point and a
-column for each candidate. A pick adds one row: with the pick ``*``,
-:math:`c = k(x, *) - V_x \cdot V_*` and :math:`u = c / \sqrt{\sigma_*^2 + \sigma^2}`, so that the
-variance falls by :math:`u^2`. One launch reads ``V`` once, appends the row and scores; a second
-finds the best of the blocks and gathers what the next one needs. The pick stays on the device. A
-pick moves ``n + t`` numbers a candidate, once.
+:math:`V = L^{-1} k(X, \cdot)` of all candidates is computed once, a row for each cached point and a column for each
+candidate. A pick adds one row: with the pick ``*``, :math:`c = k(x, *) - V_x \cdot V_*` and
+:math:`u = c / \sqrt{\sigma_*^2 + \sigma^2}`, so that the variance falls by :math:`u^2`. One launch reads ``V`` once,
+appends the row and scores; a second finds the best of the blocks and gathers what the next one needs. The pick stays on
+the device. A pick moves ``n + t`` numbers a candidate, once.
 
 Speed on a GPU is unmeasured.
 """

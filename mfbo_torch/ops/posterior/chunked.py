@@ -115,10 +115,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
     be kept; with the last axis of ``X`` if ``keepdim``."""
     ready = cache.prepared
     batch = ready.batch_shape
-    if batch:
-        folded, lead = _folded(cache, X)
-    else:
-        folded = X.flatten(0, -2)
+    folded, lead = _folded(cache, X)
     m = folded.shape[-2]
     kept = None
     size = CHUNK_BYTES if X.requires_grad or X.is_cuda else min(CACHED_BYTES, CHUNK_BYTES)
@@ -146,12 +143,7 @@ def whitened(cache: Cache, X: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def backward(
-    cache: Cache,
-    X: Tensor,
-    grad_mean: Tensor,
-    grad_variance: Tensor,
-    kept: Saved | None = None,
-    floor: float = 0.0,
+    cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Saved | None = None, floor: float = 0.0
 ) -> Tensor:
     r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2` with weights ``... x m``, in bounded
     memory for any ``m``. A variance below ``floor`` has no gradient; what :func:`evaluate` kept at the same points is

@@ -119,10 +119,9 @@ def product_kernel(
 ):  # fmt: skip
     """``ROWS`` rows of ``v`` at ``POINTS`` points, and the sum of their squares.
 
-    ``inverse`` is padded to ``width x width``. With ``STORED`` the covariances are read, otherwise
-    they are recomputed and the part of the mean that belongs to these columns comes along. With
-    ``WHOLE`` there is one block of rows, whose sums are the mean and the variance. With ``KEEP``,
-    ``v`` is written to ``V`` too.
+    ``inverse`` is padded to ``width x width``. With ``STORED`` the covariances are read, otherwise they are recomputed
+    and the part of the mean that belongs to these columns comes along. With ``WHOLE`` there is one block of rows, whose
+    sums are the mean and the variance. With ``KEEP``, ``v`` is written to ``V`` too.
     """
     process = tl.program_id(1).to(tl.int64)
     blocks = tl.cdiv(num_inputs, ROWS)

@@ -47,20 +47,3 @@ def load(table: Path = TABLE) -> dict[tuple[str, torch.dtype], Tiles]:
 
 
 TILES = load()
-
-
-def fit_together(tiles: dict[tuple[str, torch.dtype], Tiles]) -> bool:
-    """Whether the blocks of launches that share a scratch divide each other, and all of them :data:`PAD`."""
-    for kind in {kind for _, kind in tiles}:
-        few, recomputed, stored, covariance, gradient = (
-            tiles[way, kind] for way in ("few", "recomputed", "stored", "covariance", "gradient")
-        )
-        for whole in (few, recomputed, stored):
-            if PAD % whole.rows or whole.rows % whole.columns:
-                return False
-        for whole, part in ((recomputed, gradient), (stored, gradient), (stored, covariance)):
-            if whole.rows % part.rows or whole.points % part.points:
-                return False
-        if gradient.rows % gradient.columns:
-            return False
-    return True

@@ -1,15 +1,14 @@
 r"""Posterior mean and variance in fused Triton kernels (``programs.py``): the twin of ``reference.py``.
 
-One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of
-its part of :math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which
-is :math:`n^2 m` operations. The products are float64 tensor-core products or plain float32 ones.
+One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of its part of
+:math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which is :math:`n^2 m` operations. The
+products are float64 tensor-core products or plain float32 ones.
 
-Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20`
-operations of the ordinary float64 unit and is used in :math:`n / 2` multiplications of the tensor
-cores on average, each at half the price. With few points on either side (``RECOMPUTE``, ``FEW``)
-the entries are recomputed for each block of rows, and nothing of size ``m x n`` exists. Otherwise
-they are written once to a scratch of bounded size and read back: 16 bytes of traffic an entry, for
-a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
+Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20` operations of the ordinary
+float64 unit and is used in :math:`n / 2` multiplications of the tensor cores on average, each at half the price. With
+few points on either side (``RECOMPUTE``, ``FEW``) the entries are recomputed for each block of rows, and nothing of
+size ``m x n`` exists. Otherwise they are written once to a scratch of bounded size and read back: 16 bytes of traffic
+an entry, for a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
 :math:`w = L^{-\top} v`, so it keeps ``v`` in a scratch of bounded size in any case.
 
 Speed on a GPU is unmeasured.

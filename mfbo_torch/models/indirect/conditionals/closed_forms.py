@@ -1,12 +1,11 @@
 r"""Averages of a kernel over Gaussian and uniform windows, one dimension after the other.
 
-An RBF kernel is a product over the dimensions, and so are its averages. A Matérn kernel is a mixture
-of RBF kernels,
+An RBF kernel is a product over the dimensions, and so are its averages. A Matérn kernel is a mixture of RBF kernels,
 
 .. math:: k_\nu(r) = E_u[e^{-r^2 / 2u}], \quad u \sim \text{Gamma}(\nu, \nu)
 
-[Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every
-dimension, and the average is as positive definite as the kernel is.
+[Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every dimension, and the
+average is as positive definite as the kernel is.
 """
 
 from __future__ import annotations
