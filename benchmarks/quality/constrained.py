@@ -9,7 +9,6 @@ is in the function's own sign, empty where nothing feasible was found. ``constra
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from functools import partial
 
@@ -105,4 +104,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import pickle
 import statistics
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -131,4 +130,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -9,7 +9,6 @@ never reached here, and 0 is none.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable
 from unittest.mock import patch
@@ -60,4 +59,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

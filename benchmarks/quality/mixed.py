@@ -8,7 +8,6 @@ cross entropy of held-out data, or of the share of wrong answers.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -214,4 +213,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

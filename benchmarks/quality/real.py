@@ -9,7 +9,6 @@ wall clock, comparable only as far as the machine was equally busy. ``MFBO_DATA_
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median
@@ -211,4 +210,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

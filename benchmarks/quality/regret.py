@@ -7,7 +7,6 @@ everything, the initial design included. Regret below 1e-12 of the optimum is ro
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -145,14 +144,12 @@ def table(found: Results) -> str:
         def mean(key: Key) -> str:
             return mean_and_error(found.regrets[key], ".2g", ".1g") + "†" * (key in found.cut)
 
+        def cumulative(key: Key) -> str:
+            return mean_and_error(found.averages[key], ".2g", ".1g")
+
         parts += [f"## {name}", "", *_rows(name, found.regrets, "median (worst) simple regret", middle)]
         parts += _rows(name, found.regrets, "mean simple regret", mean)
-        parts += _rows(
-            name,
-            found.averages,
-            "mean cumulative regret",
-            lambda key: mean_and_error(found.averages[key], ".2g", ".1g"),
-        )
+        parts += _rows(name, found.averages, "mean cumulative regret", cumulative)
     body = [[label, f"{median(found.seconds[label]):.3f}"] for label in ENTRIES if label in found.seconds]
     parts += ["## Seconds a decision", "", *markdown(["strategy", "median over runs"], body)]
     return "\n".join(parts) + "\n"
@@ -169,19 +166,6 @@ def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) ->
         seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
         body.append([label, str(seeds), *cells])
     return [*markdown([title, "seeds", *map(str, CAPITALS)], body), ""]
-
-
-def picture(regrets: Regrets) -> Figure:
-    """Median simple regret against capital, a panel for each problem."""
-    curves = {key: max(median(values), 1e-9) for key, values in regrets.items()}
-    return _panels(curves, PROBLEMS, "median simple regret (1e-9: the optimum itself)")
-
-
-def cumulative(averages: Regrets) -> Figure:
-    """Mean cumulative regret per unit of capital, a panel for each problem that it was measured for."""
-    names = [name for name in PROBLEMS if any(key[0] == name for key in averages)]
-    curves = {key: fmean(values) for key, values in averages.items()}
-    return _panels(curves, names, "mean cumulative regret per unit of capital")
 
 
 def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figure:
@@ -213,9 +197,14 @@ def report(path: Path) -> None:
     """Write the tables and the pictures beside the results."""
     found = collect(path)
     path.with_suffix(".md").write_text(text := table(found))
-    picture(found.regrets).savefig(path.with_suffix(".png"), dpi=120)
+    curves = {key: max(median(values), 1e-9) for key, values in found.regrets.items()}
+    figure = _panels(curves, PROBLEMS, "median simple regret (1e-9: the optimum itself)")
+    figure.savefig(path.with_suffix(".png"), dpi=120)
     if found.averages:
-        cumulative(found.averages).savefig(path.with_name(f"{path.stem}-average.png"), dpi=120)
+        names = [name for name in PROBLEMS if any(key[0] == name for key in found.averages)]
+        curves = {key: fmean(values) for key, values in found.averages.items()}
+        figure = _panels(curves, names, "mean cumulative regret per unit of capital")
+        figure.savefig(path.with_name(f"{path.stem}-average.png"), dpi=120)
     print(text)
 
 
@@ -235,4 +224,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

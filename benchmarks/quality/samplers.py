@@ -5,7 +5,6 @@ A study (:mod:`benchmarks.study`): ``doors-samplers.csv``, where the capital is 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -76,4 +75,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -7,7 +7,6 @@ which is the capital. Three tenths of the samples are held out, others with each
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -115,4 +114,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -7,7 +7,6 @@ capital is looked at from its beginning: where would each rule have ended it, an
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -123,4 +122,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

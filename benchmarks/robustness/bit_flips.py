@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -170,4 +169,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

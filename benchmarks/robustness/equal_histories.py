@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import platform
-import sys
 import time
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -250,4 +249,4 @@ def _parser() -> ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

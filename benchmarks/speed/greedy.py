@@ -15,7 +15,6 @@ References:
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -210,4 +209,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

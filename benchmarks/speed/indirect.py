@@ -35,13 +35,12 @@ def objective(X: torch.Tensor) -> torch.Tensor:
 
 def least(run: Callable[[], object], repeats: int) -> dict[str, float]:
     """Seconds of the quickest of the repeats."""
-    walls, processors = [], []
+    times = []
     for _ in range(repeats):
         wall, processor = time.perf_counter(), time.process_time()
         run()
-        walls.append(time.perf_counter() - wall)
-        processors.append(time.process_time() - processor)
-    return {"wall": min(walls), "processor": min(processors)}
+        times.append((time.perf_counter() - wall, time.process_time() - processor))
+    return dict(zip(("wall", "processor"), map(min, zip(*times, strict=True)), strict=True))
 
 
 def problem(samples: int, observed: int) -> tuple[EmpiricalConditional, DeconditionalGP]:
@@ -125,10 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet(options.threads)
     most, largest = max(options.observed), max(options.samples)
     pairs = [(n, most) for n in options.samples] + [(largest, t) for t in options.observed if t != most]
-    rows = []
-    for samples, observed in pairs:
-        rows.append(measure(samples, observed, options.queries, options.repeats))
-        print(json.dumps(rows[-1]))
+    rows = [measure(*pair, options.queries, options.repeats) for pair in pairs]
     in_observed = sorted((row for row in rows if row["samples"] == largest), key=lambda row: row["observed"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # before the dense formulas
     report = {
@@ -140,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "accuracy": accuracy(min(largest, 2500), most),
         "peak_mebibytes": peak,
     }
-    print(json.dumps({key: value for key, value in report.items() if key != "rows"}, indent=2))
+    print(json.dumps(report, indent=2))
     write_json(options.results / "indirect-scaling.json", report)
 
 

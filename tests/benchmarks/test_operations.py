@@ -50,16 +50,6 @@ def test_no_time_without_a_passing_check(tmp_path, monkeypatch):
     assert "ours" not in row
 
 
-def test_out_of_memory_is_said(tmp_path, monkeypatch):
-    def full(case):
-        raise torch.OutOfMemoryError("needs 7 GiB")
-
-    monkeypatch.setitem(OPERATIONS, TINY[0].operation, full)
-    row = run.measure(TINY[0], {}, 1, 0.0)
-    assert row["error"] == "out of memory: needs 7 GiB"
-    assert "out of memory" in run.line(row)
-
-
 def test_exponents():
     sizes = [10, 20, 40, 80]
     assert timing.exponent(sizes, [1e-6 * s**1.5 for s in sizes]) == pytest.approx(1.5)

@@ -12,7 +12,6 @@ problem.
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -86,4 +85,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

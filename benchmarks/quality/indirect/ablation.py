@@ -8,7 +8,6 @@ between does not mend; ``mean_current`` is the mean of ``current`` from the tent
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,4 +107,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -14,7 +14,6 @@ Simple regret is ``f* - max f(x)`` over the inputs recommended after each query 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -99,4 +98,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -10,7 +10,6 @@ what ``MFGPUCB(hedge=False)`` goes by), and the one with its links integrated ou
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -129,4 +128,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

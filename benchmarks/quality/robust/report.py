@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -27,8 +28,6 @@ CLOSE = 1.1
 """A factor within which two losses count as equal."""
 BASELINE = "EI"
 """Whose worst seed nobody's should be above."""
-DARK = "#222222"
-"""How it is drawn."""
 
 
 class Run(NamedTuple):
@@ -78,16 +77,13 @@ def default(method: str) -> bool:
     return method == "MFGPUCB" or method not in METHODS
 
 
-def middle(runs: Runs, problem: str, method: str, capital: int) -> float:
-    """The median loss; NaN where nothing has run."""
-    found = runs.get((problem, method, capital))
-    return median(run.loss for run in found) if found else math.nan
+def middle(runs: Runs, *key: Any, of: Callable[[list[float]], float] = median) -> float:
+    """The median loss of a problem, a method and a capital; NaN where nothing has run."""
+    return of([run.loss for run in runs[key]]) if key in runs else math.nan
 
 
-def worst(runs: Runs, problem: str, method: str, capital: int) -> float:
-    """The largest loss of any seed; NaN where nothing has run."""
-    found = runs.get((problem, method, capital))
-    return max(run.loss for run in found) if found else math.nan
+worst = partial(middle, of=max)
+"""The largest loss of any seed."""
 
 
 def best(runs: Runs, problem: str, capital: int, method: str = "") -> float:
@@ -129,12 +125,8 @@ def several_workers(runs: Runs, flights: Runs) -> list[str]:
     lines += ["standard deviation of 0.3 of their logarithm.", ""]
     both, body = {**runs, **flights}, []
     for name in problems_of(flights):
-        cells = [
-            f"{middle(both, name, m, 20):.2g} ({worst(both, name, m, 20):.2g}), {len(both[name, m, 20])}"
-            if (name, m, 20) in both
-            else ""
-            for m in methods
-        ]
+        keys = [(name, m, 20) for m in methods]
+        cells = [f"{middle(both, *k):.2g} ({worst(both, *k):.2g}), {len(both[k])}" if k in both else "" for k in keys]
         body.append([name, *cells])
     return [*lines, *markdown(["problem", *methods], body)]
 
@@ -156,12 +148,8 @@ def summary(runs: Runs) -> list[str]:
             near.append(str(sum(ratio <= CLOSE for ratio in ratios)))
         above = sum(worst(runs, n, method, 20) > CLOSE * worst(runs, n, BASELINE, 20) for n in names)
         compared = any((name, BASELINE, 20) in runs for name in names)
-        seconds = median(
-            run.seconds / max(run.queries, 1)
-            for (_, m, c), found in runs.items()
-            for run in found
-            if (m, c) == (method, 20)
-        )
+        last = [run for key, found in runs.items() if key[1:] == (method, 20) for run in found]
+        seconds = median(run.seconds / max(run.queries, 1) for run in last)
         cells = [method, str(len(names)), *means, *near, f"{max(ratios):.3g}×", str(above) if compared else ""]
         body.append([*cells, f"{seconds:.3f}"])
     lines = [*markdown(head, body), ""]
@@ -195,13 +183,10 @@ def one_table(runs: Runs, name: str) -> list[str]:
     body = []
     for method in there:
         cells = [method, str(max(len(runs.get((name, method, c), [])) for c in CAPITALS))]
-        for c in CAPITALS:
-            if (name, method, c) not in runs:
-                cells.append("")
-                continue
-            text = f"{middle(runs, name, method, c):.2g}"
-            leads = middle(runs, name, method, c) <= best(runs, name, c)
-            cells.append((f"**{text}**" if leads else text) + f" ({worst(runs, name, method, c):.2g})")
+        for key in ((name, method, c) for c in CAPITALS):
+            mark = "**" if key in runs and middle(runs, *key) <= best(runs, name, key[-1]) else ""
+            text = f"{mark}{middle(runs, *key):.2g}{mark} ({worst(runs, *key):.2g})"
+            cells.append(text if key in runs else "")
         last = runs.get((name, method, CAPITALS[-1]), [])
         for wanted, column in ((is_noisy, "lucky"), (fails, "failed")):
             if wanted:
@@ -212,16 +197,16 @@ def one_table(runs: Runs, name: str) -> list[str]:
 
 def styles_of(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """How each is drawn: the default thick, the baseline dark, the others thin."""
-    colors = {method: colormaps["tab20"](i % 20) for i, method in enumerate(m for m in METHODS if not default(m))}
+    thin = [method for method in METHODS if not default(method)]
     thick = iter(("#d55e00", "#0072b2", "#009e73", "#cc79a7") * len(methods))
     found: dict[str, dict[str, Any]] = {}
     for method in methods:
         if default(method):
             found[method] = {"color": next(thick), "linewidth": 2.4, "zorder": 4}
         elif method == BASELINE:
-            found[method] = {"color": DARK, "linewidth": 1.6, "zorder": 3}
+            found[method] = {"color": "#222222", "linewidth": 1.6, "zorder": 3}
         else:
-            found[method] = {"color": colors[method], "linewidth": 1.0, "zorder": 2}
+            found[method] = {"color": colormaps["tab20"](thin.index(method) % 20), "linewidth": 1.0, "zorder": 2}
     return found
 
 
