@@ -126,14 +126,9 @@ A, B = Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)
 @pytest.mark.parametrize(
     ("setting", "parameters", "costs"),
     [
-        ("parameters", (), (1.0,)),
-        ("parameters", (A, B, A), (1.0,)),
-        ("costs", (A,), ()),
-        ("costs", (A,), (1.0, 1.0)),
-        ("costs", (A,), (10.0, 1.0)),
-        ("costs", (A,), (0.0, 1.0)),
-        ("costs", (A,), (-1.0, 1.0)),
-        ("costs", (A,), (1.0, math.inf)),
+        *(("parameters", (), (1.0,)), ("parameters", (A, B, A), (1.0,)), ("costs", (A,), ())),
+        *(("costs", (A,), (1.0, 1.0)), ("costs", (A,), (10.0, 1.0)), ("costs", (A,), (0.0, 1.0))),
+        *(("costs", (A,), (-1.0, 1.0)), ("costs", (A,), (1.0, math.inf))),
     ],
 )
 def test_bad_spaces(setting, parameters, costs):
