@@ -185,10 +185,7 @@ def test_no_objective():
         ({"objective": "loss, -cost"}, "objective"),
         ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy"),
         ({"parameters": [RangeParameterConfig("fidelity", (0, 2), "int")]}, "parameters = 'fidelity'"),
-        (
-            {"parameters": [DerivedParameterConfig("y", "2 * x", "float"), RangeParameterConfig("x", (0, 1), "float")]},
-            "y",
-        ),
+        ({"parameters": [DerivedParameterConfig("y", "2*x", "float"), RangeParameterConfig("x", (0, 1), "int")]}, "y"),
         ({"strategy": MFGPUCB(space=AxCodec(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
         ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be each a RangeParameterConfig or Choice"),
         ({"objective": None}, "objective = None: must be the name of a metric"),

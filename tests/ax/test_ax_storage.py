@@ -82,7 +82,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     "path",
     [
         "subprocess.Popen",
-        "nowhere.Strategy",
+        "nowhere.A",
         "mfbo_torch.nowhere.A",
         "mfbo_torch.loop.runner.run",
         "mfbo_torch.app.builder.Any",

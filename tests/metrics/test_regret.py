@@ -30,9 +30,7 @@ def drawn(n: int, seed: int) -> History:
 
 def rewards(history: History) -> list[float]:
     """``q_t``: the value at the target, ``-B`` elsewhere."""
-    return [
-        record.value if record.query.fidelity == 2 and record.status == "done" else WORST for record in history.records
-    ]
+    return [r.value if r.query.fidelity == 2 and r.status == "done" else WORST for r in history.records]
 
 
 def cumulative(history: History, capital: float) -> float:

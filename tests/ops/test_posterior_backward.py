@@ -37,21 +37,9 @@ def two_axes(kind: str) -> Cache:
 
 
 SHAPES = [
-    (alone, (6, 2)),
-    (alone, (4, 1, 2)),
-    (alone, (0, 2)),
-    (alone, (2, 3, 5, 2)),
-    (many, (5, 2)),
-    (pending, (6, 2)),
-    (padded, (6, 2)),
-    (padded, (1, 6, 2)),
-    (padded, (2, 6, 2)),
-    (padded, (4, 1, 6, 2)),
-    (padded, (4, 2, 6, 2)),
-    (two_axes, (6, 2)),
-    (two_axes, (2, 6, 2)),
-    (two_axes, (3, 1, 6, 2)),
-    (two_axes, (5, 4, 1, 2, 6, 2)),
+    *((alone, (6, 2)), (alone, (4, 1, 2)), (alone, (0, 2)), (alone, (2, 3, 5, 2)), (many, (5, 2)), (pending, (6, 2))),
+    *((padded, (6, 2)), (padded, (1, 6, 2)), (padded, (2, 6, 2)), (padded, (4, 1, 6, 2)), (padded, (4, 2, 6, 2))),
+    *((two_axes, (6, 2)), (two_axes, (2, 6, 2)), (two_axes, (3, 1, 6, 2)), (two_axes, (5, 4, 1, 2, 6, 2))),
 ]
 
 
@@ -178,14 +166,8 @@ def outcomes_of_sum(cache: Cache, X: torch.Tensor) -> list[torch.Tensor]:
 
 HARD = [
     # n, d, lengthscale, noise, scale of the targets
-    (1, 1, 0.3, 1e-6, 1.0),
-    (2, 30, 1e2, 1e-6, 1e6),
-    (60, 1, 1e-2, 1e-6, 1.0),
-    (60, 1, 0.3, 1e-6, 1e-6),
-    (60, 1, 1e2, 1e-6, 1.0),
-    (60, 6, 1e-2, 1e-6, 1e6),
-    (60, 6, 0.3, 1e-6, 1.0),
-    (60, 6, 1e2, 1e-4, 1.0),
+    *((1, 1, 0.3, 1e-6, 1.0), (2, 30, 1e2, 1e-6, 1e6), (60, 1, 1e-2, 1e-6, 1.0), (60, 1, 0.3, 1e-6, 1e-6)),
+    *((60, 1, 1e2, 1e-6, 1.0), (60, 6, 1e-2, 1e-6, 1e6), (60, 6, 0.3, 1e-6, 1.0), (60, 6, 1e2, 1e-4, 1.0)),
     (150, 30, 1.0, 1e-6, 1.0),
 ]
 

@@ -139,10 +139,7 @@ def on(when: dict, *others: Parameter) -> tuple[Parameter, ...]:
         (on({"rate": 0.1}, SPACE.parameters[1]), "choices or whole numbers; rate is any number"),
         (on({"layers": 4}, SPACE.parameters[5]), "between 1 and 3, whole"),
         (on({"a": 1}), "any number"),
-        (
-            (Parameter("a", 0, 2, integer=True, when={"b": 1}), Parameter("b", 0, 2, integer=True, when={"a": 1})),
-            "a -> b",
-        ),
+        ([Parameter(a, 0, 2, integer=True, when={b: 1}) for a, b in ("ab", "ba")], "a -> b"),
     ],
 )
 def test_bad_conditions(parameters, said):

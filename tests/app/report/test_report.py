@@ -242,9 +242,7 @@ def test_plotly_takes_every_picture(make):
     pictures = drawn(make()) if make in (hostile, mixed) else report.sections(make())[0]
     assert {*pictures} == {"progress", "queries", "parallel", "slices", "calibration", "times"}
     for picture in (picture for some in pictures.values() for picture in some):
-        graphs.Figure(
-            json.loads(re.sub(r'"--[\w-]+"', '"#123456"', json.dumps(picture)))
-        )  # refuses what it does not know
+        graphs.Figure(json.loads(re.sub(r'"--[\w-]+"', '"#123456"', json.dumps(picture))))  # refuses the unknown
 
 
 def test_the_best_line_and_the_queries_of_each_fidelity():

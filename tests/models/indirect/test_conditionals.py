@@ -352,11 +352,8 @@ def test_a_model_with_a_composed_kernel_learns_its_parts():
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (kernels.RBFKernel() * kernels.LinearKernel(), "factors must be of different inputs"),
-        (
-            kernels.RBFKernel(active_dims=[0]) * kernels.RBFKernel(active_dims=[0, 1]),
-            "factors must be of different inputs",
-        ),
+        (kernels.RBFKernel() * kernels.LinearKernel(), "must be of different inputs"),
+        (kernels.RBFKernel(active_dims=[0]) * kernels.RBFKernel(active_dims=[0, 1]), "must be of different inputs"),
         (kernels.RBFKernel() + kernels.PolynomialKernel(power=2), "kernel = PolynomialKernel: must be RBF, RQ"),
         (kernels.RBFKernel(ard_num_dims=3), "3 numbers, must be 1 or 2"),
         (kernels.ScaleKernel(kernels.RBFKernel(), batch_shape=torch.Size([2])), "a parameter of 2 numbers"),

@@ -23,9 +23,7 @@ from mfbo_torch.utils.errors import EvaluationError, SettingError
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "configs" / "circuit.yaml"
-pytestmark = pytest.mark.skipif(
-    shutil.which("ngspice") is None, reason="ngspice is not installed (apt install ngspice)"
-)
+pytestmark = pytest.mark.skipif(shutil.which("ngspice") is None, reason="no ngspice (apt install ngspice)")
 
 
 def settings():

@@ -17,11 +17,7 @@ from mfbo_torch.strategies.common.deduplicate import clear, distinct
 from mfbo_torch.strategies.common.initial_design import MOST_DRAWS, allowed, sobol
 from mfbo_torch.utils.errors import SettingError
 
-PARAMETERS = (
-    Parameter("width", -5.0, 10.0),
-    Parameter("k", 0, 8, integer=True),
-    Parameter("rate", 0.01, 1.0, log=True),
-)
+PARAMETERS = (Parameter("width", -5.0, 10.0), Parameter("k", 0, 8, integer=True), Parameter("rate", 0.01, 1, log=True))
 TRIANGLE = Space(PARAMETERS, (1.0, 4.0), constraints=(((1.0, 2.0, 0.0), 3.0), ((-1.0, 0.0, 0.0), 3.0)))
 
 
@@ -59,9 +55,7 @@ def test_the_initial_design_is_the_allowed_part_of_the_usual_one():
 
 def test_an_optimum_on_the_boundary_is_found():
     space = Space((PARAMETERS[0], Parameter("y", 0.0, 8.0)), (1.0, 4.0), constraints=(((1.0, 2.0), 3.0),))
-    history = loop(
-        MFGPUCB(initial_capital=2.0, hedge=False, space=space), lambda query: query.x[0] + 3 * query.x[1], 12
-    )
+    history = loop(MFGPUCB(initial_capital=2.0, hedge=False, space=space), lambda q: q.x[0] + 3 * q.x[1], 12)
     assert max(record.value for record in history) == pytest.approx(-5 + 3 * 4, abs=0.05)
 
 
