@@ -18,7 +18,6 @@ BLOCK_ROWS, LARGE_BLOCK_ROWS = 100, 256
 MOST_BLOCKS = 9
 """Largest number of blocks, but for one more for each thousand points."""
 
-
 Array = NDArray[Any]
 
 

@@ -83,11 +83,8 @@ class CachedGP(ConditionedModel):
     when parameters, data or transforms have changed, or the model has been in training mode; hyper-parameters assigned
     by hand in evaluation mode are only seen after ``train()``, as in GPyTorch itself.
 
-    Args:
-        model: A single-output ``SingleTaskGP`` or another exact GP of BoTorch.
-
-    Raises:
-        UnsupportedError: A model with several outputs, or one that is not an exact GP; see also above.
+    The ``model`` is a ``SingleTaskGP`` or another exact GP of BoTorch, of one output; else an ``UnsupportedError`` is
+    raised.
     """
 
     def __init__(self, model: Model) -> None:

@@ -18,8 +18,7 @@ __all__ = ["Selection", "first_equal", "greedy"]
 
 
 class Selection(NamedTuple):
-    """Picks of a finite set: ``q`` indices in the order of selection, and the number of variances that were
-    computed."""
+    """Picks of a finite set: ``q`` indices in the order of selection, and the number of variances computed."""
 
     indices: Tensor
     num_variances: int

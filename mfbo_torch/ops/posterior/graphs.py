@@ -96,8 +96,7 @@ class Token:
 
 
 class Graph:
-    """The captured posterior at ``B x b x d`` points, of one factor at a time, at first ``cache``; ``points`` is
-    ``b``."""
+    """The captured posterior at ``B x points x d`` points, of one factor at a time, at first ``cache``."""
 
     def __init__(self, cache: Cache, points: int, floor: float) -> None:
         self.n, self.points, self.serial = bucket(cache.num_points, 32), points, 0
