@@ -117,12 +117,12 @@ class DeconditionalGP(ConditionedModel, GP):
             module.to(train_A)
 
     @property
-    def train_inputs(self) -> tuple[Tensor]:
-        return (self.train_A,)
-
-    @property
     def train_targets(self) -> Tensor:
         return self.train_Z.squeeze(-1)
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return (self.train_A,)
 
     @property
     def noise(self) -> Tensor:
