@@ -40,8 +40,7 @@ the report alone).
 ``benchmarks.robustness.fuzz``             damaged files of every kind, read as anyone would; ``fuzz.json``
 ``benchmarks.robustness.equal_histories``  do equal seeds give equal histories after a change?
 ``benchmarks.robustness.paths``            modules that a decision, and a value, passes through
-``benchmarks.figures``                     how MF-GP-UCB works; ``illustration-T.png``, ``queries-by-value.png``
-``benchmarks.figures.averages``            a function seen through averages; ``indirect-shifted-peak.png``
+``benchmarks.figures``                     how the methods work; ``illustration-T.png`` and others
 =========================================  =========================================================================
 
 ``benchmarks.quality.dragonfly_child`` is what the study of continuous fidelities runs in an environment of dragonfly's.

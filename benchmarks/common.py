@@ -43,12 +43,7 @@ PACKAGES = (
 
 
 def parser(page: str | None, **defaults: Any) -> ArgumentParser:
-    """A parser with ``--results`` and an option for each of the defaults.
-
-    Args:
-        page: The module's docstring, which ``--help`` shows.
-        defaults: By the option's name. Where it is a list the option takes several values, words only from the list.
-    """
+    """A parser with ``--results`` and an option for each default; a list takes several values, words from it only."""
     made = ArgumentParser(description=page, formatter_class=RawDescriptionHelpFormatter)
     made.add_argument("--results", type=_folder, default=RESULTS, metavar="FOLDER", help="where results go")
     for name, default in defaults.items():
@@ -76,8 +71,7 @@ def quiet(threads: int = 1) -> None:
 def cut_after(minutes: float) -> Iterator[None]:
     """Interrupt what takes more processor time than that, as Ctrl-C would: a run ends with the history so far.
 
-    Raises:
-        KeyboardInterrupt: It was Ctrl-C itself: a run that somebody stops is none that was too long.
+    Ctrl-C itself raises ``KeyboardInterrupt``: a run that somebody stops is none that was too long.
     """
     asked = False
 

@@ -1,14 +1,16 @@
 """A study: every method on every problem with every seed, looked at when some capitals are spent; one CSV file.
 
 A module of a benchmark holds one :class:`Study`, named ``STUDY``. :meth:`Study.main` does the runs that are missing,
-adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report.
+adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report::
 
-- A run that is in the file is not done again, so a command can be stopped, killed and started again, with more
-  methods or seeds too. Rows are on disk when their run has ended; what a kill has truncated is cut off at the next
-  start. A run that fails is reported, has no rows, and the others go on.
-- Beside ``NAME.csv``, ``NAME.about.json`` lists the commands that have added rows, each with the number of its
-  ``first_row``, counted from 0, and what :func:`benchmarks.common.about` says: versions, commit, processor, date. Rows
-  before the first of them are older.
+    python -m benchmarks.quality.regret [--problems NAME ...] [--methods LABEL ...] [--seeds N] [--first SEED]
+        [--capital MOST] [--workers N] [--report]
+
+- A run that is in the file is not done again, so a command can be stopped, killed and started again. Rows are on disk
+  when their run has ended; what a kill has truncated is cut off at the next start. A run that fails is reported, has no
+  rows, and the others go on.
+- ``NAME.about.json`` lists the commands that have added rows, each with the number of its ``first_row``, counted from
+  0, and what :func:`benchmarks.common.about` says. Rows before the first of them are older.
 - Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
 """
 
@@ -62,16 +64,9 @@ class Job(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A run when a capital is spent.
+    """A run when a capital is spent: the ``history`` that it pays for, and the ``whole`` one.
 
-    Attributes:
-        job: Which run.
-        problem: What was evaluated.
-        history: The records that the capital pays for.
-        capital: In units of the target's cost.
-        spent: What they cost, in the same unit.
-        whole: The records of the whole run.
-        seconds: Processor time of the whole run.
+    ``capital`` and ``spent`` are in units of the target's cost, ``seconds`` the processor time of the whole run.
     """
 
     job: Job
@@ -92,22 +87,13 @@ class Look(NamedTuple):
 class Study:
     """A grid of runs and what is measured of each.
 
-    Args:
-        module: Where the study is the attribute ``STUDY``: worker processes find it there.
-        name: Stem of its files.
-        problems: From a name to what makes the problem, or whatever ``execute`` makes of it.
-        methods: From a name to the strategy of a seed, or whatever ``play`` makes of it.
-        capitals: At which a run is looked at, in units of the target's cost; one run goes to the largest.
-        columns: What is measured, besides the key.
-        measure: From a look at a run to the values of the columns. Not needed with ``execute``.
-        seeds: How many of them by default.
-        minutes: A run that takes more processor time is cut and keeps what it had; 0: none is cut.
-        plan: From a problem, a method and a seed to the capitals of each run; none where nothing is to run. By
-            default one run with all capitals.
-        play: From a job, its problem and its capital to the history of a run. By default the method's strategy runs.
-        execute: From a job to its rows, in place of ``play`` and ``measure``.
-        report: Writes tables and pictures of a CSV file beside it.
-        together: Whether one run has the rows of all methods, which then only look at it.
+    ``module`` has the study as its attribute ``STUDY``: worker processes find it there. ``problems`` and ``methods``
+    make a problem, and the strategy of a seed, or whatever ``execute`` and ``play`` make of them. A run goes to the
+    largest of the ``capitals``, in units of the target's cost, and is looked at when each is spent; ``plan`` says for
+    a problem, a method and a seed with which capitals which runs are made. ``play`` makes the history of a job with
+    its problem and capital, ``measure`` the values of the ``columns`` from a look at it; ``execute`` does both.
+    Runs that take more processor time than ``minutes`` are cut, 0: none. ``report`` writes tables and pictures of a
+    CSV file beside it. ``together``: one run has the rows of all methods, which only look at it.
     """
 
     module: str
@@ -140,14 +126,7 @@ class Study:
         seeds: Iterable[int] | None = None,
         most: float | None = None,
     ) -> list[Job]:
-        """Every run, the first seed of all methods before the next one.
-
-        Args:
-            problems: Only these.
-            methods: Only these.
-            seeds: Only these.
-            most: The largest capital at which runs are looked at.
-        """
+        """Every run of these problems, methods, seeds and largest capital, a seed of all methods before the next."""
         labels = tuple(self.methods if methods is None else methods)
         pairs = list(product(self.problems if problems is None else problems, [labels] if self.together else labels))
         found: dict[Job, None] = {}
@@ -212,11 +191,7 @@ def _study_of(module: str) -> Study:
 
 
 def reported(path: Path, report: Callable[[Path], object]) -> None:
-    """Write the report of a file.
-
-    Raises:
-        SystemExit: It has no rows.
-    """
+    """Write the report of a file, which must have rows."""
     if not read(path):
         raise SystemExit(f"{path}: there are no runs to report")
     report(path)
@@ -245,20 +220,10 @@ def grouped(path: Path) -> Rows:
 def measure(
     jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, columns: Sequence[str], workers: int = 1
 ) -> int:
-    """Do the runs that are missing.
+    """Do the jobs that are missing, in their order, in so many processes; the exit status, 1 if one has failed.
 
-    Args:
-        jobs: In the order in which the runs are to start.
-        execute: From a job to its rows, on one thread; worker processes find it by name.
-        path: The CSV file; made if it is not there.
-        columns: Its header, beginning with :data:`KEY`.
-        workers: How many processes run at once; 1: all in this one, one run after another.
-
-    Returns:
-        The command's exit status: 1 if a run has failed, else 0.
-
-    Raises:
-        SystemExit: The file has other columns, or another command is adding to it.
+    ``execute`` makes the rows of a job, on one thread; worker processes find it by name. The CSV file is made if it is
+    not there; it is an error if it has other columns, or another command is adding to it.
     """
     quiet()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,6 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-FLUSH_BYTES = 2**28
-"""More than any L2 cache."""
-
 
 def processor_seconds(call: Callable[[], Any]) -> float:
     """Seconds of processor time of a call."""
@@ -28,11 +25,9 @@ def processor_seconds(call: Callable[[], Any]) -> float:
 
 @contextmanager
 def timed(parts: Mapping[str, Sequence[tuple[Any, str]]], keeping: Collection[str]) -> Iterator[dict[str, float]]:
-    """Seconds of processor time spent in some calls, a part within another one not counted as that.
+    """Processor seconds spent in the calls of each part, which are attributes of modules or classes.
 
-    Args:
-        parts: By name, where the calls of a part are: modules or classes, and the name there.
-        keeping: The parts that whatever they call belongs to.
+    A part within another one is not counted as that, but whatever the parts ``keeping`` call is theirs.
     """
     spent, stack = dict.fromkeys(parts, 0.0), [time.process_time()]
     open_parts: list[str] = []
@@ -65,24 +60,12 @@ def timed(parts: Mapping[str, Sequence[tuple[Any, str]]], keeping: Collection[st
         yield spent
 
 
-def seconds(call: Callable[[], Any], repeats: int = 1, device: str = "cpu", flush: torch.Tensor | None = None) -> float:
-    """Seconds a call of ``repeats`` in a row; on CUDA between events, with the L2 cache flushed before each."""
-    if device == "cpu":
-        started = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        return (time.perf_counter() - started) / repeats
-    total = 0.0
+def seconds(call: Callable[[], Any], repeats: int = 1) -> float:
+    """Seconds a call of ``repeats`` in a row."""
+    started = time.perf_counter()
     for _ in range(repeats):
-        if flush is not None:
-            flush.zero_()
-        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        before.record()
         call()
-        after.record()
-        after.synchronize()
-        total += before.elapsed_time(after) / 1e3
-    return total / repeats
+    return (time.perf_counter() - started) / repeats
 
 
 PATIENCE = 10.0
@@ -90,21 +73,20 @@ PATIENCE = 10.0
 FEWEST = 3
 
 
-def side_by_side(calls: list[Callable[[], Any]], device: str, rounds: int, span: float) -> list[list[float]]:
+def side_by_side(calls: list[Callable[[], Any]], rounds: int, span: float) -> list[list[float]]:
     """Seconds of each call, in turn, ``rounds`` times or as often as there is patience for. In its turn a call runs
     for about ``span`` seconds."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device) if device == "cuda" else None
     repeats, total = [], 0.0
     for call in calls:
         call()  # the first call compiles and loads
-        once = seconds(call, 1, device, flush)
-        once = min(once, *(seconds(call, 1, device, flush) for _ in range(5))) if once < 0.1 else once
+        once = seconds(call)
+        once = min(once, *(seconds(call) for _ in range(5))) if once < 0.1 else once
         repeats.append(min(max(int(span / once), 1), 1000))
         total += once * repeats[-1]
     found: list[list[float]] = [[] for _ in calls]
     for _ in range(min(rounds, max(int(PATIENCE / total), FEWEST))):
         for call, count, row in zip(calls, repeats, found, strict=True):
-            row.append(seconds(call, count, device, flush))
+            row.append(seconds(call, count))
     return found
 
 
@@ -125,20 +107,17 @@ def ceilings(device: str, dtype: torch.dtype, size: int | None = None) -> dict[s
     A = torch.rand(size, size, dtype=dtype, device=device)
     source = torch.empty(size * size * 4, dtype=dtype, device=device).fill_(1.0)
     target = torch.empty_like(source)
-    product = min(seconds(lambda: A @ A, 1, device) for _ in range(7))
-    copy = min(seconds(lambda: target.copy_(source), 1, device) for _ in range(7))
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+
+    def quickest(call: Callable[[], Any]) -> float:
+        return min(seconds(lambda: (call(), wait())) for _ in range(7))
+
+    product, copy = quickest(lambda: A @ A), quickest(lambda: target.copy_(source))
     return {"flops": 2 * size**3 / product, "bytes": 2 * source.nbytes / copy}
 
 
-def peak_bytes(call: Callable[[], Any], device: str) -> int:
+def peak_bytes(call: Callable[[], Any]) -> int:
     """The most bytes of tensors that were alive at once during a call, above those that were before."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        call()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]

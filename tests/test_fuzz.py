@@ -24,31 +24,11 @@ CONFIG = {
     "device": "cpu",
     "dtype": "float64",
 }
-PLACES = [
-    ("problem",),
-    ("problem", "class_path"),
-    ("problem", "init_args"),
-    ("problem", "init_args", "upper"),
-    ("problem", "init_args", "maximize"),
-    ("strategy",),
-    ("strategy", "class_path"),
-    ("strategy", "init_args"),
-    ("strategy", "init_args", "every"),
-    ("strategy", "init_args", "width"),
-    ("capital",),
-    ("max_pending",),
-    ("retries",),
-    ("timeout",),
-    ("executor",),
-    ("scheduler",),
-    ("warm_start",),
-    ("seed",),
-    ("device",),
-    ("dtype",),
-    ("out",),
-    ("unheard_of",),
-    ("strategy", "init_args", "unheard_of"),
-]
+STATED = "problem strategy capital max_pending retries timeout executor scheduler warm_start seed device dtype out"
+CLASSES = "problem.class_path problem.init_args strategy.class_path strategy.init_args"
+INSIDE = "problem.init_args.upper problem.init_args.maximize strategy.init_args.every strategy.init_args.width"
+UNKNOWN = "unheard_of strategy.init_args.unheard_of"
+PLACES = [tuple(place.split(".")) for place in f"{STATED} {CLASSES} {INSIDE} {UNKNOWN}".split()]
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

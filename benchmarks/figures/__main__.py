@@ -1,11 +1,12 @@
-"""The figures of the MF-GP-UCB paper that show how it works: its decisions in one dimension, and where it queries.
+"""The figures of the papers that show how the methods work.
 
     python -m benchmarks.figures [--share 1.0]
 
-Writes ``illustration-T.png`` for the published method at some numbers of queries ``T`` (Figs. 2 and 6 of
-Kandasamy et al., NeurIPS 2016), and ``queries-by-value.png``, queries per fidelity by range of the
-target's value on Hartmann-3D after 184 queries (Fig. 3, right). Regret against capital is
-``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full capital.
+Writes ``illustration-T.png`` for the published MF-GP-UCB at some numbers of queries ``T`` (Figs. 2 and 6 of
+Kandasamy et al., NeurIPS 2016), ``queries-by-value.png``, queries per fidelity by range of the target's value on
+Hartmann-3D after 184 queries (Fig. 3, right), and ``indirect-shifted-peak.png``, a function seen through averages.
+Regret against capital is ``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full
+capital.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Sequence
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.common import parser
+from benchmarks.common import parser, quiet
 from benchmarks.figures import pictures
+from benchmarks.figures.averages import shifted_peak
 from mfbo_torch.history import History
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Hartmann3, Illustration
@@ -67,9 +69,11 @@ def queries_by_value(share: float, queries: int = 184) -> Figure:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw and save."""
     given = parser(__doc__, share=1.0).parse_args(arguments)
+    quiet()
     for step, figure in illustrations(given.share).items():
         figure.savefig(given.results / f"illustration-{step}.png", dpi=110)
     queries_by_value(given.share).savefig(given.results / "queries-by-value.png", dpi=110)
+    shifted_peak(given.share).savefig(given.results / "indirect-shifted-peak.png", dpi=100)
 
 
 if __name__ == "__main__":

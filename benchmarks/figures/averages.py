@@ -1,19 +1,11 @@
-"""A function seen through averages, in one dimension: the posterior of ``f`` beside that of ``g``.
-
-    python -m benchmarks.figures.averages [--share 1.0]
-
-Writes ``indirect-shifted-peak.png``; the share is that of the full capital.
-"""
+"""A function seen through averages, in one dimension: the posterior of ``f`` beside that of ``g``."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.common import parser, quiet
 from mfbo_torch.history import History
 from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, canvas, tidy
 from mfbo_torch.loop.runner import run
@@ -28,15 +20,9 @@ CAPITAL = 15.0
 
 
 def posteriors(strategy: OverAverages, history: History, problem: IndirectProblem) -> Figure:
-    r"""The posterior of ``f`` over inputs beside that of ``g`` over queries, in one dimension.
+    """The posterior of ``f`` over inputs beside that of ``g`` over queries of the finest resolution, in one dimension.
 
-    Each query so far is drawn over ``f`` as what it averages over: the mean and one deviation of :math:`p(x \mid a)`.
-    ``g`` is that of the finest resolution.
-
-    Args:
-        strategy: Bound to its space; its queries average over windows.
-        history: What was queried; at least one query with its value.
-        problem: What it was queried of, to draw ``f`` and ``g`` themselves.
+    Each query so far is drawn over ``f`` as the mean and one deviation of what it averages over, p(x | a).
     """
     figure = canvas(10.0, 4.4)
     left, right = figure.subplots(1, 2)
@@ -46,11 +32,11 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     U = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
     a = space.from_unit(U)[:, 0]
     model, shift, scale = strategy.model(strategy.snapshot(history))
-    level = torch.full((len(U), space.num_fidelities > 1), float(strategy.level), dtype=torch.double)
+    level = torch.full((len(U), space.num_fidelities > 1), float(space.target), dtype=torch.double)
     with torch.no_grad(), unwarned():
         f, f_var = model.latent_mean_variance(strategy.inputs())
         g, g_var = model.mean_variance(torch.cat([U, level], -1))
-        embedding = strategy.conditional().embed(strategy.latent.queries(space, records))
+        embedding = strategy.conditional().embed(strategy.queries(records))
     f, g = shift + scale * f, shift + scale * g
     f_dev, g_dev = scale * f_var.sqrt(), scale * g_var.sqrt()
     truths = problem.latent(space.inputs[order]), problem.averages(a.unsqueeze(-1), space.target)
@@ -86,15 +72,8 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     return figure
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and draw."""
-    given = parser(__doc__, share=1.0).parse_args(arguments)
-    quiet()
-    problem, capital = ShiftedPeak(), given.share * CAPITAL
+def shifted_peak(share: float) -> Figure:
+    """The posteriors after a run of CMES that has spent a share of its capital."""
+    problem, capital = ShiftedPeak(), share * CAPITAL
     history = run(problem, CMES(), capital, progress=False)
-    figure = posteriors(CMES().bind(problem.space, capital), history, problem)
-    figure.savefig(given.results / "indirect-shifted-peak.png", dpi=100)
-
-
-if __name__ == "__main__":
-    main()
+    return posteriors(CMES().bind(problem.space, capital), history, problem)

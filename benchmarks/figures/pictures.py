@@ -39,21 +39,11 @@ def illustration(
     gamma: float,
     optimum: float,
 ) -> Figure:
-    r"""One decision of MF-GP-UCB in one dimension [Kandasamy2016mfgpucb]_ (Figs. 2 and 6).
+    """One decision of MF-GP-UCB in one dimension [Kandasamy2016mfgpucb]_ (Figs. 2 and 6).
 
-    The upper panel has the functions :math:`f^{(m)}`, their upper bounds
-    :math:`\varphi^{(m)}` and the acquisition :math:`\varphi = \min_m \varphi^{(m)}`; the lower
-    one has the width of the first fidelity's band, which decides the fidelity.
-
-    Args:
-        x: ``n`` designs.
-        values: The ``n`` values of each fidelity there, the target last.
-        bounds: The ``n`` upper bounds :math:`\varphi^{(m)}` of each fidelity there.
-        queries: ``(x, value, fidelity)`` of each query so far.
-        next_query: The next ``(x, fidelity)``.
-        width: :math:`\beta_t^{1/2} \sigma^{(1)}_{t-1}` at the ``n`` designs.
-        gamma: The threshold :math:`\gamma^{(1)}` below which the first fidelity is trusted.
-        optimum: Where the target is largest.
+    Above, at ``n`` designs ``x``, the ``values`` of each fidelity, their upper ``bounds`` and the least of these, the
+    acquisition; below the ``width`` of the first fidelity's band and the threshold ``gamma`` below which that fidelity
+    is trusted. Queries are ``(x, value, fidelity)``; ``optimum`` is where the target is largest.
     """
     x = np.asarray(x, dtype=float)
     colors = fidelity_colors(len(values))
@@ -91,15 +81,9 @@ def illustration(
 
 
 def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figure:
-    """How many queries each fidelity got, by the target's value at the queried design.
+    """How many queries each fidelity got, by ranges of the target's value at the queried design.
 
-    A good strategy spends the target on designs with high values and finds out about the
-    others at the cheap fidelities [Kandasamy2016mfgpucb]_ (Fig. 3, right).
-
-    Args:
-        history: What was queried.
-        problem: A problem that is cheap to evaluate: its target is, at every design queried.
-        bins: Number of equal ranges of values.
+    As in [Kandasamy2016mfgpucb]_ (Fig. 3, right); the problem's target is evaluated at every design queried.
     """
     target = problem.space.target
     values = np.array([problem.evaluate(r.query.x, target) for r in history])
@@ -126,14 +110,9 @@ def queries_by_value(history: History, problem: Problem, bins: int = 6) -> Figur
 
 
 def plays_per_arm(panels: Mapping[str, ArrayLike], problem: MultiFidelityBandit) -> Figure:
-    """How often each strategy plays the arms at each fidelity, a panel for each.
+    """Plays of each arm at each fidelity, ``K x M`` for each strategy, arms by their mean at the target.
 
-    The arms are in increasing order of their mean at the target; a good strategy plays most of the bad ones
-    at the cheap fidelities only [Kandasamy2016mfucb]_ (Fig. 2).
-
-    Args:
-        panels: For each strategy the plays of each arm at each fidelity, ``K x M``, or their mean over trials.
-        problem: The bandit that was played.
+    As in [Kandasamy2016mfucb]_ (Fig. 2).
     """
     order = np.argsort(problem.means[:, -1].numpy(), kind="stable")
     colors = fidelity_colors(problem.means.shape[1])

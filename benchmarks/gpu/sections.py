@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
-from benchmarks.gpu.sizes import CANDIDATES, Sizes
+from benchmarks.gpu.sizes import CANDIDATES, Sizes, fit_together
 from benchmarks.speed.ops.cases import Case
 from benchmarks.speed.ops.operations import BETA, draw, model_of, several
 from benchmarks.timing import ceilings
@@ -29,7 +28,7 @@ from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
-from mfbo_torch.ops.posterior.tiles import Tiles, fit_together
+from mfbo_torch.ops.posterior.tiles import Tiles
 from mfbo_torch.problems import Hartmann3
 
 CHECKED, LIMIT = 1000, 1e-8
@@ -40,14 +39,9 @@ PEER_CHUNK = 2**16
 
 @dataclass
 class Bench:
-    """What the sections need.
+    """What the sections need; ``dry``: nothing is measured.
 
-    Args:
-        device: Where.
-        sizes: At which sizes.
-        dry: Whether nothing is measured.
-        done: Results of the sections so far.
-        until: When to stop, by the clock of ``time.monotonic``.
+    ``done`` has the results of the sections so far; ``until`` is when to stop, by the clock of ``time.monotonic``.
     """
 
     device: str
@@ -60,7 +54,7 @@ class Bench:
         return model_of(Case("posterior", n, 1, d), self.device)
 
     def points(self, m: int, d: int = 6) -> Tensor:
-        return draw(Case("posterior", 1, m, d), self.device, m, seed=1)
+        return draw(Case("posterior", 1, m, d), m, seed=1, device=self.device)
 
     def wait(self) -> None:
         if self.device == "cuda":
@@ -79,13 +73,14 @@ class Bench:
             found.append(time.perf_counter() - started)
         return median(found)
 
-    def share(self, flops: float, seconds: float) -> float | None:
-        """Of the measured product's rate."""
-        ceiling = self.done.get("ceilings", {}).get("float64")
-        return ceiling and flops / seconds / ceiling["flops"]
+    @property
+    def ceiling(self) -> dict[str, float] | None:
+        """Flops and bytes a second, once they are measured."""
+        return self.done.get("ceilings", {}).get("float64")
 
     def row(self, flops: float, seconds: float, **names: Any) -> dict[str, Any]:
-        return {**names, "seconds": seconds, "of_product": self.share(flops, seconds)}
+        share = self.ceiling and flops / seconds / self.ceiling["flops"]
+        return {**names, "seconds": seconds, "of_product": share}
 
 
 def checked(cache: Cache, X: Tensor, found: Sequence[Tensor]) -> float:
@@ -149,20 +144,6 @@ def posteriors(bench: Bench, sizes: Sequence[tuple[int, int]], gradient: bool) -
             yield bench.row(flops, bench.seconds(peer, 1), n=n, m=m, backend="BoTorch, in pieces")
 
 
-def forward(bench: Bench) -> list[dict[str, Any]]:
-    return list(posteriors(bench, bench.sizes.forward, False))
-
-
-def backward(bench: Bench) -> list[dict[str, Any]]:
-    return list(posteriors(bench, bench.sizes.backward, True))
-
-
-@contextmanager
-def without_graphs() -> Iterator[None]:
-    with patch.object(graphs, "takes", lambda cache, X: False):
-        yield
-
-
 def small(bench: Bench) -> list[dict[str, Any]]:
     """Value and gradient at few points: by a graph, without, by Triton, by BoTorch."""
     rows = []
@@ -183,7 +164,7 @@ def small(bench: Bench) -> list[dict[str, Any]]:
             (ours,), (theirs,) = call(cached), call(model)
             row = {"n": n, "b": b, "error": ((ours - theirs).abs().max() / theirs.abs().max()).item()}
             row["graph"] = bench.seconds(partial(call, cached))
-            with without_graphs():
+            with patch.object(graphs, "takes", lambda cache, X: False):
                 row["launches"] = bench.seconds(partial(call, cached))
             row |= {"triton": bench.seconds(kernels), "botorch": bench.seconds(partial(call, model))}
             rows.append(row | {"ratio": row["botorch"] / row["graph"], "bar": 15})
@@ -213,9 +194,9 @@ def picks(bench: Bench) -> list[dict[str, Any]]:
             continue
         one, all_of_them = (bench.seconds(partial(greedy, cache, X, BETA, count, backend)) for count in (1, q))
         pick = (all_of_them - one) / (q - 1)
-        ceiling, size = bench.done.get("ceilings", {}).get("float64"), 8.0 * (n + q / 2) * m
+        size = 8.0 * (n + q / 2) * m
         row = {"n": n, "m": m, "q": q, "backend": backend, "first": one, "seconds": all_of_them, "pick": pick}
-        rows.append(row | {"of_copy": ceiling and size / max(pick, 1e-9) / ceiling["bytes"]})
+        rows.append(row | {"of_copy": bench.ceiling and size / max(pick, 1e-9) / bench.ceiling["bytes"]})
     return rows
 
 
@@ -224,11 +205,8 @@ def acquisitions(bench: Bench) -> list[dict[str, Any]]:
     rows = []
     for n, d in bench.sizes.acquisition:
         row: dict[str, Any] = {"n": n, "d": d}
-        for name, device, cached in (
-            ("ours", bench.device, True),
-            ("cpu", "cpu", True),
-            ("botorch", bench.device, False),
-        ):
+        for name, device in (("ours", bench.device), ("cpu", "cpu"), ("botorch", bench.device)):
+            cached = name != "botorch"
             model = model_of(Case("posterior", n, 1, d), device)
             acquisition = UpperConfidenceBound(CachedGP(model) if cached else model, BETA)
             bounds = torch.tensor([[0.0] * d, [1.0] * d], device=device, dtype=torch.double)
@@ -286,8 +264,8 @@ SECTIONS: dict[str, Callable[[Bench], Any]] = {
     "ceilings": limits,
     "tests": tests,
     "tiles": sweep,
-    "forward": forward,
-    "backward": backward,
+    "forward": lambda bench: list(posteriors(bench, bench.sizes.forward, False)),
+    "backward": lambda bench: list(posteriors(bench, bench.sizes.backward, True)),
     "small": small,
     "processes": processes,
     "greedy": picks,

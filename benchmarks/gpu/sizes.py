@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from mfbo_torch.ops.posterior.tiles import PAD, Tiles
+
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured at which size.
+    """What is measured at which size: tuples of ``n`` and ``m``, of ``n``, ``m`` and ``q``, of ``n`` and ``d``.
 
-    Args:
-        forward: ``n`` and ``m`` of the values.
-        backward: ``n`` and ``m`` of the gradient.
-        peer: The largest ``m`` for BoTorch.
-        small: ``n``, each with each of ``few``.
-        few: ``b``.
-        processes: ``n`` and ``m`` for four processes.
-        greedy: ``n``, ``m`` and ``q``.
-        acquisition: ``n`` and ``d`` of ``optimize_acqf``.
-        capital: Of a run.
-        sweep: ``n`` and ``m`` for the block sizes of each way.
-        ceiling: Size of the matrix product.
-        seconds: A call is repeated for so long.
+    ``peer`` is the largest ``m`` for BoTorch, ``few`` the numbers of points of the ``small`` models, ``ceiling`` the
+    size of the matrix product; a call is repeated for so many ``seconds``.
     """
 
     forward: tuple[tuple[int, int], ...] = ((1024, 10**6), (2048, 10**6), (4096, 10**6), (1024, 10**7))
@@ -70,3 +63,20 @@ CANDIDATES = {
     "few": [(16, 64, 32, 4, 2), (16, 32, 32, 4, 2), (16, 64, 64, 4, 2), (16, 128, 32, 8, 2), (32, 64, 32, 4, 2)],
 }
 """Block sizes that are tried, as the fields of :class:`~mfbo_torch.ops.posterior.tiles.Tiles`."""
+
+
+def fit_together(tiles: dict[tuple[str, torch.dtype], Tiles]) -> bool:
+    """Whether the blocks of launches that share a scratch divide each other, and all of them ``PAD``."""
+    for kind in {kind for _, kind in tiles}:
+        few, recomputed, stored, covariance, gradient = (
+            tiles[way, kind] for way in ("few", "recomputed", "stored", "covariance", "gradient")
+        )
+        for whole in (few, recomputed, stored):
+            if PAD % whole.rows or whole.rows % whole.columns:
+                return False
+        for whole, part in ((recomputed, gradient), (stored, gradient), (stored, covariance)):
+            if whole.rows % part.rows or whole.points % part.points:
+                return False
+        if gradient.rows % gradient.columns:
+            return False
+    return True

@@ -1,19 +1,14 @@
 """The best feasible value at equal capital, with limits on outcomes: several fidelities against the target alone.
 
-    python -m benchmarks.quality.constrained [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N]
-
-Adds the runs that are missing to ``constrained.csv`` (:mod:`benchmarks.study`). Capital counts everything, the
-initial design included, in units of the target's cost; ``best`` is in the function's own sign, empty where nothing
-feasible was found. ``constrained LogEI`` is this package's ``ExpectedImprovement`` with a GP of BoTorch's own kind for
-the objective (its noise next to none until the data say otherwise) and each slack; its acquisition is BoTorch's
-``LogConstrainedExpectedImprovement`` (the tests compare them), and the probability of feasibility alone while nothing
-feasible is known.
+A study (:mod:`benchmarks.study`): ``constrained.csv``. Capital counts everything, the initial design included; ``best``
+is in the function's own sign, empty where nothing feasible was found. ``constrained LogEI`` is this package's
+``ExpectedImprovement``: a GP of BoTorch's own kind for the objective and each slack, BoTorch's
+``LogConstrainedExpectedImprovement``, and the probability of feasibility alone while nothing feasible is known.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from functools import partial
 
@@ -41,16 +36,13 @@ SHRINK, WAVE = 0.96, 0.1
 
 
 class Cheapened(Problem):
-    r"""A constrained test function ``f, c_1 >= 0, ..., c_K >= 0`` to be minimised, at costs 1 and 10.
+    r"""One of :data:`NAMES`: ``f, c_1 >= 0, ..., c_K >= 0``, to be minimised, at costs 1 and 10.
 
     At the cheap fidelity each of them, :math:`g`, is
     :math:`g(m + 0.96 (x - m)) + 0.1 s_g \sin(2 \pi \bar u + k)`, where :math:`m` is the middle of the box,
     :math:`\bar u` the mean of the point in the unit cube, :math:`k` the number of the function and :math:`s_g` its
     deviation over 512 Sobol points. Slacks are given as :math:`\mathrm{sign}(c) \log(1 + |c|)`, which keeps their sign
     and takes nine orders of magnitude from them, for every method alike.
-
-    Args:
-        name: One of :data:`NAMES`.
     """
 
     maximize = False
@@ -112,4 +104,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,12 +1,9 @@
 """The same network with and without ``continues: true``, at equal true epochs.
 
-    python -m benchmarks.quality.continuing [--workers N] [--seeds N] [--methods NAME ...] [--report]
-
-A perceptron on the digits of scikit-learn by 3, 9 and 27 epochs: learning rate, penalty and neurons, to the least
-loss on what is held out, other parts with each seed. ``MFGPUCB`` spends as many epochs either way; a training
-that goes on gives the network that one from the beginning would have, to the last bit. Adds the runs that are missing
-to ``continuing.csv`` (:mod:`benchmarks.study`), the best loss at 27 epochs by epochs trained, which are the capital,
-and writes ``continuing.md``.
+A study (:mod:`benchmarks.study`): ``continuing.csv``, the best loss at 27 epochs by epochs trained, which are the
+capital, and ``continuing.md``. A perceptron on the digits of scikit-learn by 3, 9 and 27 epochs, to the least loss on
+what is held out, other parts with each seed. ``MFGPUCB`` spends as many epochs either way; a training that goes on
+gives the network that one from the beginning would have, to the last bit.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import math
 import pickle
 import statistics
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -103,7 +99,7 @@ def report(path: Path) -> None:
     """Medians by epochs, and in how many seeds going on is ahead, as Markdown."""
     rows = read(path)
     losses = {(r["method"], int(r["seed"]), int(r["capital"])): (float(r["loss"]), int(r["at_target"])) for r in rows}
-    lines = ["Best held-out loss at 27 epochs by epochs trained (median, worst; networks at 27 epochs)", ""]
+    lines = ["Best held-out loss at 27 epochs, by epochs trained in all (median, worst; networks trained to 27)", ""]
     body = []
     for epochs in sorted({epochs for *_, epochs in losses}):
         seeds = [s for m, s, e in losses if m == "anew" and e == epochs and ("continues", s, e) in losses]
@@ -134,4 +130,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,11 +1,9 @@
 """Simple regret where the fidelity is any number of an interval, at equal capital.
 
-    python -m benchmarks.quality.continuous [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N]
-        [--dragonfly PYTHON] [--report]
+    python -m benchmarks.quality.continuous [--dragonfly PYTHON]
 
-Adds the runs that are missing to ``continuous.csv`` (:mod:`benchmarks.study`) and writes ``continuous.md``. Capital
-is in units of the target's cost and counts everything. ``dragonfly`` is the authors' package (``dragonfly-opt``), in
-an interpreter of its own that has it; without one it is left out.
+A study (:mod:`benchmarks.study`): ``continuous.csv`` and ``continuous.md``. ``dragonfly`` is the authors' package
+(``dragonfly-opt``), in an interpreter of its own that has it; without one it is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -46,12 +43,7 @@ def play(job: Job, problem: ContinuousProblem, capital: float) -> History:
 
 def _dragonfly(ledger: Ledger, seed: int) -> None:
     space, child = ledger.space, Path(__file__).with_name("dragonfly_child.py")
-    task = {
-        "bounds": space.bounds.mT.tolist(),
-        "costs": list(space.costs),
-        "capital": ledger.capital,
-        "seed": seed,
-    }
+    task = {"bounds": space.bounds.mT.tolist(), "costs": list(space.costs), "capital": ledger.capital, "seed": seed}
     command = [os.environ[INTERPRETER], str(child)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
@@ -85,9 +77,9 @@ def report(path: Path) -> None:
     rows = grouped(path)
     lines = ["# Simple regret with a continuous fidelity", ""]
     lines += [
-        "Capital in units of the target's cost, everything counted. Median and worst seed (number of seeds). BOCA and",
-        "dragonfly ask any fidelity, MFGPUCB the lowest, the middle one and the target.",
-        "",
+        "Median and worst seed (number of seeds). The capital is in units of the target's cost, and includes all",
+        "queries. BOCA and dragonfly query any fidelity. MFGPUCB queries the lowest one, the middle one and the",
+        "target.",
     ]
     for capital in STUDY.capitals:
         body = []
@@ -122,4 +114,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

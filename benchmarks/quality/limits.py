@@ -1,18 +1,14 @@
 """What limiting the observations of a model costs in regret: long runs with the limit lowered, beside runs without one.
 
-    python -m benchmarks.quality.limits [--problems NAME ...] [--methods LIMIT ...] [--seeds 3] [--capital 300]
-
-MFGPUCB on three problems, asked one query at a time for 300 evaluations, 600 on Hartmann-6D: without a capital its last
-one begins with 240 cheap ones. With a limit its models are made of at most that many observations of each fidelity,
-chosen as in :mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long
-runs, 1,000, is never reached here, and 0 is none. Beside the regret at the end there is the processor time of the last
-tenth of the decisions. Adds the runs that are missing to ``limits.csv`` (:mod:`benchmarks.study`), where the method is
-the limit and the capital the number of evaluations.
+A study (:mod:`benchmarks.study`): ``limits.csv``, where the method is the limit and the capital the number of
+evaluations. MFGPUCB is asked one query at a time, without a capital: with one it begins with 240 cheap ones. Its models
+are made of at most so many observations of each fidelity, chosen as in
+:mod:`mfbo_torch.strategies.common.subsample`, whose parts are lowered in proportion; the limit of long runs, 1,000, is
+never reached here, and 0 is none.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable
 from unittest.mock import patch
@@ -63,4 +59,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,18 +1,13 @@
 """Tunings with choices, conditions and booleans, beside Optuna and SMAC3, at equal capital.
 
-    python -m benchmarks.quality.mixed [--problems NAME ...] [--methods NAME ...] [--seeds N] [--first SEED]
-        [--capital MOST] [--workers N] [--report]
-
-Adds the runs that are missing to ``mixed.csv`` (:mod:`benchmarks.study`) and writes ``mixed.md``, the median and the
-worst seed of each. Capital is in units of the target's cost and counts everything. The tunings are real, on data that
-come with scikit-learn, and deterministic. What is maximised is the negative logarithm of the cross entropy of held-out
-data, or of the share of wrong answers.
+A study (:mod:`benchmarks.study`): ``mixed.csv``, and in ``mixed.md`` the median and the worst seed of each. The tunings
+are real, on data that come with scikit-learn, and deterministic. What is maximised is the negative logarithm of the
+cross entropy of held-out data, or of the share of wrong answers.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -192,7 +187,7 @@ def report(path: Path) -> None:
             cells = [f"{median(v):.3f} ({min(v):.3f}), {len(v)}" if v else "-" for v in found]
             body.append([f"{capital:g}", *cells])
         lines += [f"## {problem}", "", *markdown(["capital", *methods], body, left=0), ""]
-    text = "\n".join([*lines, "The number behind each is that of its seeds.", ""])
+    text = "\n".join([*lines, "The last number of each entry is the number of seeds.", ""])
     path.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
@@ -218,4 +213,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

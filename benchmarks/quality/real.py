@@ -1,18 +1,14 @@
 """The best value found on the real problems of the MF-GP-UCB paper, at equal nominal capital and by the clock.
 
-    python -m benchmarks.quality.real [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N] [--report]
-
-Adds the runs that are missing to ``real.csv`` (:mod:`benchmarks.study`) and writes ``real.md`` (means with standard
-errors over the seeds) and ``real.png``: the best value at the target against nominal capital, and against seconds as in
-the paper's Figs. 4 and 5. Those are wall clock, comparable only as far as the machine was equally busy. Capital is in
-nominal costs, the initial design included. ``MFBO_DATA_DIR`` names the folder with the data
+A study (:mod:`benchmarks.study`): ``real.csv``; ``real.md`` has means with standard errors, ``real.png`` the best value
+at the target against nominal capital, the initial design included, and against seconds as in the paper's Figs. 4 and 5:
+wall clock, comparable only as far as the machine was equally busy. ``MFBO_DATA_DIR`` names the folder with the data
 (:mod:`mfbo_torch.problems.real.data`).
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median
@@ -113,11 +109,11 @@ def table(runs: Runs) -> str:
     parts = [
         "# Real problems at equal capital",
         "",
-        "Mean of the best value at the target over the seeds, ± its standard error; larger is better. Worst seed:",
-        "the least of them at the end. Capital in units of the target's nominal cost, the initial design included.",
-        "Seconds: deciding and evaluating, median of whole runs, wall clock on two cores that many other processes",
-        f"used as well: not to be compared. †: some runs were cut after {MINUTES} minutes of processor time. -: some",
-        "runs had no value of the target yet. SALSA on",
+        "Mean over the seeds of the best value at the target, ± its standard error; larger is better. The worst seed",
+        "is the one with the smallest value at the end. The capital is in units of the target's nominal cost, and",
+        "includes the initial design. Seconds are the median wall-clock time of a run, for decisions and evaluations.",
+        "The two cores were shared with many other processes, so these times should not be compared. †: some runs were",
+        f"cut after {MINUTES} minutes of processor time. -: some runs had no value at the target yet. SALSA uses",
         f"{', '.join(map(str, SALSA_SIZES))} points, a quarter of the paper's.",
         "",
     ]
@@ -214,4 +210,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,17 +1,12 @@
 """Simple and cumulative regret of every strategy on the synthetic problems at equal capital.
 
-    python -m benchmarks.quality.regret [--workers N] [--methods LABEL ...] [--problems NAME ...] [--seeds N]
-        [--capital MOST] [--report]
-
-Adds the runs that are missing to ``regret.csv`` (:mod:`benchmarks.study`) and writes ``regret.md`` (medians and worst
-seeds, means with standard errors, cumulative regret, the number of seeds, time a decision), ``regret.png`` and
-``regret-average.png``. Capital counts everything, the initial design included. Regret below 1e-12 of the optimum is
-rounding and shown as 0.
+A study (:mod:`benchmarks.study`): ``regret.csv``; ``regret.md`` has medians and worst seeds, means with standard
+errors, cumulative regret and time a decision, ``regret.png`` and ``regret-average.png`` draw them. Capital counts
+everything, the initial design included. Regret below 1e-12 of the optimum is rounding and shown as 0.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -34,16 +29,11 @@ MINUTES = 5
 
 
 class Entry(NamedTuple):
-    """A strategy to compare.
+    """A strategy to compare: where, at which capitals and with how many seeds.
 
-    Attributes:
-        make: From a seed to the strategy.
-        capitals: At which capitals its regret is measured.
-        separate: Problems where each capital is a run of its own, for a strategy that plans with the
-            capital; elsewhere all are read off one run to the largest.
-        problems: Where it runs.
-        seeds: At most so many seeds.
-        slow: Problems where only the first two seeds run: there a run is cut long before its capital is spent.
+    ``separate``: problems where each capital is a run of its own, for a strategy that plans with the capital; elsewhere
+    all are read off one run to the largest. ``slow``: problems where only the first two seeds run, as a run is cut long
+    before its capital is spent.
     """
 
     make: Callable[[int], Strategy]
@@ -103,13 +93,10 @@ COLORS = OURS | dict(zip([label for label in ENTRIES if label not in OURS], OTHE
 
 
 class Results(NamedTuple):
-    """What the rows say.
+    """What the rows say by problem, strategy and capital.
 
-    Attributes:
-        regrets: Simple regret of every seed by problem, strategy and capital.
-        averages: Cumulative regret per unit of capital, likewise, where it was measured.
-        seconds: A decision, of every run and capital by strategy.
-        cut: Which were cut.
+    Simple regrets of the seeds, cumulative regrets per unit of capital where they were measured, and which runs were
+    cut; by strategy the seconds a decision of every run and capital.
     """
 
     regrets: Regrets
@@ -137,11 +124,11 @@ def collect(path: Path) -> Results:
 
 def table(found: Results) -> str:
     """Tables of each problem: medians, worst seeds and means of the simple regret, means of the cumulative one."""
-    parts = ["# Simple and cumulative regret at equal capital", "", "Over the seeds; capital in units of the target's"]
-    parts += ["cost, the initial design included. Bold: no other strategy has a smaller median there."]
-    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then."]
-    parts += ["Cumulative regret is told per unit of capital, `R(Λ) / Λ`, of the runs that it was measured in; what is"]
-    parts += ["not spent, and what goes to a cheaper fidelity, has the regret of the function's least value.", ""]
+    parts = ["# Simple and cumulative regret at equal capital", "", "The capital is in units of the target's"]
+    parts += ["cost, and includes the initial design. Bold: no other strategy has a smaller median."]
+    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is that of the queries until then."]
+    parts += ["Cumulative regret is given per unit of capital, `R(Λ) / Λ`, for the runs that measured it. Unspent"]
+    parts += ["capital, and capital spent at a cheaper fidelity, has the regret of the function's smallest value.", ""]
     for name in PROBLEMS:
         medians = {key: median(values) for key, values in found.regrets.items() if key[0] == name}
         if not medians:
@@ -157,14 +144,12 @@ def table(found: Results) -> str:
         def mean(key: Key) -> str:
             return mean_and_error(found.regrets[key], ".2g", ".1g") + "†" * (key in found.cut)
 
+        def cumulative(key: Key) -> str:
+            return mean_and_error(found.averages[key], ".2g", ".1g")
+
         parts += [f"## {name}", "", *_rows(name, found.regrets, "median (worst) simple regret", middle)]
         parts += _rows(name, found.regrets, "mean simple regret", mean)
-        parts += _rows(
-            name,
-            found.averages,
-            "mean cumulative regret",
-            lambda key: mean_and_error(found.averages[key], ".2g", ".1g"),
-        )
+        parts += _rows(name, found.averages, "mean cumulative regret", cumulative)
     body = [[label, f"{median(found.seconds[label]):.3f}"] for label in ENTRIES if label in found.seconds]
     parts += ["## Seconds a decision", "", *markdown(["strategy", "median over runs"], body)]
     return "\n".join(parts) + "\n"
@@ -181,19 +166,6 @@ def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) ->
         seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
         body.append([label, str(seeds), *cells])
     return [*markdown([title, "seeds", *map(str, CAPITALS)], body), ""]
-
-
-def picture(regrets: Regrets) -> Figure:
-    """Median simple regret against capital, a panel for each problem."""
-    curves = {key: max(median(values), 1e-9) for key, values in regrets.items()}
-    return _panels(curves, PROBLEMS, "median simple regret (1e-9: the optimum itself)")
-
-
-def cumulative(averages: Regrets) -> Figure:
-    """Mean cumulative regret per unit of capital, a panel for each problem that it was measured for."""
-    names = [name for name in PROBLEMS if any(key[0] == name for key in averages)]
-    curves = {key: fmean(values) for key, values in averages.items()}
-    return _panels(curves, names, "mean cumulative regret per unit of capital")
 
 
 def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figure:
@@ -225,9 +197,14 @@ def report(path: Path) -> None:
     """Write the tables and the pictures beside the results."""
     found = collect(path)
     path.with_suffix(".md").write_text(text := table(found))
-    picture(found.regrets).savefig(path.with_suffix(".png"), dpi=120)
+    curves = {key: max(median(values), 1e-9) for key, values in found.regrets.items()}
+    figure = _panels(curves, PROBLEMS, "median simple regret (1e-9: the optimum itself)")
+    figure.savefig(path.with_suffix(".png"), dpi=120)
     if found.averages:
-        cumulative(found.averages).savefig(path.with_name(f"{path.stem}-average.png"), dpi=120)
+        names = [name for name in PROBLEMS if any(key[0] == name for key in found.averages)]
+        curves = {key: fmean(values) for key, values in found.averages.items()}
+        figure = _panels(curves, names, "mean cumulative regret per unit of capital")
+        figure.savefig(path.with_name(f"{path.stem}-average.png"), dpi=120)
     print(text)
 
 
@@ -247,4 +224,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

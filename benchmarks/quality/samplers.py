@@ -1,14 +1,10 @@
 """``mfbo_torch.optuna.Sampler`` beside Optuna's own samplers, at equal trials and without fidelities.
 
-    python -m benchmarks.quality.samplers [--workers N] [--methods NAME ...] [--problems NAME ...] [--seeds N]
-
-Adds the runs that are missing to ``doors-samplers.csv`` (:mod:`benchmarks.study`), where the capital is the number of
-trials.
+A study (:mod:`benchmarks.study`): ``doors-samplers.csv``, where the capital is the number of trials.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -79,4 +75,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

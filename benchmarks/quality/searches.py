@@ -1,15 +1,12 @@
 """``MultiFidelitySearchCV`` beside scikit-learn's searches, at equal resources.
 
-    python -m benchmarks.quality.searches [--workers N] [--methods NAME ...] [--problems NAME ...] [--seeds N]
-
-Each spends what ten evaluations with all of the resource take: ten candidates (``RandomizedSearchCV``), thirty in three
-rungs (``HalvingRandomSearchCV``), or a budget of 10, which is the capital. Three tenths of the samples are held out,
-others with each seed. Adds the runs that are missing to ``doors-searches.csv`` (:mod:`benchmarks.study`).
+A study (:mod:`benchmarks.study`): ``doors-searches.csv``. Each spends what ten evaluations with all of the resource
+take: ten candidates (``RandomizedSearchCV``), thirty in three rungs (``HalvingRandomSearchCV``), or a budget of 10,
+which is the capital. Three tenths of the samples are held out, others with each seed.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,14 +29,7 @@ RATIO = 9
 
 
 class Case(NamedTuple):
-    """Something to tune.
-
-    Attributes:
-        estimator: Made anew for each seed.
-        data: Features and targets.
-        distributions: Of its parameters.
-        resource: And ``most`` of it, where that is not the samples.
-    """
+    """Something to tune, made anew for each seed; ``most`` of a resource that is not the samples."""
 
     estimator: Callable[[int], Any]
     data: Callable[..., Any]
@@ -124,4 +114,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

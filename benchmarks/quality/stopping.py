@@ -1,16 +1,12 @@
 """What each rule that ends a run saves, and what it gives up, on functions of the MF-GP-UCB paper.
 
-    python -m benchmarks.quality.stopping [--problems NAME ...] [--seeds N] [--capital N] [--report]
-
-A run of the default strategy to the end of its capital is looked at from its beginning: where would each rule have
-ended it, and what had been found by then? Rows that are missing are added to ``stopping.csv``
-(:mod:`benchmarks.study`), ``stopping.md`` is their table. Capitals are in units of the target's cost.
+A study (:mod:`benchmarks.study`): ``stopping.csv`` and ``stopping.md``. A run of the default strategy to the end of its
+capital is looked at from its beginning: where would each rule have ended it, and what had been found by then?
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -87,18 +83,19 @@ def report(path: Path) -> None:
     """The table."""
     rows = read(path)
     lines = [
-        "# What ends a run, what that saves and what it gives up",
+        "# Rules that end a run early: capital saved and regret",
         "",
-        "Medians over seeds: the share of the capital that is not spent, and the regret where the rule ends the run,",
-        f"beside that at the end of the capital. The strategy is the default; `python -m {STUDY.module}`.",
-        "A rule that does not end a run saves nothing.",
+        "Medians over the seeds: the share of the capital that is not spent, and the regret when the rule ends the",
+        "run. The head of each table has the regret after the whole capital. The strategy is the default. A rule that",
+        f"does not end a run saves nothing. Measured by `python -m {STUDY.module}`.",
     ]
     for name in dict.fromkeys(row["problem"] for row in rows):
         own = [row for row in rows if row["problem"] == name]
         seeds = len({row["seed"] for row in own})
         end = statistics.median(float(row["regret_at_end"]) for row in own)
         capital = statistics.median(float(row["capital_at_end"]) for row in own)
-        head = f"{name} ({seeds} {'seed' if seeds == 1 else 'seeds'}; {capital:.3g} spent in all, regret {end:.2g})"
+        number = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        head = f"{name} ({number}; {capital:.3g} spent without a rule, regret {end:.2g})"
         body = []
         for rule in STUDY.methods:
             if some := [row for row in own if row["method"] == rule]:
@@ -125,4 +122,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

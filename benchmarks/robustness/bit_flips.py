@@ -2,19 +2,17 @@
 
     python -m benchmarks.robustness.bit_flips [--rows 300] [--every 1] [--check 97] [--workers 1]
 
-A change is *detected* where the journal is refused, *harmless* where its history and the history behind every
-decision are what they were, and *missed* otherwise, also where reading it ends in another error. So that the whole
-takes minutes, rows are compared with those that were written, the first that differs is verified as the journal does,
-and only where none does SQLite looks the file over. One in ``--check``, and those in the file's header, are read by
-:class:`~mfbo_torch.history.storage.journal.Journal` itself, and it is an error if the two disagree. Writes
-``bit_flips.json``; the exit status is 1 if a change was missed.
+A change is *detected* where the journal is refused, *harmless* where its history and the history behind every decision
+are what they were, and *missed* otherwise, also where reading it ends in another error. For speed, rows are compared
+with those that were written, the first that differs is verified as the journal does, and only where none does SQLite
+looks the file over; one in ``--check``, and those in the file's header, are read by the journal itself, and the two
+must agree. Writes ``bit_flips.json``; the exit status is 1 if a change was missed.
 """
 
 from __future__ import annotations
 
 import random
 import sqlite3
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -71,11 +69,7 @@ def read(path: Path) -> object:
 
 
 class Quick:
-    """The fate of a changed journal, as far as that hangs on its rows.
-
-    Args:
-        path: The file as it was written.
-    """
+    """The fate of a changed journal, as far as that hangs on its rows."""
 
     def __init__(self, path: Path) -> None:
         self._place = f"{path.as_uri()}?mode=ro&immutable=1"
@@ -175,4 +169,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

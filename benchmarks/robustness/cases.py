@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mfbo_torch import Observation, Optimizer, Parameter, Space, UserProblem, strategies
@@ -34,26 +35,18 @@ RATE = (0.01, 100.0)
 
 @dataclass(frozen=True)
 class Case:
-    """A run.
+    """A run of a strategy with settings beyond seed, space and capital (in costs of the target).
 
-    Args:
-        problem: Makes the space and the objective; a problem is handed to :func:`mfbo_torch.run`, a pair of a space
-            and an objective to an :class:`~mfbo_torch.Optimizer`.
-        strategy: Its class.
-        settings: Of the strategy, beyond seed, space and capital.
-        capital: In costs of the target.
-        steps: Most queries that are decided.
-        seeds: How many seeds.
-        pending: Queries in flight at once. Of several, they end in another order than they began.
-        cost: From a design and a fidelity to what it has cost, where costs are measured.
-        before: What is done before the first query.
-        maximize: Whether the objective is called by its own arguments by :func:`mfbo_torch.maximize`.
+    A problem is handed to :func:`mfbo_torch.run`, a pair of a space and an objective to an
+    :class:`~mfbo_torch.Optimizer`, or to :func:`mfbo_torch.maximize`, which calls the objective by its own arguments.
+    ``steps`` is the most queries that are decided, ``pending`` how many are in flight: of several, they end in another
+    order than they began. ``cost`` is for measured costs, ``before`` is done before the first query.
     """
 
     problem: Callable[[], Problem | tuple[Space, Objective]]
-    strategy: str = "MFGPUCB"
-    settings: dict[str, Any] | None = None
     capital: float = 8.0
+    settings: dict[str, Any] | None = None
+    strategy: str = "MFGPUCB"
     steps: int = 1000
     seeds: int = 1
     pending: int = 1
@@ -124,33 +117,22 @@ def tuning(network: str, width: float, depth: int, momentum: float | None = None
     return {"value": value + 0.02 * draw, "latency": 4.0 * depth * width + epochs / 9}
 
 
+NETWORK = {"network": {"choices": ["small", "large", "deep"]}, "width": {"lower": 0.05, "upper": 1.0, "log": True}}
+MOMENTUM = {"lower": 0.0, "upper": 1.0}
+
+
 def tuned() -> UserProblem:
     """:func:`tuning` with everything that a user's problem can have."""
-    return UserProblem(
-        tuning,
-        {
-            "network": {"choices": ["small", "large", "deep"]},
-            "width": {"lower": 0.05, "upper": 1.0, "log": True},
-            "depth": {"lower": 1, "upper": 6, "integer": True},
-            "momentum": {"lower": 0.0, "upper": 1.0, "when": {"network": "deep"}},
-        },
-        fidelities={"epochs": [1, 3, 9]},
-        constraints={"latency": "<= 8"},
-    )
+    depth = {"lower": 1, "upper": 6, "integer": True}
+    parameters = {**NETWORK, "depth": depth, "momentum": {**MOMENTUM, "when": {"network": "deep"}}}
+    return UserProblem(tuning, parameters, fidelities={"epochs": [1, 3, 9]}, constraints={"latency": "<= 8"})
 
 
 def mixed() -> UserProblem:
     """:func:`tuning` without a limit."""
-    return UserProblem(
-        lambda **design: tuning(**design)["value"],
-        {
-            "network": {"choices": ["small", "large", "deep"]},
-            "width": {"lower": 0.05, "upper": 1.0, "log": True},
-            "depth": {"choices": [1, 2, 4], "ordered": True},
-            "momentum": {"lower": 0.0, "upper": 1.0, "when": {"network": ["deep", "large"]}},
-        },
-        fidelities={"epochs": [1, 9]},
-    )
+    depth = {"choices": [1, 2, 4], "ordered": True}
+    parameters = {**NETWORK, "depth": depth, "momentum": {**MOMENTUM, "when": {"network": ["deep", "large"]}}}
+    return UserProblem(lambda **design: tuning(**design)["value"], parameters, fidelities={"epochs": [1, 9]})
 
 
 def raising(x: Sequence[float], fidelity: int, number: int) -> float:
@@ -230,143 +212,110 @@ def given_and_enqueued(optimizer: Optimizer, objective: Objective) -> None:
     optimizer.enqueue(design(31))
 
 
-def _indirect(**settings: Any) -> Callable[[], Problem]:
-    return lambda: IndirectBranin(num_samples=60, **settings)
+def interval() -> tuple[Space, Objective]:
+    """:func:`plane` with a share between 0.05 and 1 as its fidelity."""
+    share = {"share": {"lower": 0.05, "upper": 1.0}}
+    return plane(lambda x, level, number: hill(x, 1) + 1e-3 * math.sqrt(level), (0.2, 1.0), fidelities=share)
 
 
-_SHORT = {"initial_capital": 2.0}
-_QUICK = {"num_restarts": 1, "raw_samples": 8, "max_iterations": 4}
-_DIGITS = {"num_simulations": 8, "num_candidates": 64, "batch_size": 3}
+SHORT, INITIAL = {"initial_capital": 2.0}, {"initial": 4}
+INDEPENDENT = {"link": "independent"}
+QUICK = {**SHORT, "num_restarts": 1, "raw_samples": 8, "max_iterations": 4}
+MATCHING = {**INITIAL, "num_simulations": 8, "num_candidates": 64, "batch_size": 3}
+DRAWN = {**INITIAL, "samples": 16}
+NOISE = {"scale": 0.1}
 
 HEADLINE = {
-    f"headline/{name}": Case(make, capital=capital, seeds=5)
-    for name, make, capital in (
-        ("Currin", Currin, 20.0),
-        ("BadCurrin", BadCurrin, 20.0),
-        ("Park", Park, 20.0),
-        ("Borehole", Borehole, 20.0),
-        ("Hartmann3", Hartmann3, 14.0),
-        ("user", tuned, 12.0),
-    )
+    "Currin": Case(Currin, 20.0, seeds=5),
+    "BadCurrin": Case(BadCurrin, 20.0, seeds=5),
+    "Park": Case(Park, 20.0, seeds=5),
+    "Borehole": Case(Borehole, 20.0, seeds=5),
+    "Hartmann3": Case(Hartmann3, 14.0, seeds=5),
+    "user": Case(tuned, 12.0, seeds=5),
 }
 """The default strategy on six problems."""
-
 SETTINGS = {
-    "settings/independent": Case(Currin, settings={"link": "independent"}, capital=14.0, seeds=2),
-    "settings/independent-strict": Case(Currin, settings={"link": "independent", "strict": True}, capital=14.0),
-    "settings/independent-theory": Case(Currin, settings={"link": "independent", "beta": "theory"}, capital=14.0),
-    "settings/independent-zeta": Case(
-        plane, settings={"link": "independent", "zeta": [0.2], "gamma": [0.1], **_SHORT}, capital=8.0
-    ),
-    "settings/unhedged": Case(Currin, settings={"hedge": False}, capital=14.0, seeds=2),
-    "settings/theory": Case(Currin, settings={"beta": "theory"}, capital=12.0),
-    "settings/fixed-beta": Case(plane, settings={"beta": 2.0, "refit_every": 3}, capital=10.0),
-    "settings/float32": Case(plane, settings={"dtype": "float32"}, capital=10.0),
-    "settings/pending": Case(Currin, capital=14.0, pending=4, seeds=2),
-    "settings/pending-plane": Case(lambda: plane(noisy), capital=14.0, pending=4),
-    "settings/svm": Case(lambda: SVM(sizes=[100, 300]), capital=8.0),
-    "settings/mixed": Case(mixed, capital=10.0),
-    "settings/finite": Case(finite, capital=12.0),
+    "independent": Case(Currin, 14.0, INDEPENDENT, seeds=2),
+    "independent-strict": Case(Currin, 14.0, {**INDEPENDENT, "strict": True}),
+    "independent-theory": Case(Currin, 14.0, {**INDEPENDENT, "beta": "theory"}),
+    "independent-zeta": Case(plane, 8.0, {**INDEPENDENT, "zeta": [0.2], "gamma": [0.1], **SHORT}),
+    "unhedged": Case(Currin, 14.0, {"hedge": False}, seeds=2),
+    "theory": Case(Currin, 12.0, {"beta": "theory"}),
+    "fixed-beta": Case(plane, 10.0, {"beta": 2.0, "refit_every": 3}),
+    "float32": Case(plane, 10.0, {"dtype": "float32"}),
+    "pending": Case(Currin, 14.0, pending=4, seeds=2),
+    "pending-plane": Case(lambda: plane(noisy), 14.0, pending=4),
+    "svm": Case(lambda: SVM(sizes=[100, 300]), 8.0),
+    "mixed": Case(mixed, 10.0),
+    "finite": Case(finite, 12.0),
 }
 """The default strategy with other settings."""
-
 VALUES = {
-    "values/raising": Case(lambda: plane(raising), capital=12.0, seeds=2),
-    "values/nan": Case(lambda: plane(half_nan), capital=12.0),
-    "values/tail": Case(lambda: plane(tail), capital=12.0, seeds=2),
-    "values/huge": Case(lambda: plane(times(1e200)), capital=8.0),
-    "values/tiny": Case(lambda: plane(times(1e-200)), capital=8.0),
-    "values/noisy": Case(lambda: plane(noisy), capital=12.0),
-    "values/standard-error": Case(lambda: plane(with_error), capital=10.0, seeds=2),
-    "values/limits": Case(
-        lambda: plane(limited, limits={"latency": "<= 7", "memory": "<= 0.9"}), capital=10.0, seeds=2
-    ),
-    "values/constraints": Case(box, capital=10.0),
-    "values/measured": Case(lambda: plane(measured=True), capital=8.0, steps=24, cost=measured_cost),
-    "values/continues": Case(lambda: plane(continues=True), capital=10.0),
-    "values/trained": Case(lambda: plane(trained, continues=True), capital=8.0, maximize=True),
-    "values/given": Case(plane, capital=8.0, before=given_and_enqueued, seeds=2),
-    "values/subset": Case(
-        lambda: plane(noisy), settings={"initial_capital": 1.0}, capital=8.0, steps=5, before=given(1400)
-    ),
-    "values/subset-target": Case(
-        lambda: single(noisy), "GPUCB", {"initial": 1}, capital=8.0, steps=4, before=given(1100, 1)
-    ),
+    "raising": Case(lambda: plane(raising), 12.0, seeds=2),
+    "nan": Case(lambda: plane(half_nan), 12.0),
+    "tail": Case(lambda: plane(tail), 12.0, seeds=2),
+    "huge": Case(lambda: plane(times(1e200)), 8.0),
+    "tiny": Case(lambda: plane(times(1e-200)), 8.0),
+    "noisy": Case(lambda: plane(noisy), 12.0),
+    "standard-error": Case(lambda: plane(with_error), 10.0, seeds=2),
+    "limits": Case(lambda: plane(limited, limits={"latency": "<= 7", "memory": "<= 0.9"}), 10.0, seeds=2),
+    "constraints": Case(box, 10.0),
+    "measured": Case(lambda: plane(measured=True), 8.0, steps=24, cost=measured_cost),
+    "continues": Case(lambda: plane(continues=True), 10.0),
+    "trained": Case(lambda: plane(trained, continues=True), 8.0, maximize=True),
+    "given": Case(plane, 8.0, before=given_and_enqueued, seeds=2),
+    "subset": Case(lambda: plane(noisy), 8.0, {"initial_capital": 1.0}, steps=5, before=given(1400)),
+    "subset-target": Case(lambda: single(noisy), 8.0, {"initial": 1}, "GPUCB", steps=4, before=given(1100, 1)),
 }
 """The default strategy on values, costs and records of other kinds."""
-
 STRATEGIES = {
-    "strategies/RandomSearch": Case(Currin, "RandomSearch", capital=12.0),
-    "strategies/RandomSearch-mixed": Case(mixed, "RandomSearch", capital=8.0),
-    "strategies/Direct": Case(Currin, "Direct", capital=30.0),
-    "strategies/GPUCB": Case(single, "GPUCB", capital=16.0, seeds=2),
-    "strategies/GPUCB-fails": Case(lambda: single(raising), "GPUCB", capital=14.0),
-    "strategies/GPUCB-limits": Case(
-        lambda: single(limited, limits={"latency": "<= 7"}), "GPUCB", capital=12.0, before=given(4, 1)
-    ),
-    "strategies/ExpectedImprovement": Case(single, "ExpectedImprovement", capital=16.0, seeds=2),
-    "strategies/ExpectedImprovement-noisy": Case(lambda: single(with_error), "ExpectedImprovement", capital=14.0),
-    "strategies/ProbabilityOfImprovement": Case(single, "ProbabilityOfImprovement", capital=16.0),
-    "strategies/GPBUCB": Case(single, "GPBUCB", capital=20.0, pending=4, seeds=2),
-    "strategies/GPBUCB-theory": Case(
-        single, "GPBUCB", {"beta": "theory", "initialisation": 2, "initial": 4}, capital=12.0, pending=3
-    ),
-    "strategies/GPBUCB-finite": Case(lambda: finite(True), "GPBUCB", capital=16.0, pending=4),
-    "strategies/GPBUCB-finite-eager": Case(lambda: finite(True), "GPBUCB", {"lazy": False}, capital=16.0, pending=4),
-    "strategies/GPBUCB-limits": Case(
-        lambda: single(limited, limits={"latency": "<= 7"}), "GPBUCB", capital=12.0, pending=3
-    ),
-    "strategies/NaiveRepeat": Case(single, "NaiveRepeat", {"initial": 4}, capital=12.0, pending=3),
-    "strategies/NaiveTop": Case(single, "NaiveTop", {"initial": 4}, capital=12.0, pending=3),
-    "strategies/SimulationMatching": Case(
-        single, "SimulationMatching", {"initial": 4, **_DIGITS}, capital=12.0, pending=3
-    ),
-    "strategies/SimulationMatching-mei": Case(
-        single, "SimulationMatching", {"initial": 4, "policy": "mei", **_DIGITS}, capital=12.0, pending=3
-    ),
-    "strategies/QUpperConfidenceBound": Case(
-        single, "QUpperConfidenceBound", {"initial": 4, "samples": 16}, capital=10.0, pending=2
-    ),
-    "strategies/QLogExpectedImprovement": Case(
-        single, "QLogExpectedImprovement", {"initial": 4, "samples": 16}, capital=10.0, pending=2
-    ),
-    "strategies/MFNaive": Case(plane, "MFNaive", {"initial": 4}, capital=8.0),
-    "strategies/MFNaive-random": Case(plane, "MFNaive", {"explore": "random"}, capital=8.0),
-    "strategies/BOCA": Case(ContinuousCurrin, "BOCA", _SHORT, capital=6.0, seeds=2),
-    "strategies/BOCA-interval": Case(
-        lambda: plane(
-            lambda x, fidelity, number: hill(x, 1) + 1e-3 * math.sqrt(fidelity),
-            (0.2, 1.0),
-            fidelities={"share": {"lower": 0.05, "upper": 1.0}},
-        ),
-        "BOCA",
-        _SHORT,
-        capital=6.0,
-    ),
-    "strategies/BOCA-levels": Case(plane, "BOCA", _SHORT, capital=8.0),
-    "strategies/MFSKO": Case(plane, "MFSKO", _SHORT, capital=6.0),
-    "strategies/MFGIBBON": Case(plane, "MFGIBBON", {**_SHORT, **_QUICK, "num_candidates": 50}, capital=6.0),
-    "strategies/MFKnowledgeGradient": Case(
-        plane, "MFKnowledgeGradient", {**_SHORT, **_QUICK, "num_fantasies": 2, "raw_samples": 2}, capital=4.0
-    ),
-    "strategies/MFUCB": Case(arms, "MFUCB", {"scale": 0.1}, capital=30.0),
-    "strategies/MFUCB-problem": Case(lambda: SyntheticBandit(1), "MFUCB", capital=5.0),
-    "strategies/UCB": Case(arms, "UCB", {"scale": 0.1}, capital=30.0),
-    "strategies/SuccessiveElimination": Case(arms, "SuccessiveElimination", {"scale": 0.1}, capital=40.0),
-    "strategies/CMES": Case(_indirect(), "CMES", {"initial": 2}, capital=8.0, steps=8),
-    "strategies/CMES-all": Case(
-        lambda: ShiftedPeak((0.8, 0.4)), "CMES", {"resolutions": "all", "sampler": "gumbel"}, capital=6.0, steps=8
-    ),
-    "strategies/CMES-grid": Case(_indirect(grid=5), "CMES", {"initial": 2}, capital=8.0, steps=8),
-    "strategies/CMETS": Case(_indirect(resolutions=3), "CMETS", capital=6.0, steps=8),
-    "strategies/ShrinkingWindow": Case(
-        lambda: ShiftedPeak((0.8, 0.4, 0.2)), "ShrinkingWindow", capital=8.0, steps=10, seeds=2
-    ),
-    "strategies/QueryMES": Case(_indirect(), "QueryMES", capital=6.0, steps=6),
-    "strategies/QueryUCB": Case(_indirect(known=True), "QueryUCB", capital=6.0, steps=6),
-    "strategies/QueryEI": Case(lambda: ShiftedPeak(), "QueryEI", capital=8.0, steps=8),
+    "RandomSearch": Case(Currin, 12.0),
+    "RandomSearch-mixed": Case(mixed, 8.0),
+    "Direct": Case(Currin, 30.0),
+    "GPUCB": Case(single, 16.0, seeds=2),
+    "GPUCB-fails": Case(lambda: single(raising), 14.0),
+    "GPUCB-limits": Case(lambda: single(limited, limits={"latency": "<= 7"}), 12.0, before=given(4, 1)),
+    "ExpectedImprovement": Case(single, 16.0, seeds=2),
+    "ExpectedImprovement-noisy": Case(lambda: single(with_error), 14.0),
+    "ProbabilityOfImprovement": Case(single, 16.0),
+    "GPBUCB": Case(single, 20.0, pending=4, seeds=2),
+    "GPBUCB-theory": Case(single, 12.0, {"beta": "theory", "initialisation": 2, "initial": 4}, pending=3),
+    "GPBUCB-finite": Case(lambda: finite(True), 16.0, pending=4),
+    "GPBUCB-finite-eager": Case(lambda: finite(True), 16.0, {"lazy": False}, pending=4),
+    "GPBUCB-limits": Case(lambda: single(limited, limits={"latency": "<= 7"}), 12.0, pending=3),
+    "NaiveRepeat": Case(single, 12.0, INITIAL, pending=3),
+    "NaiveTop": Case(single, 12.0, INITIAL, pending=3),
+    "SimulationMatching": Case(single, 12.0, MATCHING, pending=3),
+    "SimulationMatching-mei": Case(single, 12.0, {**MATCHING, "policy": "mei"}, pending=3),
+    "QUpperConfidenceBound": Case(single, 10.0, DRAWN, pending=2),
+    "QLogExpectedImprovement": Case(single, 10.0, DRAWN, pending=2),
+    "MFNaive": Case(plane, 8.0, INITIAL),
+    "MFNaive-random": Case(plane, 8.0, {"explore": "random"}),
+    "BOCA": Case(ContinuousCurrin, 6.0, SHORT, seeds=2),
+    "BOCA-interval": Case(interval, 6.0, SHORT),
+    "BOCA-levels": Case(plane, 8.0, SHORT),
+    "MFSKO": Case(plane, 6.0, SHORT),
+    "MFGIBBON": Case(plane, 6.0, {**QUICK, "num_candidates": 50}),
+    "MFKnowledgeGradient": Case(plane, 4.0, {**QUICK, "num_fantasies": 2, "raw_samples": 2}),
+    "MFUCB": Case(arms, 30.0, NOISE),
+    "MFUCB-problem": Case(lambda: SyntheticBandit(1), 5.0),
+    "UCB": Case(arms, 30.0, NOISE),
+    "SuccessiveElimination": Case(arms, 40.0, NOISE),
+    "CMES": Case(partial(IndirectBranin, num_samples=60), 8.0, {"initial": 2}, steps=8),
+    "CMES-all": Case(lambda: ShiftedPeak((0.8, 0.4)), 6.0, {"resolutions": "all", "sampler": "gumbel"}, steps=8),
+    "CMES-grid": Case(partial(IndirectBranin, num_samples=60, grid=5), 8.0, {"initial": 2}, steps=8),
+    "CMETS": Case(partial(IndirectBranin, num_samples=60, resolutions=3), 6.0, steps=8),
+    "ShrinkingWindow": Case(lambda: ShiftedPeak((0.8, 0.4, 0.2)), 8.0, steps=10, seeds=2),
+    "QueryMES": Case(partial(IndirectBranin, num_samples=60), 6.0, steps=6),
+    "QueryUCB": Case(partial(IndirectBranin, num_samples=60, known=True), 6.0, steps=6),
+    "QueryEI": Case(ShiftedPeak, 8.0, steps=8),
 }
-"""Every strategy, on a problem that suits it."""
+"""Every strategy, which a name begins with, on a problem that suits it."""
 
-CASES = HEADLINE | SETTINGS | VALUES | STRATEGIES
+CASES = {
+    **{f"headline/{name}": case for name, case in HEADLINE.items()},
+    **{f"settings/{name}": case for name, case in SETTINGS.items()},
+    **{f"values/{name}": case for name, case in VALUES.items()},
+    **{f"strategies/{name}": replace(case, strategy=name.partition("-")[0]) for name, case in STRATEGIES.items()},
+}
 """All of them."""

@@ -9,14 +9,12 @@ status is 1 where any differs. Runs take one thread each; nothing that a clock t
 from __future__ import annotations
 
 import json
-import math
 import multiprocessing
 import platform
-import sys
 import time
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from fnmatch import fnmatch
 from pathlib import Path
@@ -38,26 +36,31 @@ Row = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, save, compare; the exit status."""
     given = _parser().parse_args(arguments)
-    if len(given.compare or ()) > 1:
-        old, new = (_read(path, given.only, given.seeds) for path in given.compare)
-        return _tell(old, new)
-    old = _read(given.compare[0], given.only, given.seeds) if given.compare else None
-    jobs = [job for job in _jobs(given.only, given.seeds) if old is None or _name(*job) in old]
-    if old is None and (lacking := untried()):
-        print("without a run:", ", ".join(lacking))
-    new = {}
-    started = time.time()
-    for name, rows, seconds in _histories(jobs, given.workers):
+    old, *others = [_read(path, given.only, given.seeds) for path in given.compare or ()] or [None]
+    if others:
+        found = ((name, rows, 0.0) for name, rows in others[0].items())
+    else:
+        jobs = [job for job in _jobs(given.only, given.seeds) if old is None or _name(*job) in old]
+        found = _histories(jobs, given.workers)
+        if old is None and (lacking := untried()):
+            print("without a run:", ", ".join(lacking))
+    new, equal, started = {}, 0, time.time()
+    for name, rows, seconds in found:
         new[name] = rows
-        told = f"  {rows[-1]['error']}" if "error" in rows[-1] else ""
-        if old is not None:
-            told += "  differs" if difference(old[name], rows) else "  equal"
-        print(f"{name:45s} {len(rows):4d} rows {seconds:6.1f} s{told}", flush=True)
+        told = "" if old is None else difference(old.get(name), rows) or "equal"
+        equal += told == "equal"
+        print(f"{name:45s} {len(rows):4d} rows {seconds:6.1f} s  {told}", rows[-1].get("error", ""), flush=True)
         if given.save:
             content = {"about": _about(), "runs": dict(sorted(new.items()))}
             given.save.write_text(json.dumps(content, indent=0) + "\n")
     print(f"{len(new)} runs, {time.time() - started:.0f} s")
-    return 0 if old is None else _tell(old, new)
+    if old is None:
+        return 0
+    gone = sorted(old.keys() - new.keys())
+    print(*(f"{name:45s} is no longer there" for name in gone), sep="\n", end="\n" if gone else "")
+    total = len(new) + len(gone)
+    print(f"{equal} of {total} runs are equal")
+    return int(equal < total or not total)
 
 
 def untried() -> list[str]:
@@ -70,20 +73,16 @@ def history_of(name: str, seed: int) -> list[Row]:
     """The rows of one run."""
     case = CASES[name]
     made = case.problem()
+    space, objective = (made.space, made.observe) if isinstance(made, Problem) else made
+    strategy, capital = case.made(seed, space), case.capital * space.costs[-1]
+    if isinstance(made, Problem):
+        made.trial = seed
     if isinstance(made, Problem) and case.pending == 1:
-        space, strategy = made.space, case.made(seed, made.space)
-        made.trial = seed
-        history = run(made, strategy, case.capital * space.costs[-1], progress=False)
-    elif isinstance(made, Problem):
-        made.trial = seed
-        space, strategy = made.space, case.made(seed, made.space)
-        history = _told(case, Optimizer(strategy), made.observe)
+        history = run(made, strategy, capital, progress=False)
     elif case.maximize:
-        space, strategy = made[0], case.made(seed, made[0])
-        history = maximize(made[1], space, case.capital * space.costs[-1], strategy=strategy).history
+        history = maximize(objective, space, capital, strategy=strategy).history
     else:
-        space, strategy = made[0], case.made(seed, made[0])
-        history = _told(case, Optimizer(strategy), made[1])
+        history = _told(case, Optimizer(strategy), objective, capital)
     rows = [_row(record) for record in history]
     rows.append({"recommended": _recommended(strategy.recommend(history))})
     predicted = strategy.predict(history, _designs(space, history))
@@ -91,10 +90,9 @@ def history_of(name: str, seed: int) -> list[Row]:
     return rows
 
 
-def _told(case: Case, optimizer: Optimizer, objective: Objective) -> History:
+def _told(case: Case, optimizer: Optimizer, objective: Objective, capital: float) -> History:
     """The history of asking and telling until the capital is spent."""
-    space, flying, decided = optimizer.space, [], 0
-    capital = case.capital * space.costs[-1]
+    flying, decided = [], 0
     if case.before is not None:
         case.before(optimizer, objective)
     while True:
@@ -208,17 +206,6 @@ def _read(path: Path, only: str, seeds: int) -> dict[str, list[Row]]:
     return {name: rows for name, rows in runs if _matches(name, only) and int(name.rpartition("/")[2]) < seeds}
 
 
-def _tell(old: Mapping[str, list[Row]], new: Mapping[str, list[Row]]) -> int:
-    """Print which runs differ; the exit status."""
-    names = sorted({*old, *new})
-    found = {name: difference(old.get(name), new.get(name)) for name in names}
-    changed = {name: text for name, text in found.items() if text}
-    for name, text in changed.items():
-        print(f"{name:45s} {text}")
-    print(f"{len(names) - len(changed)} of {len(names)} runs are equal")
-    return int(bool(changed) or not names)
-
-
 def difference(old: Sequence[Row] | None, new: Sequence[Row] | None) -> str:
     """Where two runs differ first and by how much; empty where they are equal."""
     if old is None or new is None:
@@ -232,15 +219,14 @@ def difference(old: Sequence[Row] | None, new: Sequence[Row] | None) -> str:
 
 
 def _changed(key: str, before: Row, after: Row) -> str:
-    one, other = list(_numbers(before.get(key))), list(_numbers(after.get(key)))
-    if len(one) != len(other) or not one or not all(map(math.isfinite, [*one, *other])):
-        return f"{key} {_short(before.get(key))} -> {_short(after.get(key))}"
-    apart = max(abs(a - b) for a, b in zip(one, other, strict=True))
-    size = max(map(abs, [*one, *other])) or 1.0
-    return f"{key} by {apart:.2g} ({apart / size:.1g} of its size)"
+    """The first number under a key that differs, in both; all that is there where none does."""
+    whole = before.get(key), after.get(key)
+    pairs = zip(*map(_numbers, whole), strict=False)
+    one, other = next((pair for pair in pairs if pair[0] != pair[1]), whole)
+    return f"{key} {one} -> {other}"
 
 
-def _numbers(value: Any) -> Iterable[float]:
+def _numbers(value: Any) -> Iterator[float]:
     """The exact numbers in a value."""
     if isinstance(value, str) and "0x" in value:
         yield float.fromhex(value)
@@ -249,11 +235,6 @@ def _numbers(value: Any) -> Iterable[float]:
     elif isinstance(value, Mapping | list):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from _numbers(part)
-
-
-def _short(value: Any) -> str:
-    numbers = list(_numbers(value))
-    return ", ".join(f"{number:.6g}" for number in numbers[:8]) if numbers else str(value)[:80]
 
 
 def _parser() -> ArgumentParser:
@@ -268,4 +249,4 @@ def _parser() -> ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

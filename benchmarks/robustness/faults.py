@@ -2,12 +2,11 @@
 
     python -m benchmarks.robustness.faults [--kind processes|dask] [--repeats N] [--evaluations 60]
 
-Of the evaluations one in ten kills its worker, one in ten raises, one in twenty outlives its timeout, one in twenty
-leaves with exit code 0, one in twenty imports a module that ends its program and one in fifty lets nothing else run in
-its process; the driver is killed with SIGKILL three times and interrupted twice while its workers start, and started
-again. Afterwards every query must have ended exactly once, as its point says it must, the capital must add up, and
-every decision must be the same again. Adds the runs that are missing to ``faults.csv`` (:mod:`benchmarks.study`),
-where the method is the kind of executor and the capital the number of evaluations.
+Evaluations kill their worker, raise, outlive their timeout, leave with exit code 0, import a module that ends its
+program, or let nothing else run in their process; the driver is killed with SIGKILL three times and interrupted twice
+while its workers start, and started again. Afterwards every query must have ended exactly once, as its point says it
+must, the capital must add up, and every decision must be the same again. Adds the runs that are missing to
+``faults.csv`` (:mod:`benchmarks.study`), the method the kind of executor, the capital the number of evaluations.
 """
 
 from __future__ import annotations
@@ -84,11 +83,7 @@ def torment(kind: str, path: Path, evaluations: int, seed: int) -> tuple[int, in
 
 
 def _interrupted(command: Sequence[str], seconds: float) -> int:
-    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker.
-
-    Raises:
-        RuntimeError: It does not end.
-    """
+    """Press Ctrl-C so long after a driver has begun to start its workers; how often, 0 where it was quicker."""
     with tempfile.TemporaryFile() as said:
         driver = subprocess.Popen(command, start_new_session=True, stderr=said)
         while driver.poll() is None and not _children(driver.pid):
@@ -126,9 +121,8 @@ def _asked(path: Path) -> int:
 def check(path: Path, evaluations: int, seed: int) -> list[int]:
     """How often each of :data:`~benchmarks.robustness.troubled.OUTCOMES` happened.
 
-    Raises:
-        RuntimeError: A query did not end exactly once and as it must, the capital does not add up, or a decision is
-            another one when it is made again.
+    It is an error if a query did not end exactly once and as it must, if the capital does not add up, or if a decision
+    is another one when it is made again.
     """
     with Journal(path, read_only=True) as journal:
         history, replay = journal.history(), list(journal.replay())

@@ -20,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -31,29 +31,11 @@ from mfbo_torch.app import cli
 SECONDS, GIBIBYTES = 10, 1.0
 EVIL = "evilmod"
 WORDS = (
-    b"evilmod:f",
-    b"evilmod.Problem",
-    b"{class_path: evilmod.Problem}",
-    b'{"class": "evilmod.Problem", "settings": {}}',
-    b'{"function": "evilmod:f"}',
-    b"&a ",
-    b"*a",
-    b"\0",
-    b'"\\0\\ud800"',
-    b"\xff\xfe",
-    b"[" * 3000,
-    b"{a: " * 300,
-    b"1e999",
-    b".nan",
-    b"null",
-    b"-1",
-    b"9" * 400,
-    b"!!python/name:evilmod.f",
-    b"\n",
-    b"  ",
-    b": ",
-    b",",
-    b'"',
+    *(b"evilmod:f", b"evilmod.Problem", b"{class_path: evilmod.Problem}"),
+    *(b'{"class": "evilmod.Problem", "settings": {}}', b'{"function": "evilmod:f"}'),
+    *(b"&a ", b"*a", b"\0", b'"\\0\\ud800"', b"\xff\xfe", b"[" * 3000, b"{a: " * 300),
+    *(b"1e999", b".nan", b"null", b"-1", b"9" * 400, b"!!python/name:evilmod.f"),
+    *(b"\n", b"  ", b": ", b",", b'"'),
 )
 CONFIG = {
     "problem": {
@@ -149,14 +131,14 @@ class Files:
 
     def read(self, kind: str, content: bytes) -> str:
         """Read a damaged file as anyone would."""
-        readers: dict[str, Callable[[bytes], str]] = {
-            "config": self._config,
-            "stored config": lambda content: self._folder("config.yaml", content),
-            "journal": lambda content: self._folder("history.sqlite", content),
-            "table": self._table,
-            "Ax file": self._ax,
-        }
-        return readers[kind](content)
+        match kind:
+            case "config":
+                return self._config(content)
+            case "stored config" | "journal":
+                return self._folder("config.yaml" if kind == "stored config" else "history.sqlite", content)
+            case "table":
+                return self._table(content)
+        return self._ax(content)
 
     def _config(self, content: bytes) -> str:
         path, other = self.folder / "damaged.yaml", self.folder / "other"

@@ -26,11 +26,7 @@ VALUE = 0.7310585786300049
 
 
 def modules_of_a_decision(strategy: str = "MFGPUCB") -> list[str]:
-    """The modules that hold the history while a query on Hartmann3 is decided.
-
-    Args:
-        strategy: A name in :mod:`mfbo_torch.strategies`.
-    """
+    """The modules that hold the history while a query on Hartmann3 is decided."""
     torch.set_num_threads(1)
     problem, found = Hartmann3(), set[str]()
     space = problem.space if strategy == "MFGPUCB" else Space(problem.space.parameters, (1.0,))
@@ -115,9 +111,6 @@ def _caller(frame: FrameType) -> FrameType | None:
 
 
 if __name__ == "__main__":
-    for title, modules in (
-        ("A decision of MFGPUCB", modules_of_a_decision()),
-        ("A decision of GPBUCB", modules_of_a_decision("GPBUCB")),
-        ("A value", modules_of_a_value()),
-    ):
+    found = {f"A decision of {name}": modules_of_a_decision(name) for name in OBSERVATIONS}
+    for title, modules in (found | {"A value": modules_of_a_value()}).items():
         print(f"{title}: {len(modules)} modules", *modules, sep="\n  ")

@@ -3,8 +3,8 @@
     python -m benchmarks.robustness.soak [--parts run dask] [--observations 10000] [--workers 8]
 
 A whole run of Hartmann-3D with random search, journal included: resident memory, bytes of the journal and seconds an
-evaluation, taken after every tenth part; ``dask`` is the same on workers of a Dask cluster on this machine, one run
-without a break, looked at as it grows. One thread. What deciding takes is in :mod:`benchmarks.speed.decision_time`.
+evaluation after every tenth part; ``dask`` is the same on workers of a Dask cluster on this machine, one run without a
+break, looked at as it grows. One thread. Writes ``soak.json``.
 """
 
 from __future__ import annotations
@@ -52,12 +52,7 @@ def long_run(observations: int) -> list[dict[str, float]]:
 
 
 class Watched(RandomSearch):
-    """Looks at what is used whenever a tenth part more has been observed.
-
-    Args:
-        every: How many observations that is.
-        **settings: Those of random search.
-    """
+    """Looks at what is used whenever ``every`` more have been observed."""
 
     def __init__(self, every: int, **settings: Any) -> None:
         super().__init__(**settings)

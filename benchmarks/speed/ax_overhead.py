@@ -2,24 +2,22 @@
 
     python -m benchmarks.speed.ax_overhead [--trials 100]
 
-One trial at a time of Hartmann-3D with three fidelities: ``get_next_trials`` and ``complete_trial``, in seconds of
-the processor (this process), means over the last ten trials. ``decision`` is the part of it spent in the strategy;
-``ax`` is the rest.
+One trial at a time of Hartmann-3D: ``get_next_trials`` and ``complete_trial``, in seconds of the processor, means over
+the last ten trials; ``decision`` is the part spent in the strategy, ``ax`` the rest. Writes ``ax_overhead.json``.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
-import time
 from collections.abc import Sequence
 from statistics import mean
-from unittest import mock
 
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 
 from benchmarks.common import parser, quiet, write_json
+from benchmarks.timing import processor_seconds, timed
 from mfbo_torch.ax import multi_fidelity_client
 from mfbo_torch.problems import Hartmann3
 from mfbo_torch.strategies import MFGPUCB
@@ -38,27 +36,16 @@ def client_of(storage_config: StorageConfig | None) -> Client:
 
 def measure(client: Client, trials: int) -> dict[str, float]:
     """Seconds a trial, the last ten of them."""
-    problem = Hartmann3()
-    deciding, spent = [0.0] * trials, [0.0] * trials
-    ask = MFGPUCB.ask
-
-    def timed(*args, **kwargs):
-        started = time.process_time()
-        try:
-            return ask(*args, **kwargs)
-        finally:
-            deciding[trial] += time.process_time() - started
-
-    with mock.patch.object(MFGPUCB, "ask", timed):
-        for trial in range(trials):
-            started = time.process_time()
-            ((index, p),) = client.get_next_trials(max_trials=1).items()
-            spent[trial] += time.process_time() - started
-            value = problem.reward([p[n.name] for n in problem.space.parameters], p["fidelity"])
-            started = time.process_time()
-            client.complete_trial(index, {"value": value})
-            spent[trial] += time.process_time() - started
-    decision, total = (mean(seconds[-LAST:]) for seconds in (deciding, spent))
+    problem, rows = Hartmann3(), []
+    for _ in range(trials):
+        with timed({"decision": [(MFGPUCB, "ask")]}, ["decision"]) as spent:
+            asked = dict[int, dict[str, float]]()
+            total = processor_seconds(lambda asked=asked: asked.update(client.get_next_trials(max_trials=1)))
+        ((index, p),) = asked.items()
+        found = {"value": problem.reward([p[n.name] for n in problem.space.parameters], p["fidelity"])}
+        total += processor_seconds(lambda index=index, found=found: client.complete_trial(index, found))
+        rows.append((spent["decision"], total))
+    decision, total = (mean(seconds[-LAST:]) for seconds in zip(*rows, strict=True))
     return {"decision": decision, "ax": total - decision}
 
 

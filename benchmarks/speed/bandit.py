@@ -2,10 +2,9 @@
 
     python -m benchmarks.speed.bandit [--arms 10 30 100 300 1000 3000] [--trials 20]
 
-First the K = 1,000 problem of Fig. 2 with a capital of 3,000: a plain Python loop over arms and fidelities, the
-strategy asked one play at a time, and the simulator with all trials; all three must decide alike, or nothing is
-reported. Then the same against the number of arms: Bernoulli rewards, three fidelities, capital for three plays an arm
-at the cheapest one and some more. Times are processor time per play and trial. Writes ``bandit-speed.json``.
+The K = 1,000 problem of Fig. 2 with a capital of 3,000, and then Bernoulli rewards at three fidelities against the
+number of arms: a plain Python loop, the strategy asked one play at a time, and the simulator with all trials; all three
+must decide alike, or nothing is reported. Processor time per play and trial. Writes ``bandit-speed.json``.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ ARMS = (10, 30, 100, 300, 1000, 3000)
 
 
 def seconds_a_play(problem: MultiFidelityBandit, capital: float, trials: int) -> dict[str, float]:
-    """Processor seconds per play and trial of the three ways, which have decided alike.
-
-    Raises:
-        RuntimeError: They have not.
-    """
+    """Processor seconds per play and trial of the three ways, which must decide alike."""
     strategy = MFUCB(rewards="bounded")
     started = time.process_time()
     simulation = simulate(problem, strategy, capital, trials)

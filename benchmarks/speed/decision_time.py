@@ -2,22 +2,18 @@
 
     python -m benchmarks.speed.decision_time [--observations 100] [--repeats 10] [--sizes 20 100 400 1000 4000 8000]
 
-Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in
-one process on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them,
-as between two refits; ``amortised`` is the mean over the next ten observations, refits as they fall due.
-
-For each of ``--sizes`` observations it says what the time of a cold decision of MFGPUCB consists of, and what that of
-the three decisions after it, on average: fits, factors, screening of starting points, optimiser, and the rest. Sizes
-are measured one after another, with the most memory that the process has had by then, ``peak_mb``; ``exponents``
-say how the whole grows from 1,000 observations on.
-
-All are seconds of processor time, those of an idle machine on any other.
+Both get the same history of Hartmann-3D (three fidelities) and decide the query that follows, in turn, in one process
+on one thread. ``cold`` fits the hyper-parameters first, as after a restart; ``warm`` has them, as between two refits;
+``amortised`` is the mean over the next ten observations, refits as they fall due. For each of ``--sizes`` observations
+there is what a cold decision of MFGPUCB consists of, and the three after it on average, and the most memory of the
+process by then, ``peak_mb``; ``exponents`` say how the whole grows from 1,000 observations on. Seconds of processor
+time, those of an idle machine on any other. Writes ``decision_time.json``.
 """
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import torch
@@ -59,7 +55,7 @@ def parts(observations: int) -> dict[str, dict[str, float]]:
         with timed(PARTS, ["optimiser"]) as spent:
             whole = seconds(lambda known=known, asked=asked: asked.extend(strategy.ask(known)))
         found.append(spent | {"rest": whole - sum(spent.values()), "whole": whole})
-        known = observed(known, asked[0], problem)
+        known = evaluated(known, asked[0], problem)
     cold, *others = found
     return {"cold": cold, "next": {part: sum(row[part] for row in others) / NEXT for part in cold}}
 
@@ -75,25 +71,29 @@ def history(observations: int, ahead: int) -> list[History]:
         m = levels[i]
         query = Query(tuple(U[rank[m]].tolist()), m, {"stage": "model"})
         rank[m] += 1
-        grown = observed(grown, query, problem)
+        grown = evaluated(grown, query, problem)
         if len(grown) >= observations:
             found.append(grown)
     return found
 
 
-def observed(past: History, query: Query, problem: Hartmann3) -> History:
+def evaluated(past: History, query: Query, problem: Hartmann3) -> History:
+    """The history with what the problem says of a query."""
+    return observed(past, query, problem.reward(query.x, query.fidelity), problem.space.costs[query.fidelity])
+
+
+def observed(past: History, query: Query, value: float, cost: float) -> History:
     """The history with one more value."""
-    past = past.asked(query, problem.space.costs[query.fidelity])
-    return past.updated(past.records[-1].done(problem.reward(query.x, query.fidelity)))
+    past = past.asked(query, cost)
+    return past.updated(past.records[-1].done(value))
 
 
-def measure(make: Callable[[], Strategy], histories: list[History]) -> dict[str, float]:
-    """Seconds of a cold, a warm and an amortised decision."""
-    strategy = make()
-    cold = seconds(lambda: strategy.ask(histories[0]))
-    warm = seconds(lambda: strategy.ask(histories[0]))
-    later = sum(seconds(lambda grown=grown: strategy.ask(grown)) for grown in histories[1:])
-    return {"cold": cold, "warm": warm, "amortised": later / len(histories[1:])}
+def measure(strategy: Strategy, histories: Sequence[History], parts: Sequence[str] = ()) -> dict[str, float]:
+    """Seconds of a cold, a warm and an amortised decision, and of some parts of the last."""
+    found, ahead = {kind: seconds(lambda: strategy.ask(histories[0])) for kind in ("cold", "warm")}, len(histories) - 1
+    with timed({part: PARTS[part] for part in parts}, parts) as spent:
+        later = sum(seconds(lambda grown=grown: strategy.ask(grown)) for grown in histories[1:])
+    return found | {part: whole / ahead for part, whole in {"amortised": later, **spent}.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs: dict[str, list[dict[str, float]]] = {label: [] for label in makers}
     for _ in range(given.repeats):
         for label, make in makers.items():
-            runs[label].append(measure(make, histories))
+            runs[label].append(measure(make(), histories))
     summary = {
         kind: {label: median(run[kind] for run in rows) for label, rows in runs.items()}
         | {"ratio": median(g[kind] / o[kind] for o, g in zip(*runs.values(), strict=True))}
@@ -117,9 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind, row in summary.items():
         print(f"{kind:10s}", "  ".join(f"{label} {value:.3f}" for label, value in row.items()))
     table: dict[int, dict[str, dict[str, float]]] = {}
-    peaks: dict[int, int] = {}
+    peaks, growth = dict[int, int](), dict[str, float]()
     report = {"observations": given.observations, "repeats": given.repeats, "seconds": summary, "parts": table}
-    growth: dict[str, float] = {}
     report |= {"peak_mb": peaks, "exponents": growth}
     for size in given.sizes:
         table[size] = parts(size)

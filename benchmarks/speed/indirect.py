@@ -2,12 +2,11 @@
 
     python -m benchmarks.speed.indirect [--threads 2] [--queries 10000] [--repeats 5]
 
-Each figure is the least of the repeats, in seconds of the wall clock and of all processors, which are far
-apart on a machine that is busy otherwise. ``setup`` is everything up to the first posterior, the choice of the
-kernel on queries apart (``leave_one_out``); ``observation`` is one more average: embedding it, extending the
-factor and the first posteriors of ``f`` and ``g`` at one point; ``acquisition`` is the truncated form with
-16 samples at all queries, ``acquisition_noisy`` the other form; ``draws`` are 16 joint draws of ``f`` over as many
-inputs. Exponents are slopes of the logarithms, in N at the most queries and in t at the most samples.
+Each figure is the least of the repeats, in seconds of the wall clock and of all processors. ``setup`` is everything up
+to the first posterior, the choice of the kernel on queries apart (``leave_one_out``); ``observation`` is one more
+average, with the first posteriors of ``f`` and ``g`` at one point; ``acquisition`` is the truncated form with 16
+samples at all queries, ``acquisition_noisy`` the other form; ``draws`` are 16 joint draws of ``f`` over as many inputs.
+Exponents are slopes of the logarithms. Writes ``indirect-scaling.json``.
 """
 
 from __future__ import annotations
@@ -36,13 +35,12 @@ def objective(X: torch.Tensor) -> torch.Tensor:
 
 def least(run: Callable[[], object], repeats: int) -> dict[str, float]:
     """Seconds of the quickest of the repeats."""
-    walls, processors = [], []
+    times = []
     for _ in range(repeats):
         wall, processor = time.perf_counter(), time.process_time()
         run()
-        walls.append(time.perf_counter() - wall)
-        processors.append(time.process_time() - processor)
-    return {"wall": min(walls), "processor": min(processors)}
+        times.append((time.perf_counter() - wall, time.process_time() - processor))
+    return dict(zip(("wall", "processor"), map(min, zip(*times, strict=True)), strict=True))
 
 
 def problem(samples: int, observed: int) -> tuple[EmpiricalConditional, DeconditionalGP]:
@@ -126,10 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet(options.threads)
     most, largest = max(options.observed), max(options.samples)
     pairs = [(n, most) for n in options.samples] + [(largest, t) for t in options.observed if t != most]
-    rows = []
-    for samples, observed in pairs:
-        rows.append(measure(samples, observed, options.queries, options.repeats))
-        print(json.dumps(rows[-1]))
+    rows = [measure(*pair, options.queries, options.repeats) for pair in pairs]
     in_observed = sorted((row for row in rows if row["samples"] == largest), key=lambda row: row["observed"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # before the dense formulas
     report = {
@@ -141,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "accuracy": accuracy(min(largest, 2500), most),
         "peak_mebibytes": peak,
     }
-    print(json.dumps({key: value for key, value in report.items() if key != "rows"}, indent=2))
+    print(json.dumps(report, indent=2))
     write_json(options.results / "indirect-scaling.json", report)
 
 

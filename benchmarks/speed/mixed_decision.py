@@ -2,25 +2,21 @@
 
     python -m benchmarks.speed.mixed_decision [--observations 100] [--repeats 3] [--strategies MFGPUCB GPBUCB]
 
-Both get as many observations, in two fidelities, and decide in turn, in one process. ``cold`` fits the
-hyper-parameters first, as after a restart; ``warm`` has them; ``amortised`` is the mean over the next ten observations,
-refits as they fall due. ``fit`` is the part of it that goes into fits, ``search`` the one into the search for the
-maximiser. Seconds are those of the processor.
+Both get as many observations, in two fidelities, and decide in turn, in one process, as in
+:mod:`benchmarks.speed.decision_time`. ``fit`` is the part of the amortised decision that goes into fits, ``search`` the
+one into the search for the maximiser. Writes ``mixed_decision.json``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from benchmarks.common import parser, quiet, write_json
-from benchmarks.timing import processor_seconds as seconds
-from benchmarks.timing import timed
-from mfbo_torch import PerFidelityGP, strategies
+from benchmarks.speed.decision_time import measure, observed
+from mfbo_torch import strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies.common import fit_schedule, model_based
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 
 NUMBERS = (Parameter("rate", 1e-4, 1e-1, log=True), Parameter("decay", 0.0, 1.0))
@@ -29,10 +25,6 @@ RANGES = tuple(Parameter(name, 0.0, 3.0) for name in ("first", "second", "third"
 COSTS = (1.0, 10.0)
 SPACES = {"choices": Space((*NUMBERS, *CHOICES), COSTS), "numbers": Space((*NUMBERS, *RANGES), COSTS)}
 AHEAD = 10
-PARTS = {
-    "fit": ((PerFidelityGP, "fit"), (fit_schedule, "_fitted")),
-    "search": ((model_based.ModelBased, "maximize_from"), (model_based.ModelBased, "maximize")),
-}
 
 
 def value(space: Space, query: Query) -> float:
@@ -49,19 +41,10 @@ def histories(space: Space, observations: int) -> list[History]:
     designs = space.from_unit(allowed(lambda n: sobol(space.dim, n, 0), total, space)).tolist()
     for i, x in enumerate(designs):
         query = Query(tuple(x), int(i % 5 == 4), {"stage": "model"})
-        grown = grown.asked(query, COSTS[query.fidelity])
-        grown = grown.updated(grown.records[-1].done(value(space, query)))
+        grown = observed(grown, query, value(space, query), COSTS[query.fidelity])
         if len(grown) >= observations:
             found.append(grown)
     return found
-
-
-def measure(strategy: Any, grown: Sequence[History]) -> dict[str, float]:
-    """Seconds of a cold, a warm and an amortised decision, and the parts of the last."""
-    found = {kind: seconds(lambda: strategy.ask(grown[0])) for kind in ("cold", "warm")}
-    with timed(PARTS, PARTS) as spent:
-        found["amortised"] = sum(seconds(lambda more=more: strategy.ask(more)) for more in grown[1:]) / AHEAD
-    return found | {part: whole / AHEAD for part, whole in spent.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, space in SPACES.items():
                 kind, _, hedge = label.partition(" ")
                 strategy = getattr(strategies, kind)(space=space, **({"hedge": False} if hedge else {}))
-                row = measure(strategy, grown[name])
+                row = measure(strategy, grown[name], ("fit", "screening"))
+                row["search"] = row.pop("screening")
                 if repeat:  # the first has imports and first calls
                     runs.setdefault(label, {}).setdefault(name, []).append(row)
     summary = {

@@ -1,12 +1,9 @@
 """How busy sixteen workers are kept, and what each kind of executor costs an evaluation.
 
-    python -m benchmarks.speed.workers
-
-Busy: Hartmann-6D with GPBUCB (target only) and with MFGPUCB, evaluations that sleep for 1 to 9 seconds (uniform,
-whatever the fidelity) in sixteen worker processes; the share of their time that evaluations took, from the start
-of the sixteenth evaluation until four fifths of them have begun (towards the end the capital refuses queries).
-Overhead: random search on evaluations that take no time,
-in milliseconds an evaluation; deciding and the journal included, workers started before.
+Busy: Hartmann-6D with GPBUCB (target only) and with MFGPUCB, evaluations that sleep for 1 to 9 seconds in sixteen
+worker processes; the share of their time that evaluations took, from the start of the sixteenth evaluation until four
+fifths of them have begun (towards the end the capital refuses queries). Overhead: random search on evaluations that
+take no time, in milliseconds an evaluation, deciding and the journal included. Writes ``workers.json``.
 """
 
 from __future__ import annotations

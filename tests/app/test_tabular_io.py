@@ -91,7 +91,7 @@ def test_files_that_cannot_be_written(tmp_path, name, message):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(SettingError, match=r"must be a \.csv file, or pyarrow must be installed"):
+    with pytest.raises(SettingError, match=r"must be a CSV file, or pyarrow must be installed"):
         tabular_io.write(history(Hill()), Hill(), tmp_path / "a.parquet")
 
 

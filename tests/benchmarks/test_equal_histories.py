@@ -30,14 +30,21 @@ def test_a_change_is_told(tmp_path, capsys):
     content = json.loads(file.read_text())
     changed = copy.deepcopy(content)
     record = changed["runs"][f"{QUICK}/0"][7]
-    record["value"] = (float.fromhex(record["value"]) + 0.5).hex()
+    before = float.fromhex(record["value"])
+    record["value"] = (before + 0.5).hex()
     other = tmp_path / "changed.json"
     other.write_text(json.dumps(changed))
     capsys.readouterr()
     assert equal_histories.main(["--compare", str(file), str(other)]) == 1
-    assert "record 7 of 40: value by 0.5" in capsys.readouterr().out
+    assert f"record 7 of 40: value {before} -> {before + 0.5}" in capsys.readouterr().out
 
 
-def test_ways_are_traced():
-    assert "mfbo_torch.loop.optimizer" in modules_of_a_decision("RandomSearch")
-    assert len(modules_of_a_value()) > 3
+@pytest.mark.parametrize("strategy", ["MFGPUCB", "GPBUCB"])
+def test_a_history_passes_few_modules_during_a_decision(strategy):
+    modules = modules_of_a_decision(strategy)
+    assert "mfbo_torch.loop.optimizer" in modules
+    assert len(modules) <= 8
+
+
+def test_a_value_passes_few_modules_on_its_way_to_the_record():
+    assert 3 < len(modules_of_a_value()) <= 8

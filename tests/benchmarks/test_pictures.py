@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from pictures import history, saved, texts
-from toy import Hill, Plain
+from toy import Hill
 
 from benchmarks.figures import averages, pictures
 from mfbo_torch.history import History, Query
@@ -25,11 +25,7 @@ def test_queries_by_value_counts_every_query(tmp_path):
     assert saved(figure, tmp_path)
 
 
-@pytest.mark.parametrize("capital", [10.0, 30.0])
-def test_queries_by_value_where_all_are_the_same(capital):
-    h = history(Hill(), capital, Plain())
-    (axes,) = pictures.queries_by_value(h, Hill()).axes
-    assert sum(bar.get_height() for bars in axes.containers for bar in bars) == len(h)
+def test_queries_by_value_without_a_query():
     (axes,) = pictures.queries_by_value(History(), Hill()).axes
     assert sum(bar.get_height() for bars in axes.containers for bar in bars) == 0
 

@@ -2,11 +2,10 @@
 
     python -m benchmarks.quality.bandit.figure2 [--trials 20] [--problems 1 2 3 4] [--share 1.0]
 
-Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json`` (final
-regret, late slope, plays of each group of arms, seconds), the pictures ``bandit-regret.png`` (the four regret
-panels), ``bandit-plays.png`` (plays per arm, the two other panels) and ``bandit-bounds.png`` (regret between
-its bounds), and ``bandit.md``. The late slope is the regret of the last quarter of the capital, per unit of it. The
-share is that of the full capital.
+Writes ``bandit-regret.csv`` (mean and standard error at 51 amounts of capital), ``bandit.json``, ``bandit.md``, and the
+pictures ``bandit-regret.png`` (the four regret panels), ``bandit-plays.png`` (plays per arm, the two other panels) and
+``bandit-bounds.png`` (regret between its bounds). The late slope is the regret of the last quarter of the capital, per
+unit of it. The share is that of the full capital.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def groups(problem: MultiFidelityBandit, simulation: Simulation, rho: float) -> 
         if inside.any():
             name = "optimal" if m == OPTIMAL else f"K({m + 1})"
             most = [bound if math.isfinite(bound) else None for bound in bounds[inside].mean(0).tolist()]
-            row = {"group": name, "arms": int(inside.sum()), "plays": plays[inside].mean(0).tolist(), "bounds": most}
-            rows.append(row)
+            mean = plays[inside].mean(0).tolist()
+            rows.append({"group": name, "arms": int(inside.sum()), "plays": mean, "bounds": most})
     return rows
 
 
@@ -99,11 +98,10 @@ def measure(number: int, trials: int, share: float) -> tuple[dict[str, Any], dic
         regret = simulation.regret(amounts).total
         late = (regret[:, -1] - simulation.regret([0.75 * capital]).total[:, 0]) / (0.25 * capital)
         final, slope = mean_error(regret[:, -1]), mean_error(late)
-        plays = int((simulation.arms >= 0).sum())
         found["strategies"][name] = {
             "regret": final,
             "late_slope": slope,
-            "plays_a_trial": plays / trials,
+            "plays_a_trial": int((simulation.arms >= 0).sum()) / trials,
             "seconds": seconds,
             "processor_seconds": used,
             "curve": (amounts, regret),
@@ -137,25 +135,22 @@ def violated(trials: int, share: float) -> bool:
     return any(issubclass(warning.category, ZetaWarning) for warning in caught)
 
 
-def few_arms() -> MultiFidelityBandit:
-    """Ten arms with gaps wide enough that a long run comes to what the bounds say of its end."""
-    return around(torch.linspace(0.2, 0.9, 10, dtype=torch.double), torch.Generator().manual_seed(0))
-
-
 def bounds(trials: int, share: float) -> dict[str, Any]:
-    """Regret of MF-UCB and UCB on ten arms, between what Theorems 2 and 4 say."""
-    problem = few_arms()
+    """Regret of MF-UCB and UCB on ten arms, between what Theorems 2 and 4 say of them."""
+    # gaps wide enough that a long run comes to what the bounds say of its end
+    problem = around(torch.linspace(0.2, 0.9, 10, dtype=torch.double), torch.Generator().manual_seed(0))
     amounts = torch.logspace(3, 6.3, 34, dtype=torch.double) * share
     amounts = amounts[amounts >= 100]
     curves = {}
-    for name, strategy in ((name, made) for name, made in strategies(problem).items() if name in COMPARED):
-        curves[name] = (amounts, simulate(problem, strategy, amounts[-1].item(), trials).regret(amounts).total)
+    made = strategies(problem)
+    for name in COMPARED:
+        curves[name] = (amounts, simulate(problem, made[name], amounts[-1].item(), trials).regret(amounts).total)
     capitals = amounts.tolist()
     lines = {
-        f"Theorem 2, ρ = {THEOREM:g}": ("-.", [upper_bound(problem, capital, THEOREM) for capital in capitals]),
-        f"Theorem 2, ρ = {RHO:g}": ("--", [upper_bound(problem, capital, RHO) for capital in capitals]),
-        "Theorem 4, as Λ → ∞": (":", [lower_bound(problem, capital) for capital in capitals]),
+        f"Theorem 2, ρ = {rho:g}": (dash, [upper_bound(problem, capital, rho) for capital in capitals])
+        for rho, dash in ((THEOREM, "-."), (RHO, "--"))
     }
+    lines["Theorem 4, as Λ → ∞"] = (":", [lower_bound(problem, capital) for capital in capitals])
     return {"curves": curves, "capitals": capitals, "lines": lines}
 
 
@@ -178,11 +173,9 @@ def table(report: dict[str, Any]) -> str:
     """What was measured, as Markdown."""
     trials = report["trials"]
     lines = ["# Multi-fidelity bandits: the four problems of Fig. 2", ""]
-    lines += [f"Mean and standard error over {trials} trials, ρ = {RHO:g} unless told; the late slope is the regret of"]
-    lines += [
-        "the last quarter of the capital per unit of it; seconds of all trials together, wall clock and processor.",
-        "",
-    ]
+    lines += [f"Mean and standard error over {trials} trials, ρ = {RHO:g} unless stated. The late slope is the regret"]
+    lines += ["per unit of capital in the last quarter of the capital. Seconds are the wall-clock and the processor"]
+    lines += ["time of all trials together.", ""]
     body = []
     for number, found in report["problems"].items():
         for name, row in found["strategies"].items():
@@ -195,8 +188,8 @@ def table(report: dict[str, Any]) -> str:
             body.append([str(number), name, *cells, f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}"])
     head = ["problem", "strategy", "regret", "late slope", "plays a trial", "seconds", "processor"]
     lines += [*markdown(head, body, left=2), "", "## Plays of MF-UCB by group of arms", ""]
-    lines += ["Mean plays per arm at each fidelity, the cheapest first; in brackets what Lemma 5 bounds the mean by,"]
-    lines += ["where it does. K(m): the arms that fidelity m tells from the optimum.", ""]
+    lines += ["Mean plays per arm at each fidelity, the cheapest first. In brackets: the bound of Lemma 5 on this"]
+    lines += ["mean, if it has one. K(m): the arms that fidelity m distinguishes from the optimal arm.", ""]
     lines += ["| problem | group | arms | plays at fidelity 1, 2, ... |", "| --- | --- | ---: | --- |"]
     for number, found in report["problems"].items():
         for row in found["strategies"]["MF-UCB"]["groups"]:
@@ -206,9 +199,10 @@ def table(report: dict[str, Any]) -> str:
             ]
             lines.append(f"| {number} | {row['group']} | {row['arms']} | {', '.join(cells)} |")
     lines += ["", "## Between the bounds", ""]
-    lines += ["Arms on which MF-UCB meets the lower bound and those on which it need not (Section 4.2); the leading"]
-    lines += ["term of Theorem 4 at the capital, over the fidelities of the theorem and over all; what was measured;"]
-    lines += ["Theorem 2 with its factors, at most the optimum times the capital.", ""]
+    lines += ["Columns: the number of arms on which MF-UCB meets the lower bound, and of those on which it need not"]
+    lines += ["(Section 4.2); the leading term of Theorem 4 at the capital, over the fidelities of the theorem and"]
+    lines += ["over all fidelities; the measured regret; the bound of Theorem 2 with its factors, at most the optimum"]
+    lines += ["times the capital.", ""]
     two, four = f"{RHO:g}", f"{THEOREM:g}"
     body = []
     for number, found in report["problems"].items():
@@ -220,10 +214,10 @@ def table(report: dict[str, Any]) -> str:
     head = ["problem", "met", "open", "Theorem 4", "all fidelities", f"ρ = {two}", f"ρ = {four}"]
     lines += markdown([*head, f"Theorem 2, ρ = {two}", f"ρ = {four}"], body)
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
-    lines += ["", "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"]
-    lines[-1] += f" {mf:,.0f},"
-    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. Told a fifth of the true ζ of problem 1, a run"]
-    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict it.", ""]
+    text = "With a cheap fidelity that has no information (problem 3, unrelated means, ζ = 1) the regret is"
+    lines += ["", f"{text} {mf:,.0f},"]
+    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. A run of problem 1 with a fifth of the true ζ"]
+    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict ζ.", ""]
     return "\n".join(lines)
 
 
@@ -243,19 +237,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     between = bounds(options.trials, options.share)
 
     panels: dict[str, Any] = {}
-    out = options.results
+    out, lines = options.results, [("problem", "strategy", "capital", "mean_regret", "standard_error")]
+    for number, found in problems.items():
+        space = SyntheticBandit(number).space
+        arms, costs = round(space.parameters[0].upper) + 1, ", ".join(f"{cost:g}" for cost in space.costs)
+        panel = panels[f"K = {arms}, costs {costs}"] = {}
+        for name, row in found["strategies"].items():
+            amounts, regret = panel[name] = row.pop("curve")
+            error = regret.std(0) / options.trials**0.5
+            rows = torch.stack([amounts, regret.mean(0), error], dim=1).tolist()
+            lines += [(number, name, *(f"{x:.6g}" for x in row)) for row in rows]
     with (out / "bandit-regret.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["problem", "strategy", "capital", "mean_regret", "standard_error"])
-        for number, found in problems.items():
-            space = SyntheticBandit(number).space
-            arms, costs = round(space.parameters[0].upper) + 1, ", ".join(f"{cost:g}" for cost in space.costs)
-            panel = panels[f"K = {arms}, costs {costs}"] = {}
-            for name, row in found["strategies"].items():
-                amounts, regret = panel[name] = row.pop("curve")
-                error = regret.std(0) / options.trials**0.5
-                rows = torch.stack([amounts, regret.mean(0), error], dim=1).tolist()
-                writer.writerows([number, name, *(f"{x:.6g}" for x in row)] for row in rows)
+        csv.writer(file, lineterminator="\n").writerows(lines)
     write_json(out / "bandit.json", report)
     plots.regret(panels, dict.fromkeys(panels, "regret"), list(panels)).savefig(out / "bandit-regret.png")
     assert pictured is not None

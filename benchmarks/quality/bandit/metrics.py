@@ -55,8 +55,7 @@ def thresholds(problem: MultiFidelityBandit) -> Tensor:
 def partition(problem: MultiFidelityBandit) -> Tensor:
     r"""The fidelity that tells each arm from the optimum, ``K`` whole numbers [Kandasamy2016mfucb]_ (Sec. 4).
 
-    ``m`` for the arms of :math:`\mathcal K^{(m)}`: the lowest with :math:`\Delta_k^{(m)} > 2 \gamma^{(m)}`, the
-    target if there is none; :data:`OPTIMAL` for the optimal arms.
+    The lowest with :math:`\Delta_k^{(m)} > 2 \gamma^{(m)}`, else the target; :data:`OPTIMAL` for the optimal arms.
     """
     gap = gaps(problem)
     told = torch.cat([gap[:, :-1] > 2 * thresholds(problem), gap[:, -1:] > -torch.inf], dim=1)
@@ -76,8 +75,7 @@ def expected_plays(problem: MultiFidelityBandit, n: float, rho: float) -> Tensor
     there = rho * math.log(n) / psi(gap / 2)
     level = torch.where(own == OPTIMAL, gap.shape[1], own).unsqueeze(-1)
     fidelity = torch.arange(gap.shape[1])
-    bound = torch.where(fidelity < level, below.expand_as(gap), torch.where(fidelity == level, there, 0.0))
-    return bound
+    return torch.where(fidelity < level, below.expand_as(gap), torch.where(fidelity == level, there, 0.0))
 
 
 def upper_bound(problem: MultiFidelityBandit, capital: float, rho: float) -> float:
@@ -97,8 +95,7 @@ def upper_bound(problem: MultiFidelityBandit, capital: float, rho: float) -> flo
 
 
 def telling(problem: MultiFidelityBandit) -> Tensor:
-    r""":math:`L_m(k) = \{\ell < m : \Delta_k^{(\ell)} > 0\} \cup \{m\}` of each arm, ``K x M``
-    [Kandasamy2016mfucb]_ (Theorem 4).
+    r""":math:`L_m(k) = \{\ell < m : \Delta_k^{(\ell)} > 0\} \cup \{m\}`, ``K x M`` [Kandasamy2016mfucb]_ (Theorem 4).
 
     ``m`` is the arm's own fidelity (see :func:`partition`). The optimal arms have none.
     """
@@ -108,10 +105,9 @@ def telling(problem: MultiFidelityBandit) -> Tensor:
 
 
 def meets(problem: MultiFidelityBandit) -> Tensor:
-    r"""Whether an arm is one on which MF-UCB meets the lower bound, ``K`` [Kandasamy2016mfucb]_ (Sec. 4.2).
+    """Whether MF-UCB meets the lower bound on an arm, ``K`` [Kandasamy2016mfucb]_ (Sec. 4.2).
 
-    Those of :math:`\mathcal K^{(m)}` with :math:`\Delta_k^{(\ell)} \le 0` for every ``ℓ < m``: their own fidelity is
-    alone in :math:`L_m(k)`. False for the optimal arms.
+    That is where the arm's own fidelity is alone in :func:`telling`; false for the optimal arms.
     """
     return telling(problem).sum(1) == 1
 
@@ -121,14 +117,9 @@ def lower_bound(problem: MultiFidelityBandit, capital: float, everywhere: bool =
 
     :math:`\log(\Lambda / \lambda^{(M)}) \sum_k \Delta_k^{(M)} \min_{\ell \in L_m(k)} \lambda^{(\ell)} /
     \mathrm{KL}(\theta_k^{(\ell)} \| \mu_* - \zeta^{(\ell)})` over the arms that are not optimal, with the sets of
-    :func:`telling`. The paper has :math:`(\Delta_k^{(\ell)})^2 / c` with an unspecified constant for the divergence
-    from the lowest mean at which the arm could be optimal, which is what its argument [Lai1985efficient]_ gives.
-
-    Args:
-        problem: The bandit.
-        capital: ``Λ``.
-        everywhere: Whether all fidelities with :math:`\Delta_k^{(\ell)} > 0` stand for :math:`L_m(k)`, those above
-            the arm's own too. That sum needs no constant; over :math:`L_m(k)` it is the same or larger.
+    :func:`telling`, or ``everywhere`` with all fidelities where :math:`\Delta_k^{(\ell)} > 0`, which is at most as
+    much. The paper has :math:`(\Delta_k^{(\ell)})^2 / c` with an unspecified constant for the divergence from the
+    lowest mean at which the arm could be optimal, which is what its argument [Lai1985efficient]_ gives.
     """
     gap, mean = gaps(problem), problem.means
     if problem.rewards == "gaussian":

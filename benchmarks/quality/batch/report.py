@@ -1,9 +1,7 @@
 """Tables of the runs in ``batch``: ``NAME.md`` beside ``NAME.csv``.
 
-Experiments in batches have average regret, minimum regret and run time, as Fig. 2 of Desautels et al. (ICML 2012);
-the rows after the first batch and after the last are enough for that. Experiments with asynchronous workers have the
-minimum regret against evaluations (or capital) and against simulated time, and how much sooner a regret is reached with
-several workers.
+Experiments in batches have average regret, minimum regret and run time, as Fig. 2 of Desautels et al. (ICML 2012),
+those with asynchronous workers the minimum regret against evaluations and simulated time.
 """
 
 from __future__ import annotations

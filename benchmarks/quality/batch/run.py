@@ -2,18 +2,16 @@
 
     python -m benchmarks.quality.batch.run CONFIG [--workers N] [--methods LABEL ...] [--seeds N] [--report]
 
-Adds the runs of ``NAME.yaml`` that are missing to ``batch/NAME.csv`` (:mod:`benchmarks.study`) and writes the tables
-of :mod:`benchmarks.quality.batch.report`.
-
-A row is the state of a run after ``capital`` evaluations, in the order in which they ended: what they cost and the
-simulated time they took, average and minimum regret (without noise; the minimum at the target), and the processor time
-of all decisions. There is one after every ``every`` evaluations, or where that is 0 whenever the minimum falls, and one
-at the end. The seed is that of the strategy, of the noise and, where each run has its own, of the problem.
+Adds the runs of ``NAME.yaml`` that are missing to ``batch/NAME.csv`` (:mod:`benchmarks.study`) and writes the tables of
+:mod:`benchmarks.quality.batch.report`. A row is the state of a run after ``capital`` evaluations, in the order in which
+they ended: what they cost, simulated time, average and minimum regret (without noise; the minimum at the target), and
+processor time of all decisions. There is one after every ``every`` evaluations, or where that is 0 whenever the minimum
+falls, and one at the end. The seed is that of the strategy, of the noise and, where each run has its own, of the
+problem.
 """
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -87,4 +85,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

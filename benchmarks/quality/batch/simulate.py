@@ -17,13 +17,7 @@ from mfbo_torch.strategies import Strategy
 
 
 class Ended(NamedTuple):
-    """An evaluation that has come to its end.
-
-    Attributes:
-        id: Number of its record.
-        time: When it ended, simulated.
-        seconds: Processor time that all decisions had taken by then.
-    """
+    """The end of an evaluation: its record, when (simulated), and processor time of all decisions until then."""
 
     id: int
     time: float
@@ -38,19 +32,10 @@ def simulate(
     duration: Callable[[Record], float],
     asynchronous: bool = True,
 ) -> tuple[History, list[Ended]]:
-    """Spend a capital with simulated workers.
+    """Spend a capital with simulated workers; the history, and the evaluations in the order in which they ended.
 
-    Args:
-        problem: What to evaluate.
-        strategy: Decides the queries.
-        capital: What may be spent, in the unit of the costs.
-        workers: How many evaluate at once.
-        duration: How long an evaluation takes.
-        asynchronous: Whether a worker that becomes free gets the next query at once; else all wait for the
-            last one, and the next batch is decided then.
-
-    Returns:
-        The history, and the evaluations in the order in which they ended.
+    ``duration`` is how long an evaluation takes. Asynchronous workers get the next query as soon as they are free;
+    else all wait for the last one, and the next batch is decided then.
     """
     optimizer = Optimizer(strategy.bind(problem.space, capital))
     running: list[tuple[float, int]] = []

@@ -1,17 +1,13 @@
 """Why CMES does not lead on the linear Branin windows: its rule and MES with parts exchanged, on paired seeds.
 
-    python -m benchmarks.quality.indirect.ablation [--methods LABEL ...] [--seeds N] [--workers N] [--report]
-
-The setting is ``fixed linear`` of :mod:`benchmarks.quality.indirect.run`, 30 queries. Adds the runs that are missing to
-``indirect-ablation.csv`` (:mod:`benchmarks.study`) and writes ``indirect-ablation.md``. The capital is the number of
-queries. ``simple`` is the regret of the best input recommended so far, as the paper has it, ``current`` that of the one
-recommended now: what a user gets, and what luck in between does not mend; ``mean_current`` is the mean of ``current``
-from the tenth query on.
+A study (:mod:`benchmarks.study`): ``indirect-ablation.csv`` and ``.md``, on ``fixed linear`` of
+:mod:`benchmarks.quality.indirect.run`; the capital is the number of queries. ``simple`` is the regret of the best input
+recommended so far, as the paper has it, ``current`` that of the one recommended now: what a user gets, and what luck in
+between does not mend; ``mean_current`` is the mean of ``current`` from the tenth query on.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -72,9 +68,9 @@ def report(path: Path) -> None:
         seed, key = int(row["seed"]), (row["method"], row["capital"])
         simple[key][seed], current[key][seed] = float(row["simple"]), float(row["current"])
         current[row["method"], "settled"][seed] = float(row["mean_current"])
-    lines = ["# CMES and MES on the linear windows, parts exchanged", ""]
-    lines += ["Mean ± standard error over the seeds; in brackets the mean difference from MES on the same seeds."]
-    lines += ["Branin's function has deviation 1 on its box.", ""]
+    lines = ["# Variants of CMES, and MES, on the linear windows", ""]
+    lines += ["Mean regret ± standard error over the seeds. In brackets: mean difference from MES on the same seeds."]
+    lines += ["Branin's function has standard deviation 1 on its box.", ""]
     columns = {str(n): str(n) for n in STUDY.capitals}
     lines += _table("Best input recommended so far", simple, columns)
     lines += _table("Input recommended now", current, {**columns, "settled": f"mean from {SETTLED} on"})
@@ -111,4 +107,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,21 +1,14 @@
 """Queries of several resolutions where the windows do not fill the cells, and where the wide ones say little.
 
-    python -m benchmarks.quality.indirect.fields [--problems NAME ...] [--methods LABEL ...] [--seeds N] [--workers N]
-        [--report]
-
-Adds the runs that are missing to ``indirect-fields.csv`` (:mod:`benchmarks.study`) and writes ``indirect-fields.md``.
-
-``satellite``: another field for every seed; the footprints are 0.32, 0.16, 0.08 and 0.04 of the side, the cells of
-CMETS 1, 1/2, 1/4, 1/8 of it by default and 1, 1/3, 1/9, 1/27 with nine children. Capital 100, 12 of the finest.
-``shifted peak``: windows of 0.6 to 0.15, a narrow peak that the wide ones all but remove. Capital 60, which is 15 of
-the finest.
-``even queries``: no strategy: averages of the shifted peak at evenly spaced places, by windows of one width, and what
-is recommended then; the number of queries stands for the capital.
+A study (:mod:`benchmarks.study`): ``indirect-fields.csv`` and ``.md``. ``satellite``: another field for every seed; the
+footprints are 0.32, 0.16, 0.08 and 0.04 of the side, the cells of CMETS 1, 1/2, 1/4, 1/8 of it by default and 1, 1/3,
+1/9, 1/27 with nine children. ``shifted peak``: windows of 0.6 to 0.15, a narrow peak that the wide ones all but remove.
+``even queries``: no strategy: averages of that peak at evenly spaced places, by windows of one width, and what is
+recommended then; the number of queries stands for the capital.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -82,8 +75,8 @@ def even(job: Job) -> list[Row]:
 def report(path: Path) -> None:
     """Mean and median of the simple regret."""
     rows = grouped(path)
-    parts = ["# Several resolutions on other fields", "", "Simple regret of what is recommended best so far, mean and"]
-    parts += ["(median) over the seeds. On the shifted peak 0.2 is the lower, broad peak.", ""]
+    parts = ["# Several resolutions on other fields", "", "Simple regret of the best input recommended so far:"]
+    parts += ["mean (median) over the seeds. On the shifted peak a regret of 0.2 is the lower, broad peak.", ""]
     for setting, columns in CAPITALS.items():
         body = []
         for label in dict.fromkeys(label for name, label, _ in rows if name == setting):
@@ -109,4 +102,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

@@ -1,8 +1,4 @@
-"""Table and picture of ``indirect.csv``.
-
-``indirect.md`` (means, standard errors and worst seeds, and where the ordering of the paper does not come out) and
-``indirect.png``.
-"""
+"""``indirect.md`` (means, errors, worst seeds, where the paper's ordering does not come out) and ``indirect.png``."""
 
 from __future__ import annotations
 
@@ -75,9 +71,9 @@ def table(found: dict[Key, list[float]]) -> str:
     parts = [
         "# Regret with indirect queries",
         "",
-        "Mean ± standard error over the seeds (worst seed); Branin's function",
+        "Mean ± standard error over the seeds (worst seed). Branin's function has standard deviation 1 on its",
     ]
-    parts += ["has deviation 1 on its box. Bold: the smallest mean, and those within one standard error of it.", ""]
+    parts += ["box. Bold: the smallest mean, and those within one standard error of it.", ""]
     for setting in SETTINGS:
         kind, transformation = setting.split()
         if kind == "fixed":

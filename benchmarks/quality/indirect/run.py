@@ -1,13 +1,8 @@
 """Simple and instant regret with indirect queries: Figures 1 and 2 of Zhang et al., with baselines.
 
-    python -m benchmarks.quality.indirect.run [--problems NAME ...] [--methods LABEL ...] [--seeds N] [--workers N]
-        [--report]
-
-Adds the runs that are missing to ``indirect.csv`` (:mod:`benchmarks.study`) and writes the table and the picture of
-:mod:`benchmarks.quality.indirect.report`.
-
+A study (:mod:`benchmarks.study`): ``indirect.csv`` and what :mod:`benchmarks.quality.indirect.report` makes of it.
 ``fixed``: Branin (standardised, upside down) on 20 x 20 queries whose windows have the variance 1/2, noise of
-deviation 0.1 that no model knows, 100 queries. ``D1`` has 2000 samples.
+deviation 0.1 that no model knows. ``D1`` has 2000 samples.
 ``tree``: heights 0 to 6 with the paper's costs and noise, both known, as are the windows; CMETS searches the box,
 the others the 64 x 64 nodes of the greatest height. Capital 70, which is 20 of them. MES, UCB and EI infer the
 noise of their own process over queries.
@@ -19,7 +14,6 @@ Simple regret is ``f* - max f(x)`` over the inputs recommended after each query 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -104,4 +98,4 @@ STUDY = Study(
 
 
 if __name__ == "__main__":
-    sys.exit(STUDY.main(__doc__))
+    raise SystemExit(STUDY.main(__doc__))

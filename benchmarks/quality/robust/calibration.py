@@ -1,19 +1,15 @@
 """How often the truth is where a model says: bands of the target after every quarter of a run.
 
-    python -m benchmarks.quality.robust.calibration [--problems NAME ...] [--seeds N] [--workers N] [--report]
-
-Runs the default on problems of :mod:`benchmarks.quality.robust.problems` and asks, after each quarter of the capital,
-at 256 space-filling designs that no run has seen, what two models make of the same observations: the chain with
-estimated links (``linked``, what ``MFGPUCB(hedge=False)`` goes by) and the one with its links integrated out and its
-residuals averaged (``integrated``, what the default predicts with). Adds the runs that are missing to
-``calibration.csv`` (:mod:`benchmarks.study`) and writes ``calibration.md``: the share of true target values within the
-50, 90 and 99 % bands, and the mean logarithm of the density of the truth in units of the deviation of the true values.
+A study (:mod:`benchmarks.study`): ``calibration.csv`` and ``.md``, the share of true target values within the 50, 90
+and 99 % bands at 256 space-filling designs that no run has seen, and the mean logarithm of their density in units of
+their deviation. Two models are made of the observations of the default: the chain with estimated links (``linked``,
+what ``MFGPUCB(hedge=False)`` goes by), and the one with its links integrated out and its residuals averaged
+(``integrated``, what the default predicts with).
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -72,13 +68,7 @@ def unseen(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def calibration(mean: Tensor, deviation: Tensor, truth: Tensor) -> tuple[float, ...]:
-    """Shares within the bands of :data:`LEVELS`, and the mean log density in units of the truth's deviation.
-
-    Args:
-        mean: ``n`` predictions.
-        deviation: Their deviations.
-        truth: The values.
-    """
+    """Shares of ``n`` values within the bands of :data:`LEVELS`, and mean log density in units of their deviation."""
     unit = truth.std()
     deviation = deviation.clamp_min(LEAST * unit)
     z = (truth - mean) / deviation
@@ -91,11 +81,12 @@ def calibration(mean: Tensor, deviation: Tensor, truth: Tensor) -> tuple[float, 
 def report(path: Path) -> None:
     """The table of the medians over problems and seeds."""
     lines = [
-        "# Calibration of the target's bands",
+        "# Calibration of the model's intervals at the target",
         "",
-        f"True target values at {DESIGNS} space-filling designs that the run has not seen, after so much capital in",
-        "units of the target's cost: the mean share within the band over problems and seeds (its least over problems),",
-        "and the median of the mean log density. Both models are of the same observations, those of the default.",
+        f"The true values at the target are compared with the model's intervals, at {DESIGNS} space-filling designs",
+        "that the run has not evaluated. The capital is in units of the target's cost. Columns in %: the share of the",
+        "true values inside the interval, mean over problems and seeds (smallest problem). Log density: the median",
+        "over runs of the mean log density. Both models have the same observations, those of the default strategy.",
         "",
     ]
     body, whole = [], read(path)
@@ -137,4 +128,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -25,20 +25,11 @@ Function = Callable[[Array, int], Array]
 
 
 def forrester(x: Array, fidelity: int) -> Array:
-    r"""Four fidelities of Forrester's function [Mainini2022benchmarks]_.
-
-    From the target :math:`f` down: the negatives of :math:`f = (6x - 2)^2 \sin(12x - 4)`,
-    :math:`(5.5x - 2.5)^2 \sin(12x - 4)`, :math:`0.75 f + 5 (x - 0.5) - 2`, :math:`0.5 f + 10 (x - 0.5) - 5`.
-    """
+    """Four fidelities of Forrester's function on [0, 1] [Mainini2022benchmarks]_."""
     x = x[:, 0]
     wave = np.sin(12 * x - 4)
     target = (6 * x - 2) ** 2 * wave
-    values = (
-        0.5 * target + 10 * (x - 0.5) - 5,
-        0.75 * target + 5 * (x - 0.5) - 2,
-        (5.5 * x - 2.5) ** 2 * wave,
-        target,
-    )
+    values = (0.5 * target + 10 * (x - 0.5) - 5, 0.75 * target + 5 * (x - 0.5) - 2, (5.5 * x - 2.5) ** 2 * wave, target)
     return -values[fidelity]
 
 
@@ -48,11 +39,7 @@ def forrester_pair(x: Array, fidelity: int) -> Array:
 
 
 def jump_forrester(x: Array, fidelity: int) -> Array:
-    r"""Forrester's function with a jump of 10 behind ``x = 0.5`` [Mainini2022benchmarks]_.
-
-    The negatives of :math:`f = (6x - 2)^2 \sin(12x - 4)`, plus 10 for :math:`x > 0.5`; and, cheap, of
-    :math:`0.5 f + 10 (x - 0.5) - 5`, plus 3 for :math:`x > 0.5`.
-    """
+    """Forrester's function with a jump of 10 behind ``x = 0.5``, cheap of 3 [Mainini2022benchmarks]_."""
     x = x[:, 0]
     behind = x > 0.5
     target = (6 * x - 2) ** 2 * np.sin(12 * x - 4) + 10 * behind
@@ -60,17 +47,7 @@ def jump_forrester(x: Array, fidelity: int) -> Array:
 
 
 def rosenbrock(x: Array, fidelity: int) -> Array:
-    r"""Three fidelities of Rosenbrock's function [Mainini2022benchmarks]_.
-
-    From the target down, the negatives of
-
-    .. math::
-        f = \sum_i 100 (x_{i+1} - x_i^2)^2 + (1 - x_i)^2, \qquad
-        \sum_i 50 (x_{i+1} - x_i^2)^2 + (-2 - x_i)^2 - \sum_j 0.5 x_j, \qquad
-        \frac{f - 4 - \sum_j 0.5 x_j}{10 + \sum_j 0.25 x_j}
-
-    with ``i`` up to ``d - 1`` and ``j`` up to ``d``.
-    """
+    """Three fidelities of Rosenbrock's function [Mainini2022benchmarks]_."""
     total, here = x.sum(-1), x[:, :-1]
     bend = ((x[:, 1:] - here**2) ** 2).sum(-1)
     target = 100 * bend + ((1 - here) ** 2).sum(-1)
@@ -80,12 +57,10 @@ def rosenbrock(x: Array, fidelity: int) -> Array:
 
 
 def rastrigin(x: Array, fidelity: int) -> Array:
-    r"""Three fidelities of a shifted and rotated Rastrigin function [Mainini2022benchmarks]_.
+    """Three fidelities of a shifted and rotated Rastrigin function [Mainini2022benchmarks]_.
 
-    The negative of :math:`\sum_i z_i^2 + 1 - \cos(10 \pi z_i)` with :math:`z = R (x - 0.1)`, ``R`` turning the planes
-    (1, 2), (2, 3), ... by 0.2 one after another (the source tells ``R`` for ``d = 2``), plus a resolution error
-    :math:`\sum_i \Theta \cos^2(10 \pi \Theta z_i + 0.5 \pi \Theta + \pi)` where :math:`\Theta` is 0 at the target, then
-    0.5, then 0.75.
+    The planes (1, 2), (2, 3), ... are turned one after another (the source tells the rotation for ``d = 2``); the
+    cheaper fidelities have a resolution error on top.
     """
     z = (x - 0.1) @ turn(x.shape[1], 0.2).T
     theta = (0.75, 0.5, 0.0)[fidelity]
@@ -105,16 +80,7 @@ def turn(dim: int, angle: float) -> Array:
 
 
 def alos(x: Array, fidelity: int) -> Array:
-    r"""Heterogeneous functions, rough on one side and smooth on the other [Mainini2022benchmarks]_.
-
-    With one parameter the negatives of :math:`f = \sin(30 (x - 0.9)^4) \cos(2 (x - 0.9)) + (x - 0.9) / 2` and, cheap,
-    :math:`(f - 1 + x) / (1 + 0.25 x)`. With two or three
-
-    .. math::
-        f = \sin(21 (x_1 - 0.9)^4) \cos(2 (x_1 - 0.9)) + (x_1 - 0.7)/2 + \sum_{i \ge 2} i x_i^i \sin(x_1 \cdots x_i)
-
-    and :math:`(f - 2 + \sum_i x_i) / (5 + 0.25 x_1 + 0.5 x_2 - 0.75 x_3)`.
-    """
+    """Functions of one to three parameters, rough on one side, smooth on the other [Mainini2022benchmarks]_."""
     dim, first = x.shape[1], x[:, 0]
     alone = dim == 1
     target = np.sin((30 if alone else 21) * (first - 0.9) ** 4) * np.cos(2 * (first - 0.9))
@@ -128,13 +94,11 @@ def alos(x: Array, fidelity: int) -> Array:
 
 
 def spring_mass(x: Array, fidelity: int) -> Array:
-    r"""Where the first of two masses between springs is after six seconds [Mainini2022benchmarks]_.
+    """Where the first of two masses between springs is after six seconds [Mainini2022benchmarks]_.
 
     The negative of :math:`u_1(6)`, of :math:`m_1 u_1'' = -(k_1 + k_2) u_1 + k_2 u_2` and
     :math:`m_2 u_2'' = k_2 u_1 - (k_1 + k_2) u_2` from rest at :math:`u = (1, 0)`, by Runge-Kutta steps of fourth order
-    of 0.01 seconds, cheap of 0.6. The parameters are :math:`k_1, k_2` (masses 1), or
-    :math:`m_1, m_2, k_1, k_2`. No trajectory is below -1. With masses 1 it is half of
-    :math:`\cos \sqrt{k_1} t + \cos \sqrt{k_1 + 2 k_2} t`.
+    of 0.01 seconds, cheap of 0.6. The parameters are :math:`k_1, k_2` (masses 1), or :math:`m_1, m_2, k_1, k_2`.
     """
     springs = x[:, -2:]
     masses = x[:, :2] if x.shape[1] == 4 else np.ones_like(springs)
@@ -150,10 +114,7 @@ def spring_mass(x: Array, fidelity: int) -> Array:
 
 
 def paciorek(x: Array, fidelity: int) -> Array:
-    r"""Paciorek's function [Mainini2022benchmarks]_, without its noise.
-
-    The negatives of :math:`f = \sin(1 / (x_1 x_2))` and, cheap, of :math:`f - 9 A^2 \cos(1 / (x_1 x_2))`, ``A = 0.5``.
-    """
+    """Paciorek's function with ``A = 0.5`` [Mainini2022benchmarks]_, without its noise."""
     inverse = 1 / x.prod(-1)
     return -(np.sin(inverse) if fidelity else np.sin(inverse) - 2.25 * np.cos(inverse))
 

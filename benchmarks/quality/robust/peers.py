@@ -26,12 +26,7 @@ class Spent(Exception):
 
 
 class Ledger:
-    """Evaluates a problem as long as the capital lasts, and keeps the account.
-
-    Args:
-        problem: What to evaluate.
-        capital: What it may cost, as :func:`mfbo_torch.loop.runner.run` counts it.
-    """
+    """Evaluates a problem while the capital lasts, counted as :func:`mfbo_torch.loop.runner.run` does."""
 
     def __init__(self, problem: Problem, capital: float) -> None:
         self.problem, self.space, self.capital = problem, problem.space, capital
@@ -39,11 +34,7 @@ class Ledger:
         self._spent, self._since = 0.0, time.perf_counter()
 
     def value(self, x: dict[str, Any], fidelity: int) -> float | None:
-        """What is observed at a design, to be maximised; ``None`` where the evaluation fails.
-
-        Raises:
-            Spent: It costs more than what is left.
-        """
+        """The value of a design, to be maximised; ``None`` where it fails, :class:`Spent` where too little is left."""
         cost = self.space.costs[fidelity]
         if self._spent + cost > payable(self.capital):
             raise Spent
@@ -89,20 +80,17 @@ def _optuna(ledger: Ledger, seed: int, kind: str, several: bool = False) -> None
                 continue
             suggest = trial.suggest_int if p.integer else trial.suggest_float
             x[p.name] = suggest(p.name, p.lower, p.upper, log=p.log)
-        value, pruned = None, False
+        state = optuna.trial.TrialState.COMPLETE
         for fidelity in range(steps) if several else [ledger.space.target]:
             value = ledger.value(x, fidelity)
             if value is None:
+                state = optuna.trial.TrialState.FAIL
                 break
             trial.report(value, fidelity + 1)
             if fidelity < ledger.space.target and trial.should_prune():
-                pruned = True
+                state = optuna.trial.TrialState.PRUNED
                 break
-        states = optuna.trial.TrialState
-        if pruned or value is None:
-            study.tell(trial, state=states.PRUNED if pruned else states.FAIL)
-        else:
-            study.tell(trial, value)
+        study.tell(trial, value if state == optuna.trial.TrialState.COMPLETE else None, state=state)
 
 
 def _smac(ledger: Ledger, seed: int, several: bool) -> None:

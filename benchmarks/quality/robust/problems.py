@@ -41,15 +41,10 @@ from mfbo_torch.space import Space
 
 
 class Formula(Problem):
-    """A function of :mod:`~benchmarks.quality.robust.functions` on a cube.
+    """A function of :mod:`~benchmarks.quality.robust.functions` on a cube, largest at ``best``.
 
-    Args:
-        function: From ``n x d`` designs and a fidelity to ``n`` values, to be maximised.
-        best: A design that is best at the target.
-        bounds: Of every parameter.
-        costs: One a fidelity, the target last.
-        noise: The standard deviation of what is observed, one a fidelity; none by default.
-        fails: Which designs have no value, at every fidelity; none by default.
+    ``noise`` has the standard deviation of what is observed at each fidelity; ``fails`` says which designs have no
+    value.
     """
 
     def __init__(
@@ -109,16 +104,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "network": Network,
 }
 
-HELD_OUT = (
-    "jump-forrester",
-    "rosenbrock-5",
-    "rastrigin-5",
-    "alos-3",
-    "spring-mass-4",
-    "paciorek",
-    "park",
-    "trees",
-)
+HELD_OUT = ("jump-forrester", "rosenbrock-5", "rastrigin-5", "alos-3", "spring-mass-4", "paciorek", "park", "trees")
 """A third of each kind, chosen before anything was tuned: looked at when everything is decided, and not before."""
 DEVELOPMENT = tuple(name for name in PROBLEMS if name not in HELD_OUT)
 

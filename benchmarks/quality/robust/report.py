@@ -1,13 +1,11 @@
-"""Tables and the picture of ``robust.csv``.
-
-``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best).
-"""
+"""``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best)."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -30,19 +28,13 @@ CLOSE = 1.1
 """A factor within which two losses count as equal."""
 BASELINE = "EI"
 """Whose worst seed nobody's should be above."""
-DARK = "#222222"
-"""How it is drawn."""
 
 
 class Run(NamedTuple):
     """What a run came to at one capital.
 
-    Attributes:
-        loss: Of the design that is recommended (:func:`benchmarks.quality.robust.problems.loss`).
-        lucky: Of the best observation; the same where nothing is noisy.
-        failed: Capital spent on evaluations that failed.
-        seconds: Of all decisions until then.
-        queries: Until then.
+    ``loss`` of the recommended design, ``lucky`` that of the best observation, the same where nothing is noisy;
+    ``failed``: capital spent on evaluations that failed; ``seconds`` of all decisions until then.
     """
 
     loss: float
@@ -85,16 +77,13 @@ def default(method: str) -> bool:
     return method == "MFGPUCB" or method not in METHODS
 
 
-def middle(runs: Runs, problem: str, method: str, capital: int) -> float:
-    """The median loss; NaN where nothing has run."""
-    found = runs.get((problem, method, capital))
-    return median(run.loss for run in found) if found else math.nan
+def middle(runs: Runs, *key: Any, of: Callable[[list[float]], float] = median) -> float:
+    """The median loss of a problem, a method and a capital; NaN where nothing has run."""
+    return of([run.loss for run in runs[key]]) if key in runs else math.nan
 
 
-def worst(runs: Runs, problem: str, method: str, capital: int) -> float:
-    """The largest loss of any seed; NaN where nothing has run."""
-    found = runs.get((problem, method, capital))
-    return max(run.loss for run in found) if found else math.nan
+worst = partial(middle, of=max)
+"""The largest loss of any seed."""
 
 
 def best(runs: Runs, problem: str, capital: int, method: str = "") -> float:
@@ -108,10 +97,11 @@ def table(runs: Runs) -> str:
     """Everything as Markdown."""
     flights = {key: found for key, found in runs.items() if key[1] in IN_FLIGHT}
     runs = apart(runs)
-    parts = ["# Does it ever lose: every method on problems nobody tuned it on", ""]
-    parts += ["Loss: regret over what the median of 1,000 random designs at the target leaves to gain, at least"]
-    parts += [f"{FLOOR:g}; of the recommended design and without noise where the target is noisy. Median (worst seed)."]
-    parts += ["Capital in units of the target's cost, everything included. Bold: no other median is smaller.", ""]
+    parts = ["# Losses of every method on the robust suite", ""]
+    parts += ["The loss is the regret, divided by the median regret of 1,000 random designs at the target. It is at"]
+    parts += [f"least {FLOOR:g}. Where the target is noisy, it is the loss of the recommended design, without noise."]
+    parts += ["Entries are the median (worst seed). The capital is in units of the target's cost, and includes all"]
+    parts += ["queries. Bold: no other median is smaller.", ""]
     parts += [*summary(runs), *versions(runs), *several_workers(runs, flights)]
     for name in problems_of(runs):
         parts += ["", f"## {name}" + " (held out)" * (name in HELD_OUT), ""]
@@ -130,18 +120,15 @@ def several_workers(runs: Runs, flights: Runs) -> list[str]:
         return []
     rows = [[base, *(m for m, (name, _) in IN_FLIGHT.items() if name == base)] for base in ("MFGPUCB", BASELINE)]
     methods = [method for row in rows for method in row]
-    lines = ["", "## Workers that are never waited for", ""]
-    lines += ["Median (worst seed) at 20; run times vary around their cost by a deviation of 0.3 of the logarithm.", ""]
+    lines = ["", "## Asynchronous workers", ""]
+    lines += ["Median (worst seed) at 20, number of seeds. Run times are random, with the cost as their centre and a"]
+    lines += ["standard deviation of 0.3 of their logarithm.", ""]
     both, body = {**runs, **flights}, []
     for name in problems_of(flights):
-        cells = [
-            f"{middle(both, name, m, 20):.2g} ({worst(both, name, m, 20):.2g}), {len(both[name, m, 20])}"
-            if (name, m, 20) in both
-            else ""
-            for m in methods
-        ]
+        keys = [(name, m, 20) for m in methods]
+        cells = [f"{middle(both, *k):.2g} ({worst(both, *k):.2g}), {len(both[k])}" if k in both else "" for k in keys]
         body.append([name, *cells])
-    return [*lines, *markdown(["problem", *methods], body), "", "Behind the comma the number of seeds."]
+    return [*lines, *markdown(["problem", *methods], body)]
 
 
 def summary(runs: Runs) -> list[str]:
@@ -161,17 +148,13 @@ def summary(runs: Runs) -> list[str]:
             near.append(str(sum(ratio <= CLOSE for ratio in ratios)))
         above = sum(worst(runs, n, method, 20) > CLOSE * worst(runs, n, BASELINE, 20) for n in names)
         compared = any((name, BASELINE, 20) in runs for name in names)
-        seconds = median(
-            run.seconds / max(run.queries, 1)
-            for (_, m, c), found in runs.items()
-            for run in found
-            if (m, c) == (method, 20)
-        )
+        last = [run for key, found in runs.items() if key[1:] == (method, 20) for run in found]
+        seconds = median(run.seconds / max(run.queries, 1) for run in last)
         cells = [method, str(len(names)), *means, *near, f"{max(ratios):.3g}×", str(above) if compared else ""]
         body.append([*cells, f"{seconds:.3f}"])
     lines = [*markdown(head, body), ""]
-    lines += [f"Mean: geometric, of the medians. Near: on how many problems the median is within {CLOSE}× of the"]
-    lines += ["smallest; the default is not compared with its own other versions."]
+    lines += ["Mean: the geometric mean of the medians. Near the best: the number of problems on which the median is"]
+    lines += [f"at most {CLOSE} times the smallest one. The default is not compared with its own other versions."]
     return lines
 
 
@@ -181,7 +164,7 @@ def versions(runs: Runs) -> list[str]:
     if len(names) < 2:
         return []
     first, *others = names
-    lines = ["", "## The default before and after", "", f"Median loss in multiples of that of {first}.", ""]
+    lines = ["", "## The default before and after", "", f"Median loss divided by that of `{first}`.", ""]
     body = []
     for name in problems_of(runs):
         ratios = [middle(runs, name, m, c) / middle(runs, name, first, c) for m in others for c in CAPITALS]
@@ -196,17 +179,14 @@ def one_table(runs: Runs, name: str) -> list[str]:
     is_noisy = noisy(PROBLEMS[name]())
     fails = any(run.failed for (problem, _, _), found in runs.items() for run in found if problem == name)
     heads = ["method", "seeds", *(f"at {c}" for c in CAPITALS)]
-    heads += ["luckiest observation at 20"] * is_noisy + ["capital that failed"] * fails
+    heads += ["best observation at 20"] * is_noisy + ["capital that failed"] * fails
     body = []
     for method in there:
         cells = [method, str(max(len(runs.get((name, method, c), [])) for c in CAPITALS))]
-        for c in CAPITALS:
-            if (name, method, c) not in runs:
-                cells.append("")
-                continue
-            text = f"{middle(runs, name, method, c):.2g}"
-            leads = middle(runs, name, method, c) <= best(runs, name, c)
-            cells.append((f"**{text}**" if leads else text) + f" ({worst(runs, name, method, c):.2g})")
+        for key in ((name, method, c) for c in CAPITALS):
+            mark = "**" if key in runs and middle(runs, *key) <= best(runs, name, key[-1]) else ""
+            text = f"{mark}{middle(runs, *key):.2g}{mark} ({worst(runs, *key):.2g})"
+            cells.append(text if key in runs else "")
         last = runs.get((name, method, CAPITALS[-1]), [])
         for wanted, column in ((is_noisy, "lucky"), (fails, "failed")):
             if wanted:
@@ -217,16 +197,16 @@ def one_table(runs: Runs, name: str) -> list[str]:
 
 def styles_of(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """How each is drawn: the default thick, the baseline dark, the others thin."""
-    colors = {method: colormaps["tab20"](i % 20) for i, method in enumerate(m for m in METHODS if not default(m))}
+    thin = [method for method in METHODS if not default(method)]
     thick = iter(("#d55e00", "#0072b2", "#009e73", "#cc79a7") * len(methods))
     found: dict[str, dict[str, Any]] = {}
     for method in methods:
         if default(method):
             found[method] = {"color": next(thick), "linewidth": 2.4, "zorder": 4}
         elif method == BASELINE:
-            found[method] = {"color": DARK, "linewidth": 1.6, "zorder": 3}
+            found[method] = {"color": "#222222", "linewidth": 1.6, "zorder": 3}
         else:
-            found[method] = {"color": colors[method], "linewidth": 1.0, "zorder": 2}
+            found[method] = {"color": colormaps["tab20"](thin.index(method) % 20), "linewidth": 1.0, "zorder": 2}
     return found
 
 

@@ -1,19 +1,15 @@
 """Regret of every method on problems that nobody tuned it on, at equal capital.
 
-    python -m benchmarks.quality.robust.run [--problems NAME ...] [--held-out] [--methods NAME ...] [--seeds N]
-        [--first SEED] [--label NAME] [--workers N] [--report]
+    python -m benchmarks.quality.robust.run [--held-out] [--label NAME]
 
-Adds the runs that are missing to ``robust.csv`` (:mod:`benchmarks.study`) and writes the tables and pictures of
-:mod:`benchmarks.quality.robust.report`. The problems are those of :mod:`benchmarks.quality.robust.problems`, without
-``--held-out`` the development suite only; a problem that is named runs in any case. Capital is in units of the target's
-cost and counts everything, initial designs and failures included. ``--label`` is what the rows of ``MFGPUCB`` are
-called, so that the default before and after a change stand in one file. ``pip install "mfbo-torch[benchmarks]"`` for
-the peers.
+A study (:mod:`benchmarks.study`): ``robust.csv`` and what :mod:`benchmarks.quality.robust.report` makes of it. The
+problems are those of :mod:`benchmarks.quality.robust.problems`, without ``--held-out`` the development suite only; a
+problem that is named runs in any case. ``--label`` is what the rows of ``MFGPUCB`` are called, so that the default
+before and after a change stand in one file. ``pip install "mfbo-torch[benchmarks]"`` for the peers.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -115,4 +111,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -55,13 +55,7 @@ def boosted(data: tuple[Array, Array, Array, Array], size: int, **settings: Any)
 
 
 def trained(layers: Callable[[], Sequence[torch.nn.Module]], descent: Callable[[Any], Any], epochs: int) -> float:
-    """The score of a network after some epochs on the digits in batches of 50, by random numbers of its own.
-
-    Args:
-        layers: Of the network, made where its random numbers are drawn.
-        descent: From its parameters to the optimiser.
-        epochs: How many.
-    """
+    """The score of a network after some epochs on the digits in batches of 50, by random numbers of its own."""
     features, labels, others, truth = (torch.as_tensor(part) for part in digits())
     features, others = features.float(), others.float()
     with torch.random.fork_rng(devices=[]):

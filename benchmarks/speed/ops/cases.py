@@ -9,19 +9,10 @@ import torch
 
 @dataclass(frozen=True)
 class Case:
-    """One operation at one size.
+    """One of :data:`benchmarks.speed.ops.operations.OPERATIONS` at one size.
 
-    Args:
-        operation: A key of :data:`benchmarks.speed.ops.operations.OPERATIONS`.
-        n: Points of the GP (of each of them).
-        m: Points queried at once.
-        d: Inputs.
-        q: Picks of a greedy selection.
-        processes: How many GPs at once.
-        dtype: Precision.
-        bar: Least ratio to the peer that the project holds itself to, or ``None``.
-        devices: Where it is run.
-        peer: Whether the peer is run too; for sizes at which it cannot.
+    ``n`` points of each GP, ``m`` points queried at once, ``d`` inputs, ``q`` picks of a greedy selection. ``bar`` is
+    the least ratio to the peer that the project holds itself to.
     """
 
     operation: str
@@ -32,8 +23,6 @@ class Case:
     processes: int = 1
     dtype: torch.dtype = torch.double
     bar: float | None = None
-    devices: tuple[str, ...] = ("cpu", "cuda")
-    peer: bool = True
 
     @property
     def name(self) -> str:
@@ -70,16 +59,10 @@ BARS = {  # n: bare, then of an acquisition function's fused form: values, with 
     1000: (4, 4, 4),
 }
 SMALL = [
-    Case(operation, n, b, bar=bar if b == 10 else None, devices=("cpu",) if "fused" in operation else ("cpu", "cuda"))
+    Case(operation, n, b, bar=bar if b == 10 else None)
     for n, bars in BARS.items()
     for operation, bar in (*zip(("posterior", "fused", "fused gradient"), bars, strict=True), *THROUGH)
     for b in (1, 10, 20)
-]
-SMALL_CUDA = [
-    Case("posterior gradient", n, b, dtype=dtype, bar=15, devices=("cuda",))
-    for n in (20, 100, 400)
-    for b in (1, 16, 64)
-    for dtype in (torch.double, torch.float)
 ]
 WHOLE = [
     Case("optimize_acqf", 30, 256, 2, bar=8),
@@ -93,20 +76,11 @@ WHOLE = [
     Case("posterior gradient", 1000, 10_000),
     Case("posterior", 1000, 10_000, dtype=torch.float),
 ]
-LARGE = [
-    Case("posterior", 1024, 10**6, devices=("cuda",)),
-    Case("posterior", 4096, 10**6, devices=("cuda",), peer=False),
-    Case("posterior", 1024, 10**7, devices=("cuda",), peer=False),
-    Case("posterior gradient", 1024, 10**6, devices=("cuda",)),
-    Case("posterior", 1024, 10**6, processes=4, devices=("cuda",), peer=False),
-    *(Case("greedy", 1024, 10**6, q=q, devices=("cuda",), peer=False) for q in (1, 64)),
-]
-CASES = SMALL + SMALL_CUDA + WHOLE + LARGE
+CASES = SMALL + WHOLE
 TINY = [
     Case("posterior", 7, 3, 2),
     Case("posterior gradient", 7, 3, 2),
     Case("posterior gradient", 7, 3, 2, dtype=torch.float),
-    Case("posterior", 5, 4, 2, processes=2, peer=False),
     *(Case(f"{function}{extra}", 7, 3, 2) for function in ("fused", "bound", "ucb") for extra in ("", " gradient")),
     Case("optimize_acqf", 7, 8, 2),
     Case("greedy", 7, 20, 2, q=3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,29 +20,22 @@ from mfbo_torch.acquisition.fused import fused
 from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.greedy import greedy
-from mfbo_torch.ops.posterior import mean_variance, reference
+from mfbo_torch.ops.posterior import mean_variance
 
 BETA = 2.0
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two callables that do the same, and the largest difference of their results.
-
-    Args:
-        ours: With this package.
-        peer: With BoTorch, or ``None`` where it cannot.
-        error: Of ours against BoTorch, or against the plain formula where that cannot.
-        limit: Largest error at which a time means anything.
-    """
+    """This package's callable and BoTorch's; where their ``error`` is above the ``limit`` no time means anything."""
 
     ours: Callable[[], Any]
-    peer: Callable[[], Any] | None
+    peer: Callable[[], Any]
     error: Callable[[], float]
     limit: float
 
 
-def draw(case: Case, device: str, *shape: int, seed: int = 0) -> Tensor:
+def draw(case: Case, *shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(*shape, case.d, generator=generator, dtype=torch.double).to(device, case.dtype)
 
@@ -52,9 +45,9 @@ def values(X: Tensor) -> Tensor:
     return -((X - 0.45).square() * (4 + (9 * X).sin())).sum(-1, keepdim=True)
 
 
-def model_of(case: Case, device: str) -> SingleTaskGP:
+def model_of(case: Case, device: str = "cpu") -> SingleTaskGP:
     """A GP with hyper-parameters such as a fit gives; the lengthscale grows with the dimension."""
-    X = draw(case, device, case.n)
+    X = draw(case, case.n, device=device)
     model = SingleTaskGP(X, values(X)).to(X)
     model.covar_module.lengthscale = 0.3 * case.d**0.5
     model.likelihood.noise = 1e-3
@@ -70,69 +63,37 @@ def _apart(ours: Any, theirs: Any) -> float:
     return max(float((a.reshape(b.shape) - b).abs().max() / b.abs().max().clamp_min(1e-3)) for a, b in pairs)
 
 
-def posterior(case: Case, device: str) -> Pair:
+def posterior(case: Case) -> Pair:
     """Mean and variance at ``m x 1 x d`` points, without a gradient."""
-    X = draw(case, device, case.m, 1, seed=1)
-    if case.processes > 1:
-        return _processes(case, device, X)
-    model = model_of(case, device)
+    X = draw(case, case.m, 1, seed=1)
+    model = model_of(case)
     cache = CachedGP(model).cache
+
+    def ours() -> tuple[Tensor, Tensor]:
+        return mean_variance(cache, X)
 
     @torch.no_grad()
     def peer() -> tuple[Tensor, Tensor]:
         found = model.posterior(X)
         return found.mean, found.variance
 
-    def ours() -> tuple[Tensor, Tensor]:
-        return mean_variance(cache, X)
-
-    if case.peer:
-        return Pair(ours, peer, lambda: _apart(ours(), peer()), limit_of(case))
-    return _alone(case, ours, cache, X)
-
-
-def _alone(case: Case, ours: Callable[[], tuple[Tensor, Tensor]], cache: Cache, X: Tensor) -> Pair:
-    """Without a peer, checked at a thousand points against the plain formula."""
-
-    some = X.squeeze(-2)[..., :1000, :]
-
-    def error() -> float:
-        return _apart([part.squeeze(-1)[..., :1000] for part in ours()], reference.mean_variance(cache, some))
-
-    return Pair(ours, None, error, limit_of(case))
+    return Pair(ours, peer, lambda: _apart(ours(), peer()), limit_of(case))
 
 
 def several(case: Case, device: str) -> Cache:
     """Several GPs with ``n``, ``n / 2``, ``n / 4`` ... points."""
     sizes = [max(case.n >> i, 1) for i in range(case.processes)]
-    inputs = draw(case, device, case.processes, case.n)
+    inputs = draw(case, case.processes, case.n, device=device)
     mask = torch.stack([(torch.arange(case.n) < size).to(inputs) for size in sizes])
-    one = inputs.new_ones(case.processes)
-    return factorize(
-        "rbf",
-        inputs,
-        values(inputs).squeeze(-1),
-        torch.full_like(mask, 1e-3),
-        inputs.new_full((case.processes, case.d), 0.3 * case.d**0.5),
-        one,
-        0 * one,
-        mask,
-    )
+    one, lengths = inputs.new_ones(case.processes), inputs.new_full((case.processes, case.d), 0.3 * case.d**0.5)
+    noise = torch.full_like(mask, 1e-3)
+    return factorize("rbf", inputs, values(inputs).squeeze(-1), noise, lengths, one, 0 * one, mask)
 
 
-def _processes(case: Case, device: str, X: Tensor) -> Pair:
-    cache, points = several(case, device), X.reshape(1, -1, case.d)
-
-    def ours() -> tuple[Tensor, Tensor]:
-        return mean_variance(cache, points)
-
-    return _alone(case, ours, cache, points)
-
-
-def posterior_gradient(case: Case, device: str) -> Pair:
+def posterior_gradient(case: Case) -> Pair:
     """The sum of means and variances, and its gradient."""
-    X = draw(case, device, case.m, 1, seed=1).requires_grad_()
-    model = model_of(case, device)
+    X = draw(case, case.m, 1, seed=1).requires_grad_()
+    model = model_of(case)
     cached = CachedGP(model)
 
     def run(model: Any) -> tuple[Tensor, ...]:
@@ -150,55 +111,47 @@ def _bound(model: Model) -> AcquisitionFunction:
     return HallucinatedUpperConfidenceBound(CachedGP(model), BETA)
 
 
-def _through_torch(make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Callable[[Case, str], Pair]:
+def _through_torch(case: Case, make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Pair:
     """An upper confidence bound through torch, with its gradient or without, against BoTorch's own."""
+    model = model_of(case)
+    ours, theirs = make(model), _botorchs(model)
+    X = draw(case, case.m, 1, seed=1).requires_grad_(gradient)
 
-    def build(case: Case, device: str) -> Pair:
-        model = model_of(case, device)
-        ours, theirs = make(model), _botorchs(model)
-        X = draw(case, device, case.m, 1, seed=1).requires_grad_(gradient)
+    def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
+        if gradient:
+            return torch.autograd.grad(acquisition(X).sum(), X)
+        with torch.no_grad():
+            return (acquisition(X),)
 
-        def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
-            if gradient:
-                return torch.autograd.grad(acquisition(X).sum(), X)
-            with torch.no_grad():
-                return (acquisition(X),)
-
-        limit = limit_of(case) * (10 if gradient else 1)
-        return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), limit)
-
-    return build
+    limit = limit_of(case) * (10 if gradient else 1)
+    return Pair(lambda: run(ours), lambda: run(theirs), lambda: _apart(run(ours), run(theirs)), limit)
 
 
-def _on_arrays(gradient: bool) -> Callable[[Case, str], Pair]:
+def _on_arrays(case: Case, gradient: bool) -> Pair:
     """What an optimiser's step asks for, from the fused form of the bound, against BoTorch's own through torch."""
+    through = _through_torch(case, _bound, gradient)
+    form, x = fused(_bound(model_of(case))), draw(case, case.m, seed=1).numpy()
+    call = partial(form.with_gradient if gradient else form, x)
 
-    def build(case: Case, device: str) -> Pair:
-        through = _through_torch(_bound, gradient)(case, device)
-        form, x = fused(_bound(model_of(case, device))), draw(case, device, case.m, seed=1).numpy()
-        call = partial(form.with_gradient if gradient else form, x)
+    def error() -> float:
+        found = torch.from_numpy(call()[1] if gradient else call())
+        return _apart([found], through.peer())
 
-        def error() -> float:
-            found = torch.from_numpy(call()[1] if gradient else call())
-            return _apart([found], through.peer())
-
-        return Pair(call, through.peer, error, through.limit)
-
-    return build
+    return Pair(call, through.peer, error, through.limit)
 
 
 MODELS = 20
 """Random models on which what ``optimize_acqf`` finds is compared."""
 
 
-def optimized(case: Case, device: str) -> Pair:
+def optimized(case: Case) -> Pair:
     """``optimize_acqf`` as a whole, ``m`` raw samples and 10 restarts: ours, cached, and BoTorch's.
 
     The error is the share of random models on which ours finds less.
     """
-    model = model_of(case, device)
+    model = model_of(case)
     ours, theirs = _botorchs(CachedGP(model)), _botorchs(model)
-    bounds = torch.tensor([[0.0] * case.d, [1.0] * case.d], device=device, dtype=case.dtype)
+    bounds = torch.tensor([[0.0] * case.d, [1.0] * case.d], dtype=case.dtype)
     torch.manual_seed(0)
     state = torch.get_rng_state()
 
@@ -209,7 +162,7 @@ def optimized(case: Case, device: str) -> Pair:
     def error() -> float:
         worse = 0
         for seed in range(MODELS):
-            X = draw(case, device, case.n, seed=seed)
+            X = draw(case, case.n, seed=seed)
             random = SingleTaskGP(X, torch.randn(case.n, 1, generator=torch.Generator().manual_seed(seed)).to(X))
             random.covar_module.lengthscale = 0.3 * case.d**0.5
             random.likelihood.noise = 1e-2
@@ -220,10 +173,10 @@ def optimized(case: Case, device: str) -> Pair:
     return Pair(lambda: run(optimize_acqf, ours), lambda: run(botorch.optim.optimize_acqf, theirs), error, 1 / MODELS)
 
 
-def greedy_selection(case: Case, device: str) -> Pair:
+def greedy_selection(case: Case) -> Pair:
     """``q`` of ``m`` points, against a loop of ``posterior`` and ``condition_on_observations``."""
-    X = draw(case, device, case.m, seed=1)
-    model = model_of(case, device)
+    X = draw(case, case.m, seed=1)
+    model = model_of(case)
     cache = CachedGP(model).cache
 
     def ours() -> list[int]:
@@ -241,26 +194,17 @@ def greedy_selection(case: Case, device: str) -> Pair:
                 current = current.condition_on_observations(X[best], mean[best].reshape(1, 1))
         return picks
 
-    if case.peer:
-        return Pair(ours, peer, lambda: float(ours() != peer()), 0.0)
-    return Pair(ours, None, lambda: float(ours() != _direct(cache, X, case.q)), 0.0)
+    return Pair(ours, peer, lambda: float(ours() != peer()), 0.0)
 
 
-def _direct(cache: Cache, X: Tensor, q: int) -> list[int]:
-    """The same picks from the reference."""
-    from mfbo_torch.ops.greedy import reference as greedy_reference
-
-    return greedy_reference.select(cache, X, BETA, q).tolist()
-
-
-def fidelities(case: Case, device: str) -> Pair:
+def fidelities(case: Case) -> Pair:
     """All fidelities of a :class:`PerFidelityGP` against one of them: here the peer is this package itself."""
-    X = draw(case, device, case.processes * case.n)
-    level = torch.arange(case.processes, device=device).repeat_interleave(case.n).to(X).unsqueeze(-1)
+    X = draw(case, case.processes * case.n)
+    level = torch.arange(case.processes).repeat_interleave(case.n).to(X).unsqueeze(-1)
     train_X, Y = torch.cat([X, level], -1), values(X) + 0.1 * level
     several = PerFidelityGP(train_X, Y, case.processes, link="independent").eval()
     one = PerFidelityGP(train_X[: case.n], Y[: case.n], 1).eval()
-    points = draw(case, device, case.m, seed=1)
+    points = draw(case, case.m, seed=1)
 
     @torch.no_grad()
     def run(model: PerFidelityGP) -> tuple[Tensor, Tensor]:
@@ -272,22 +216,16 @@ def fidelities(case: Case, device: str) -> Pair:
     return Pair(lambda: run(several), lambda: run(one), error, limit_of(case))
 
 
-OPERATIONS: dict[str, Callable[[Case, str], Pair]] = {
+OPERATIONS: dict[str, Callable[[Case], Pair]] = {
     "posterior": posterior,
     "posterior gradient": posterior_gradient,
-    "fused": _on_arrays(False),
-    "fused gradient": _on_arrays(True),
-    "bound": _through_torch(_bound, False),
-    "bound gradient": _through_torch(_bound, True),
-    "ucb": _through_torch(lambda model: _botorchs(CachedGP(model)), False),
-    "ucb gradient": _through_torch(lambda model: _botorchs(CachedGP(model)), True),
+    "fused": partial(_on_arrays, gradient=False),
+    "fused gradient": partial(_on_arrays, gradient=True),
+    "bound": partial(_through_torch, make=_bound, gradient=False),
+    "bound gradient": partial(_through_torch, make=_bound, gradient=True),
+    "ucb": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=False),
+    "ucb gradient": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=True),
     "optimize_acqf": optimized,
     "greedy": greedy_selection,
     "fidelities": fidelities,
 }
-
-
-def build(case: Case, device: str) -> Pair:
-    """The callables of a case on a device."""
-    pair = OPERATIONS[case.operation](case, device)
-    return pair if case.peer else replace(pair, peer=None)

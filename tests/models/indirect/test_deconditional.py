@@ -218,7 +218,7 @@ def test_a_failed_fit_keeps_the_hyperparameters(monkeypatch):
     def fails(*args, **kwargs):
         raise exceptions.ModelFittingError("no")
 
-    monkeypatch.setattr("mfbo_torch.models.indirect.deconditional.fit_gpytorch_mll", fails)
+    monkeypatch.setattr("mfbo_torch.models.gp.likelihood.fit_gpytorch_mll", fails)
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
         made.fit()
     assert made.likelihood.noise.item() == pytest.approx(NOISE)

@@ -29,7 +29,7 @@ from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.strategies.indirect.cmets import Tree, fold
+from mfbo_torch.strategies.indirect.cmets import fold
 from mfbo_torch.strategies.indirect.shrinking_window import window_variance
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
@@ -83,7 +83,7 @@ def node(height, *index):
 
 def test_a_tree_by_hand():
     """Algorithm 1 in one dimension, to height 3."""
-    tree = Tree.root(Cut(1), 3)
+    tree = fold([], Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
     tree = tree.queried(node(1, 1))  # ahead: it replaces its parent
@@ -99,7 +99,7 @@ def test_a_tree_by_hand():
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
-    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).queried(node(1, 1))  # no active node
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == fold([], Cut(1), 3).queried(node(1, 1))  # no active node
 
 
 def test_cells_halve():
@@ -144,7 +144,7 @@ def test_any_number_of_children(children, dim, counts):
 def test_cmets_with_other_children_walks_its_tree():
     strategy = CMETS(space=windows((1.0, 2.0, 4.0)), children=3)
     found = loop(strategy, hill, 6)
-    tree = Tree.root(Cut(2, 3, one_side=True), 2)
+    tree = fold([], Cut(2, 3, one_side=True), 2)
     for r in found:
         asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
         assert asked in tree.active
