@@ -57,9 +57,7 @@ def test_decides_as_the_strategy_does(make, rewards, arms, capital, monkeypatch)
         expected = pseudo_regret(history, own, capital)
         found = simulation.regret([capital])
         for part in ("total", "played", "residual"):
-            assert getattr(found, part)[row, 0].item() == pytest.approx(
-                getattr(expected, part).item(), rel=1e-9, abs=1e-9
-            )
+            assert getattr(found, part)[row, 0].item() == pytest.approx(getattr(expected, part).item(), 1e-9, 1e-9)
 
 
 @pytest.mark.parametrize(("arms", "capital"), [(9, 500.0), (130, 900.0)])

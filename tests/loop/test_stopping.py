@@ -118,9 +118,7 @@ def test_a_run_goes_on_where_a_rule_ended_it(tmp_path, rule, reason, pooled):
 
 def test_no_time_is_left(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        ended = drive(
-            Hill(seconds=0.05), Walk(), 200.0, RunOptions(4, time_limit=0.12), journal=journal, progress=False
-        )
+        ended = drive(Hill(seconds=0.05), Walk(), 200, RunOptions(4, time_limit=0.12), journal=journal, progress=False)
         assert ended.stopped == "the time limit of 0.12 s is reached"
         assert not ended.finished
         assert 1 <= len(ended.history.done) <= 4

@@ -47,10 +47,7 @@ def correlation(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def brute_force(cache: Cache, n: int, Y: torch.Tensor, X: torch.Tensor, width: float, q: int) -> list[int]:
-    """The picks from the covariance of all points, factored anew before each; equal up to rounding, the first.
-
-    The factor is only asked for its points and hyper-parameters; the first ``n`` points have values.
-    """
+    """The picks from the covariance of all points, factored anew before each; equal up to rounding, the first."""
     points, choices = cache.inputs.numpy(), cache.scaled(X).numpy()
     scale, noise = cache.outputscale.item(), cache.noise.item()
     mean, picks = np.full(len(X), cache.constant.item()), []
@@ -119,10 +116,7 @@ def test_agrees_with_botorch(select):
 
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_without_noise(kind):
-    """A pick leaves nothing to learn at its place; however it is computed, the next is elsewhere, and the same one.
-
-    Which of two equal points is taken is for the processor's rounding to say.
-    """
+    """A pick leaves nothing to learn at its place: the next is elsewhere, the same one up to the rounding of equals."""
     cache, X = (
         factor(draw(8, 2), kind=kind, noise=0.0),
         torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),

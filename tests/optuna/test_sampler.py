@@ -91,9 +91,7 @@ def test_workers_that_decide_at_once_get_different_trials():
 
     def decided(trials, study):
         sampler = Sampler("epochs", EPOCHS)
-        return [
-            sampler.sample_relative(study, trial, sampler.infer_relative_search_space(study, trial)) for trial in trials
-        ]
+        return [sampler.sample_relative(study, t, sampler.infer_relative_search_space(study, t)) for t in trials]
 
     study, trials = begun(Sampler("epochs", EPOCHS))
     batch = decided(trials, study)

@@ -357,9 +357,8 @@ def test_the_rest_of_a_model():
     conditioned = cached.condition_on_observations(X, Y)
     assert isinstance(conditioned, CachedGP)
     A = ask(model, 4)
-    assert torch.allclose(
-        conditioned.posterior(A).mean, model.condition_on_observations(X, Y).posterior(A).mean, rtol=1e-8
-    )
+    expected = model.condition_on_observations(X, Y).posterior(A).mean
+    assert torch.allclose(conditioned.posterior(A).mean, expected, rtol=1e-8)
     assert cached.fantasize(X, SobolQMCNormalSampler(torch.Size([3]), seed=0)).batch_shape == (3,)
     assert cached.subset_output([0]) is cached
     with pytest.raises(UnsupportedError, match="there is one output"):

@@ -11,11 +11,9 @@ from mfbo_torch.problems.real.salsa import additive_kernel, ridge_weights
 POINT = (0.5, 3.0, 0.7, 2.0, 10.0, 0.3)
 
 
-def ridge_cv(X, y, penalty, scale, *bandwidths):
+def ridge_cv(X, y, penalty, scale, *widths):
     def kernel(A, B):
-        return scale * sum(
-            np.exp(-((A[:, None, k] - B[None, :, k]) ** 2) / (2 * h**2)) for k, h in enumerate(bandwidths)
-        )
+        return scale * sum(np.exp(-((A[:, None, k] - B[None, :, k]) ** 2) / (2 * h**2)) for k, h in enumerate(widths))
 
     total = 0.0
     for held in range(5):

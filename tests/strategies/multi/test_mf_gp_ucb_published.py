@@ -28,9 +28,7 @@ def decided(history: History) -> list[dict]:
 def test_what_is_known_stays(zeta):
     history = loop(strategy(zeta=zeta, gamma=[0.2]), toy(SPACE), 20)
     assert decided(history)
-    assert all(
-        meta["zeta"] == [0.7, 0.0] and meta["gamma"] == [0.2] and "check" not in meta for meta in decided(history)
-    )
+    assert all(m["zeta"] == [0.7, 0.0] and m["gamma"] == [0.2] and "check" not in m for m in decided(history))
 
 
 def test_the_space_may_know_zeta():

@@ -109,9 +109,8 @@ def test_direct_asks_in_scipys_order(locally_biased):
         visited.append(tuple(x))
         return branin(tuple(x))
 
-    scipy.optimize.direct(
-        recorded, [(-5.0, 10.0), (0.0, 15.0)], maxfun=80, locally_biased=locally_biased, vol_tol=0.0, len_tol=0.0
-    )
+    ends = {"maxfun": 80, "vol_tol": 0.0, "len_tol": 0.0}
+    scipy.optimize.direct(recorded, [(-5.0, 10.0), (0.0, 15.0)], locally_biased=locally_biased, **ends)
     history = loop(Direct(space=BRANIN, locally_biased=locally_biased), lambda query: -branin(query.x), 60)
     asked = torch.tensor([r.query.x for r in history], dtype=torch.double)
     assert torch.allclose(asked, torch.tensor(np.array(visited[:60])), atol=1e-9)
