@@ -11,8 +11,7 @@ FILES = {path.name: path.read_text(encoding="utf-8") for path in HERE.rglob("tes
 
 
 def test_every_item_has_its_number():
-    numbers = [int(n) for n in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)]
-    assert numbers == list(range(1, 79))
+    assert [int(n) for n in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)] == list(range(1, 79))
 
 
 @pytest.mark.parametrize("file", sorted(set(re.findall(r"(test_\w+\.py)", PAGE))))

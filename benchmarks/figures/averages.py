@@ -32,11 +32,11 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
     U = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
     a = space.from_unit(U)[:, 0]
     model, shift, scale = strategy.model(strategy.snapshot(history))
-    level = torch.full((len(U), space.num_fidelities > 1), float(strategy.level), dtype=torch.double)
+    level = torch.full((len(U), space.num_fidelities > 1), float(space.target), dtype=torch.double)
     with torch.no_grad(), unwarned():
         f, f_var = model.latent_mean_variance(strategy.inputs())
         g, g_var = model.mean_variance(torch.cat([U, level], -1))
-        embedding = strategy.conditional().embed(strategy.latent.queries(space, records))
+        embedding = strategy.conditional().embed(strategy.queries(records))
     f, g = shift + scale * f, shift + scale * g
     f_dev, g_dev = scale * f_var.sqrt(), scale * g_var.sqrt()
     truths = problem.latent(space.inputs[order]), problem.averages(a.unsqueeze(-1), space.target)

@@ -18,7 +18,7 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
-from benchmarks.gpu.sizes import CANDIDATES, Sizes
+from benchmarks.gpu.sizes import CANDIDATES, Sizes, fit_together
 from benchmarks.speed.ops.cases import Case
 from benchmarks.speed.ops.operations import BETA, draw, model_of, several
 from benchmarks.timing import ceilings
@@ -28,7 +28,7 @@ from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
-from mfbo_torch.ops.posterior.tiles import Tiles, fit_together
+from mfbo_torch.ops.posterior.tiles import Tiles
 from mfbo_torch.problems import Hartmann3
 
 CHECKED, LIMIT = 1000, 1e-8

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from mfbo_torch.ops.posterior.tiles import PAD, Tiles
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -59,3 +63,20 @@ CANDIDATES = {
     "few": [(16, 64, 32, 4, 2), (16, 32, 32, 4, 2), (16, 64, 64, 4, 2), (16, 128, 32, 8, 2), (32, 64, 32, 4, 2)],
 }
 """Block sizes that are tried, as the fields of :class:`~mfbo_torch.ops.posterior.tiles.Tiles`."""
+
+
+def fit_together(tiles: dict[tuple[str, torch.dtype], Tiles]) -> bool:
+    """Whether the blocks of launches that share a scratch divide each other, and all of them ``PAD``."""
+    for kind in {kind for _, kind in tiles}:
+        few, recomputed, stored, covariance, gradient = (
+            tiles[way, kind] for way in ("few", "recomputed", "stored", "covariance", "gradient")
+        )
+        for whole in (few, recomputed, stored):
+            if PAD % whole.rows or whole.rows % whole.columns:
+                return False
+        for whole, part in ((recomputed, gradient), (stored, gradient), (stored, covariance)):
+            if whole.rows % part.rows or whole.points % part.points:
+                return False
+        if gradient.rows % gradient.columns:
+            return False
+    return True

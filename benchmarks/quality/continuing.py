@@ -93,7 +93,7 @@ def report(path: Path) -> None:
     """Medians by epochs, and in how many seeds going on is ahead, as Markdown."""
     rows = read(path)
     losses = {(r["method"], int(r["seed"]), int(r["capital"])): (float(r["loss"]), int(r["at_target"])) for r in rows}
-    lines = ["Best held-out loss at 27 epochs by epochs trained (median, worst; networks at 27 epochs)", ""]
+    lines = ["Best held-out loss at 27 epochs, by epochs trained in all (median, worst; networks trained to 27)", ""]
     body = []
     for epochs in sorted({epochs for *_, epochs in losses}):
         seeds = [s for m, s, e in losses if m == "anew" and e == epochs and ("continues", s, e) in losses]

@@ -77,9 +77,9 @@ def report(path: Path) -> None:
     rows = grouped(path)
     lines = ["# Simple regret with a continuous fidelity", ""]
     lines += [
-        "Capital in units of the target's cost, everything counted. Median and worst seed (number of seeds). BOCA and",
-        "dragonfly ask any fidelity, MFGPUCB the lowest, the middle one and the target.",
-        "",
+        "Median and worst seed (number of seeds). The capital is in units of the target's cost, and includes all",
+        "queries. BOCA and dragonfly query any fidelity. MFGPUCB queries the lowest one, the middle one and the",
+        "target.",
     ]
     for capital in STUDY.capitals:
         body = []

@@ -175,7 +175,7 @@ def report(path: Path) -> None:
             cells = [f"{median(v):.3f} ({min(v):.3f}), {len(v)}" if v else "-" for v in found]
             body.append([f"{capital:g}", *cells])
         lines += [f"## {problem}", "", *markdown(["capital", *methods], body, left=0), ""]
-    text = "\n".join([*lines, "The number behind each is that of its seeds.", ""])
+    text = "\n".join([*lines, "The last number of each entry is the number of seeds.", ""])
     path.with_suffix(".md").write_text(text, encoding="utf-8")
 
 

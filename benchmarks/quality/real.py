@@ -105,11 +105,11 @@ def table(runs: Runs) -> str:
     parts = [
         "# Real problems at equal capital",
         "",
-        "Mean of the best value at the target over the seeds, ± its standard error; larger is better. Worst seed:",
-        "the least of them at the end. Capital in units of the target's nominal cost, the initial design included.",
-        "Seconds: deciding and evaluating, median of whole runs, wall clock on two cores that many other processes",
-        f"used as well: not to be compared. †: some runs were cut after {MINUTES} minutes of processor time. -: some",
-        "runs had no value of the target yet. SALSA on",
+        "Mean over the seeds of the best value at the target, ± its standard error; larger is better. The worst seed",
+        "is the one with the smallest value at the end. The capital is in units of the target's nominal cost, and",
+        "includes the initial design. Seconds are the median wall-clock time of a run, for decisions and evaluations.",
+        "The two cores were shared with many other processes, so these times should not be compared. †: some runs were",
+        f"cut after {MINUTES} minutes of processor time. -: some runs had no value at the target yet. SALSA uses",
         f"{', '.join(map(str, SALSA_SIZES))} points, a quarter of the paper's.",
         "",
     ]

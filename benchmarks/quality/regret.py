@@ -124,11 +124,11 @@ def collect(path: Path) -> Results:
 
 def table(found: Results) -> str:
     """Tables of each problem: medians, worst seeds and means of the simple regret, means of the cumulative one."""
-    parts = ["# Simple and cumulative regret at equal capital", "", "Over the seeds; capital in units of the target's"]
-    parts += ["cost, the initial design included. Bold: no other strategy has a smaller median there."]
-    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is what they had by then."]
-    parts += ["Cumulative regret is told per unit of capital, `R(Λ) / Λ`, of the runs that it was measured in; what is"]
-    parts += ["not spent, and what goes to a cheaper fidelity, has the regret of the function's least value.", ""]
+    parts = ["# Simple and cumulative regret at equal capital", "", "The capital is in units of the target's"]
+    parts += ["cost, and includes the initial design. Bold: no other strategy has a smaller median."]
+    parts += [f"†: some runs were cut after {MINUTES} minutes; their regret is that of the queries until then."]
+    parts += ["Cumulative regret is given per unit of capital, `R(Λ) / Λ`, for the runs that measured it. Unspent"]
+    parts += ["capital, and capital spent at a cheaper fidelity, has the regret of the function's smallest value.", ""]
     for name in PROBLEMS:
         medians = {key: median(values) for key, values in found.regrets.items() if key[0] == name}
         if not medians:

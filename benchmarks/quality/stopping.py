@@ -83,18 +83,19 @@ def report(path: Path) -> None:
     """The table."""
     rows = read(path)
     lines = [
-        "# What ends a run, what that saves and what it gives up",
+        "# Rules that end a run early: capital saved and regret",
         "",
-        "Medians over seeds: the share of the capital that is not spent, and the regret where the rule ends the run,",
-        f"beside that at the end of the capital. The strategy is the default; `python -m {STUDY.module}`.",
-        "A rule that does not end a run saves nothing.",
+        "Medians over the seeds: the share of the capital that is not spent, and the regret when the rule ends the",
+        "run. The head of each table has the regret after the whole capital. The strategy is the default. A rule that",
+        f"does not end a run saves nothing. Measured by `python -m {STUDY.module}`.",
     ]
     for name in dict.fromkeys(row["problem"] for row in rows):
         own = [row for row in rows if row["problem"] == name]
         seeds = len({row["seed"] for row in own})
         end = statistics.median(float(row["regret_at_end"]) for row in own)
         capital = statistics.median(float(row["capital_at_end"]) for row in own)
-        head = f"{name} ({seeds} {'seed' if seeds == 1 else 'seeds'}; {capital:.3g} spent in all, regret {end:.2g})"
+        number = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        head = f"{name} ({number}; {capital:.3g} spent without a rule, regret {end:.2g})"
         body = []
         for rule in STUDY.methods:
             if some := [row for row in own if row["method"] == rule]:

@@ -17,20 +17,17 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
+
 
 class LogAugmentedExpectedImprovement(AcquisitionFunction):
-    r"""Logarithm of the augmented expected improvement at one fidelity ``l`` [Huang2006mfsko]_.
+    """Logarithm of the augmented expected improvement at one fidelity ``l`` of a model over ``d`` parameters and the
+    fidelity [Huang2006mfsko]_.
 
-    ``EI(x) α_1(x, l) α_2(x, l) α_3(l)``, where ``EI`` is the expected improvement of the target
-    ``f^(M)`` over ``best_f``; ``α_1`` is the posterior correlation of ``f^(l)(x)`` and ``f^(M)(x)``;
-    ``α_2 = 1 - σ_ε / √(σ_l²(x) + σ_ε²)`` discounts repetitions; and ``α_3 = λ^(M) / λ^(l)``.
-
-    Args:
-        model: A model over ``d`` parameters and the fidelity.
-        best_f: Posterior mean of the target at the effective best design.
-        fidelity: ``l``.
-        target: The target fidelity.
-        cost_ratio: ``α_3``.
+    ``EI(x) α_1(x, l) α_2(x, l) α_3(l)``, where ``EI`` is the expected improvement of the target ``f^(M)`` over
+    ``best_f``, its posterior mean at the effective best design; ``α_1`` is the posterior correlation of ``f^(l)(x)``
+    and ``f^(M)(x)``; ``α_2 = 1 - σ_ε / √(σ_l²(x) + σ_ε²)`` discounts repetitions; and ``α_3 = λ^(M) / λ^(l)`` is
+    ``cost_ratio``.
     """
 
     def __init__(self, model: Model, best_f: float, fidelity: int, target: int, cost_ratio: float) -> None:
@@ -50,8 +47,3 @@ class LogAugmentedExpectedImprovement(AcquisitionFunction):
         repetition = 1.0 - (noise / (variance[..., 0] + noise)).sqrt()
         discounts = correlation.clamp(1e-6, 1.0).log() + repetition.clamp_min(1e-6).log()
         return self.log_improvement(at_target) + discounts + self.log_cost_ratio
-
-
-def at_fidelity(X: Tensor, fidelity: int) -> Tensor:
-    """``... x d`` designs with the fidelity as their last column."""
-    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

@@ -23,8 +23,8 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
     r"""The information :math:`I(z; f^* \mid a)` of a noisy average ``z`` about the maximum of ``f``.
 
     The samples of :math:`f^*` come from the posterior of ``f``, the rest is the posterior of ``g``
-    [Zhang2024indirect]_ (Eq. 13). ``form="truncated"`` is Eq. 14, which leaves the noise out;
-    ``form="noisy"`` that of Appendix A. Maximised over queries: ``X`` is ``b x 1 x p``.
+    [Zhang2024indirect]_ (Eq. 13). ``form="truncated"`` is Eq. 14, which leaves the noise out; ``form="noisy"`` that of
+    Appendix A. Maximised over queries: ``X`` is ``b x 1 x p``.
 
     Args:
         model: The model of ``f`` and ``g``.
@@ -33,12 +33,11 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         sampler: ``"thompson"``, maxima of joint draws, or ``"gumbel"``.
         form: ``"truncated"`` or ``"noisy"``.
         cost: From ``b x p`` queries to ``b`` positive costs, by which the information is divided.
-        noise: From ``b x p`` queries to ``b`` noise variances, for the noisy form; by default
-            the model's.
-        X_pending: ``p' x p`` pending queries. They condition the deviations and leave the means and the
-            samples of :math:`f^*`.
-        log: Return the logarithm, which has the same maximiser. Averages are often far below
-            :math:`f^*`; the information is tiny then, and gradients of it lead nowhere.
+        noise: From ``b x p`` queries to ``b`` noise variances, for the noisy form; by default the model's.
+        X_pending: ``p' x p`` pending queries. They condition the deviations and leave the means and the samples of
+            :math:`f^*`.
+        log: Return the logarithm, which has the same maximiser. Averages are often far below :math:`f^*`; the
+            information is tiny then, and gradients of it lead nowhere.
 
     Raises:
         SettingError: An unknown sampler or form, or a number of samples below 1.

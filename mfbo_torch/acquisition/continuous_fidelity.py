@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.multi_fidelity.base import at_every_fidelity, at_fidelity
 from mfbo_torch.ops.posterior.fused import Moments, Outputs
 from mfbo_torch.ops.prepared import Array
 from mfbo_torch.utils.errors import SettingError
@@ -33,11 +34,7 @@ WORTHWHILE = 0.9
 
 @dataclass(frozen=True)
 class _Slice(Outputs):
-    """Outputs where the last column of the points is one number.
-
-    Args:
-        value: That number.
-    """
+    """Outputs where the last column of the points is one number, ``value``."""
 
     value: float = 1.0
 
@@ -53,12 +50,7 @@ class _Slice(Outputs):
 
 
 class AtFidelity(AcquisitionFunction):
-    """Another acquisition with the last column of its points, the fidelity, fixed.
-
-    Args:
-        acquisition: Of ``b x 1 x (d + 1)`` points.
-        value: The fidelity.
-    """
+    """Another acquisition of ``b x 1 x (d + 1)`` points, with the last column, the fidelity, fixed at ``value``."""
 
     def __init__(self, acquisition: AcquisitionFunction, value: float) -> None:
         super().__init__(acquisition.model)
@@ -75,20 +67,14 @@ class AtFidelity(AcquisitionFunction):
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
         """Values ``b`` at ``b x 1 x d`` designs."""
-        return self.acquisition(torch.cat([X, torch.full_like(X[..., :1], self.value)], dim=-1))
+        return self.acquisition(at_fidelity(X, self.value))
 
 
 def information_gaps(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
-    r"""Information gaps of ``L`` fidelities to the target, :math:`\xi(z) = (1 - \phi_Z(z, z_\bullet)^2)^{1/2}`.
-
-    The correlation :math:`\phi_Z` is that of the model between :math:`(x, z)` and :math:`(x, z_\bullet)`, which for a
-    product kernel depends on the fidelities alone [Kandasamy2017boca]_ (Sec. 3).
-
-    Args:
-        model: A GP of ``d`` parameters and the fidelity.
-        x: ``1 x d`` design.
-        values: ``L`` fidelities, the target :math:`z_\bullet` last.
-    """
+    r"""Information gaps of ``L`` fidelities to the last of them, the target,
+    :math:`\xi(z) = (1 - \phi_Z(z, z_\bullet)^2)^{1/2}`, where :math:`\phi_Z` is the model's correlation between
+    :math:`(x, z)` and :math:`(x, z_\bullet)` at a ``1 x d`` design, which for a product kernel depends on the
+    fidelities alone [Kandasamy2017boca]_ (Sec. 3)."""
     points = _at_fidelities(model, x, values)
     with torch.no_grad():
         prior = model.model.covar_module(model.cache_points(points)).to_dense()
@@ -105,7 +91,8 @@ def select_value(
     factor: float = 1.0,
     X_pending: Tensor | None = None,
 ) -> int:
-    r"""The cheapest fidelity whose deviation at ``x`` is large against its information gap, else the target.
+    r"""The index of the cheapest fidelity whose deviation at ``x`` is large against its information gap, else of the
+    target.
 
     The cheapest ``z`` with :math:`\lambda(z) < \lambda(z_\bullet)` and :math:`\tau(z, x) > \gamma(z)`,
 
@@ -113,26 +100,14 @@ def select_value(
         \qquad q = 1 / (p + d + 2),
 
     where :math:`\tau` is the posterior deviation, :math:`\kappa_0` the prior variance, :math:`\xi` the information gap
-    and ``p = 1``; else :math:`z_\bullet` [Kandasamy2017boca]_ (Algorithm 1, with the ``q`` of a squared exponential
-    kernel). The algorithm also skips fidelities next to the target, whose gap is below
-    :math:`\max_z \xi(z) / \beta_t^{1/2}`; as in the authors' experiments, fidelities that would save less than a
-    tenth of the target's cost are skipped instead, and :math:`\gamma` has a factor ``g`` that follows the share of
-    queries at the target.
-
-    Args:
-        model: A GP of ``d`` parameters and the fidelity.
-        x: ``1 x d`` design.
-        values: ``L`` fidelities, the target last.
-        costs: ``L`` costs at this design.
-        factor: ``g``.
-        X_pending: ``p x (d + 1)`` pending points.
-
-    Returns:
-        The index of the fidelity in ``values``.
-
-    Raises:
-        SettingError: A ``factor`` that is not positive, or another number of costs than of fidelities.
-        BotorchTensorDimensionError: ``x`` of another shape.
+    and ``p = 1``; else :math:`z_\bullet`
+    [Kandasamy2017boca]_ (Algorithm 1, with the ``q`` of a squared exponential kernel). The algorithm also skips
+    fidelities next to the target, whose gap is below :math:`\max_z \xi(z) / \beta_t^{1/2}`; as in the authors'
+    experiments, fidelities that would save less than a tenth of the target's cost are skipped instead, and
+    :math:`\gamma` has a positive ``factor`` ``g`` that follows the share of queries at the target. The model is a GP of
+    ``d`` parameters and the fidelity, ``x`` a ``1 x d`` design, ``values`` are ``L`` fidelities, the target last, with
+    ``L`` costs at this design, and ``X_pending`` is ``p x (d + 1)``; a ``SettingError`` or
+    ``BotorchTensorDimensionError`` says what is not so.
     """
     g = number("factor", factor, above=0)
     if len(costs) != len(values):
@@ -152,4 +127,4 @@ def _at_fidelities(model: CachedGP, x: Tensor, values: Tensor) -> Tensor:
     """``L x (d + 1)`` points: one design at every fidelity."""
     if x.shape != (1, model.dim - 1):
         raise BotorchTensorDimensionError(f"x of shape {tuple(x.shape)}: must be 1 x {model.dim - 1}")
-    return torch.cat([x.expand(len(values), -1), values.to(x).unsqueeze(-1)], dim=-1)
+    return at_every_fidelity(x, values).squeeze(0)

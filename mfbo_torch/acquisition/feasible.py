@@ -38,12 +38,8 @@ class WithinLimits:
 
     .. math:: p(x) = \prod_k \Phi(\pm (b_k - \mu_k(x)) / \sigma_k(x))
 
-    [Schonlau1998constrained]_, as BoTorch's ``LogConstrainedExpectedImprovement`` has it.
-
-    Args:
-        limits: ``K`` bounds.
-        moments: Give mean and variance, ``... x K`` each, at ``... x d`` designs, in the outcomes' units.
-        dim: ``d``.
+    [Schonlau1998constrained]_, as BoTorch's ``LogConstrainedExpectedImprovement`` has it, for ``K`` bounds; ``moments``
+    gives mean and variance, ``... x K`` each, at ``... x d`` designs, in the outcomes' units.
     """
 
     def __init__(self, limits: Sequence[Limit], moments: Callable[[Tensor], tuple[Tensor, Tensor]], dim: int) -> None:
@@ -63,12 +59,7 @@ class WithinLimits:
 
 
 class MostFeasible(AcquisitionFunction):
-    """The logarithm of a probability, maximised while no feasible design is known.
-
-    Args:
-        model: The acquisition's model.
-        chances: The probability.
-    """
+    """The logarithm of a probability, maximised while no feasible design is known."""
 
     def __init__(self, model: Model, chances: Chances) -> None:
         super().__init__(model)
@@ -80,25 +71,16 @@ class MostFeasible(AcquisitionFunction):
 
 
 class Feasible(AcquisitionFunction):
-    r"""An acquisition times the probability that the design can be evaluated, or that its outcomes keep their limits.
+    r"""An acquisition times the probability that the design, the first ``d`` columns of ``b x 1 x d'`` points, can be
+    evaluated, or that its outcomes keep their limits (:class:`WithinLimits`).
 
     The logarithm of a gain becomes :math:`a(x) + \log p(x)` [Schonlau1998constrained]_. Another acquisition gains
-    :math:`v(x) = a(x) - r` over its value ``r`` where nothing is gained, the best known mean for an upper bound:
-    :math:`v(x) - (1 - p(x)) |v(x)|`, that is :math:`p(x) v(x)` where there is a gain. Both grow with ``a`` and
-    with ``p``, and where ``p`` is the same everywhere the maximiser is that of ``a``.
-
-    Args:
-        acquisition: Of ``b x q x d'`` points whose first ``d`` columns are the design; ``q = 1``.
-        feasibility: The probability, of designs: that of an evaluation, or :class:`WithinLimits`.
-        reference: ``r``; ``None`` for an acquisition that is the logarithm of a gain.
+    :math:`v(x) = a(x) - r` over its value ``r``, the ``reference``, where nothing is gained, the best known mean for an
+    upper bound: :math:`v(x) - (1 - p(x)) |v(x)|`, that is :math:`p(x) v(x)` where there is a gain. Both grow with ``a``
+    and with ``p``, and where ``p`` is the same everywhere the maximiser is that of ``a``.
     """
 
-    def __init__(
-        self,
-        acquisition: AcquisitionFunction,
-        feasibility: Chances,
-        reference: float | None = None,
-    ) -> None:
+    def __init__(self, acquisition: AcquisitionFunction, feasibility: Chances, reference: float | None = None) -> None:
         super().__init__(acquisition.model)
         self.acquisition, self.feasibility, self.reference = acquisition, feasibility, reference
 

@@ -45,12 +45,7 @@ SERIES_BELOW = -30.0
 
 @dataclass(frozen=True)
 class Fused:
-    """An acquisition function on arrays.
-
-    Args:
-        outputs: Those of its model.
-        head: The function of their means and variances.
-    """
+    """An acquisition function on arrays: the ``head`` of means and variances of its model's ``outputs``."""
 
     outputs: Outputs
     head: Head
@@ -123,11 +118,9 @@ class LastOutputs:
 
 
 def fused(acquisition: AcquisitionFunction) -> Fused | None:
-    """The fused form of an acquisition function; ``None`` where it has none.
-
-    Those of this package have a method for it; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have
-    one with a :class:`~mfbo_torch.models.CachedGP`.
-    """
+    """The fused form of an acquisition function; ``None`` where it has none. Those of this package have a method for
+    it; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have one with a
+    :class:`~mfbo_torch.models.CachedGP`."""
     own = getattr(acquisition, "fused", None)
     if own is not None:
         return own()
@@ -181,10 +174,8 @@ def least_bound(width: float, floor: float, lifts: Array) -> Head:
 
 
 def log_improvement(best: float, floor: float, sign: float = 1.0) -> Head:
-    r""":math:`\log h(u) + \log \sigma`, :math:`h(u) = \phi(u) + u \Phi(u)`, :math:`u = \pm (\mu - f^*) / \sigma`.
-
-    [Ament2023logei]_ (Eq. 9).
-    """
+    r""":math:`\log h(u) + \log \sigma`, :math:`h(u) = \phi(u) + u \Phi(u)`, :math:`u = \pm (\mu - f^*) / \sigma`
+    [Ament2023logei]_ (Eq. 9)."""
 
     def head(mean: Array, variance: Array) -> tuple[Array, Callable[[], tuple[Array, Array]]]:
         deviation = np.sqrt(np.maximum(variance, floor))

@@ -69,13 +69,8 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
         return self._pending
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the pending points, in place of the former ones.
-
-        Points that the former ones begin with cost nothing.
-
-        Args:
-            X_pending: ``p x d``, or ``None`` for no point.
-        """
+        """Set the ``p x d`` pending points, or none, in place of the former ones; points that these begin with cost
+        nothing."""
         self._hallucinated = self.model.hallucinate(X_pending, self._hallucinated)
         self._pending: Tensor | None = None if X_pending is None else X_pending.detach().clone()
 
@@ -121,11 +116,8 @@ def _in_turn(covariance: Tensor, noise: Tensor) -> Tensor:
 
 
 def scalar_of(posterior_transform: PosteriorTransform | None) -> tuple[float, float]:
-    """Weight and offset that a posterior transform gives the one outcome; 1 and 0 for none.
-
-    Raises:
-        UnsupportedError: It is not a ``ScalarizedPosteriorTransform`` of one outcome.
-    """
+    """Weight and offset that a posterior transform gives the one outcome, 1 and 0 for none; an ``UnsupportedError``
+    where it is not a ``ScalarizedPosteriorTransform`` of one outcome."""
     if posterior_transform is None:
         return 1.0, 0.0
     if not isinstance(posterior_transform, ScalarizedPosteriorTransform) or len(posterior_transform.weights) != 1:

@@ -44,11 +44,7 @@ _register(ConditionalMaxValueEntropy)
 
 
 class Negated:
-    """The model of ``-f``, as far as the multi-fidelity bound needs it.
-
-    Args:
-        model: The model of ``f``.
-    """
+    """The model of ``-f``, as far as the multi-fidelity bound needs it, from that of ``f``."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.fidelities = model, getattr(model, "fidelities", None)
@@ -73,13 +69,9 @@ def construct_inputs_multi_fidelity_ucb(
     target_fidelities: Mapping[int, float] | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> dict[str, Any]:
-    """Arguments of :class:`MultiFidelityUpperConfidenceBound`; a transform with a negative weight minimises.
-
-    Raises:
-        SettingError: ``target_fidelities`` other than the last column and its value at the target, ``{d: M - 1}`` for
-            a model of this package.
-        UnsupportedError: A transform that is not one weight.
-    """
+    """Arguments of :class:`MultiFidelityUpperConfidenceBound`. A transform with a negative weight minimises; one that
+    is not one weight raises an ``UnsupportedError``, ``target_fidelities`` other than the last column and its value at
+    the target, ``{d: M - 1}`` for a model of this package, a ``SettingError``."""
     known = with_fidelities(model)
     target = {known.dim: target_of(known)}
     if target_fidelities is not None and {i % (known.dim + 1): t for i, t in target_fidelities.items()} != target:

@@ -39,17 +39,12 @@ def known() -> bool:
 
 
 def minimized(function: Function, starts: Array, lower: Array, upper: Array, maxiter: int) -> Array:
-    """Local minimisers ``b x d`` in a box [Zhu1997lbfgsb]_, each that of ``scipy.optimize.fmin_l_bfgs_b``.
+    """Local minimisers ``b x d`` in a box from ``b x d`` starts in it, each that of ``scipy.optimize.fmin_l_bfgs_b``
+    [Zhu1997lbfgsb]_. The ``function`` is called once for all starts that go on; each takes at most ``maxiter`` steps,
+    and one whose line search finds nothing better ends where it is.
 
-    A start whose line search finds nothing better ends where it is. Between two evaluations of the function only the
-    routine runs: where the function takes a tenth of a millisecond, anything else would cost as much.
-
-    Args:
-        function: What is minimised, called once for all starts that go on.
-        starts: ``b x d`` points of the box.
-        lower: ``d`` lower bounds.
-        upper: ``d`` upper bounds.
-        maxiter: Most steps of a start.
+    Between two evaluations of the function only the routine runs: where the function takes a tenth of a millisecond,
+    anything else would cost as much.
     """
     b, d = starts.shape
     X, gradients = np.array(starts, dtype=np.float64), np.zeros((b, d))

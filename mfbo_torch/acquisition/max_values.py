@@ -29,20 +29,13 @@ def thompson(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
 
 
 def joint_draws(model: DeconditionalGP, X: Tensor, num_samples: int) -> tuple[Tensor, float]:
-    r"""Draws of ``f`` from its posterior without the covariance of all inputs with each other.
+    r"""``num_samples x n`` draws of ``f`` at ``n x d`` inputs from its posterior without the covariance of all inputs
+    with each other, and the largest deviation that is left out, in the units of ``f``.
 
-    The posterior covariance is :math:`F F^\top + E`, ``F`` a few columns by pivoted Cholesky. A draw is the mean,
-    ``F`` times normal numbers, and independent normal numbers with the variances on the diagonal of ``E``, so
-    that each value has its own distribution exactly; only the covariances in ``E``, none larger than its
-    largest variance, are left out.
-
-    Args:
-        model: The model.
-        X: ``n x d`` inputs.
-        num_samples: Number of draws.
-
-    Returns:
-        ``num_samples x n`` draws, and the largest deviation in ``E``, in the units of ``f``.
+    The posterior covariance is :math:`F F^\top + E`, ``F`` a few columns by pivoted Cholesky. A draw is the mean, ``F``
+    times normal numbers, and independent normal numbers with the variances on the diagonal of ``E``, so that each value
+    has its own distribution exactly; only the covariances in ``E``, none larger than its largest variance, are left
+    out.
     """
     with torch.no_grad():
         mean, variance, column = model.latent_covariances(X)
@@ -55,11 +48,9 @@ def joint_draws(model: DeconditionalGP, X: Tensor, num_samples: int) -> tuple[Te
 
 
 def gumbel(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
-    r"""Draws from a Gumbel distribution with the quartiles of the largest of independent values.
-
-    The quartiles of :math:`P(f^* < y) \approx \prod_x \Psi((y - m(x)) / s(x))` over ``n x d`` inputs
-    [Wang2017mes]_ (Section 3.1) are found by bisection.
-    """
+    r"""Draws from a Gumbel distribution with the quartiles of the largest of independent values: those of
+    :math:`P(f^* < y) \approx \prod_x \Psi((y - m(x)) / s(x))` over ``n x d`` inputs, found by bisection
+    [Wang2017mes]_ (Section 3.1)."""
     with torch.no_grad():
         mean, variance = model.latent_mean_variance(X)
         deviation = variance.clamp_min(1e-30).sqrt()

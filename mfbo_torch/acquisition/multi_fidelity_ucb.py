@@ -31,31 +31,25 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 
     .. math:: \varphi(x) = \min_m \mu^{(m)}(x) + \beta^{1/2} \sigma^{(m)}(x) + \zeta^{(m)}
 
-    [Kandasamy2016mfgpucb]_ (Eq. 3), or the target's own bound alone where ``zeta`` is ``None``.
-    Maximised over designs: ``X`` is ``b x 1 x d`` and has no fidelity. :func:`select_fidelity` chooses
-    the fidelity to query at the maximiser.
+    [Kandasamy2016mfgpucb]_ (Eq. 3), or the target's own bound alone where ``zeta`` is ``None``. Maximised over designs:
+    ``X`` is ``b x 1 x d`` and has no fidelity. :func:`select_fidelity` chooses the fidelity to query at the maximiser.
 
     Args:
-        model: A model of ``M`` fidelities: one of this package, or
-            :class:`~mfbo_torch.acquisition.FidelityColumn` of any exact GP whose last column is the fidelity; a
-            ``SingleTaskMultiFidelityGP`` becomes one by itself.
+        model: A model of ``M`` fidelities: one of this package, or :class:`~mfbo_torch.acquisition.FidelityColumn` of
+            any exact GP whose last column is the fidelity; a ``SingleTaskMultiFidelityGP`` becomes one by itself.
         beta: Squared width of the confidence band.
-        zeta: ``M`` bounds on ``|f^(M) - f^(m)|`` in the targets' units, the last one 0; ``None``
-            for the target's bound alone, which is what the recursive link needs.
+        zeta: ``M`` bounds on ``|f^(M) - f^(m)|`` in the targets' units, the last one 0; ``None`` for the target's bound
+            alone, which is what the recursive link needs.
         X_pending: ``p x (d + 1)`` pending points. They condition the deviations and leave the means.
 
     Raises:
-        SettingError: A negative ``beta`` or ``zeta``, another number of ``zeta`` than fidelities,
-            a last ``zeta`` that is not 0, or a model whose fidelities are not known.
+        SettingError: A negative ``beta`` or ``zeta``, another number of ``zeta`` than fidelities, a last ``zeta`` that
+            is not 0, or a model whose fidelities are not known.
         UnsupportedError: A model that is not an exact GP or has several outputs.
     """
 
     def __init__(
-        self,
-        model: Model,
-        beta: float,
-        zeta: Sequence[float] | None = None,
-        X_pending: Tensor | None = None,
+        self, model: Model, beta: float, zeta: Sequence[float] | None = None, X_pending: Tensor | None = None
     ) -> None:
         model = with_fidelities(model)
         super().__init__(model=model)
@@ -70,13 +64,9 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the pending points, in place of the former ones.
-
-        Args:
-            X_pending: ``p x (d + 1)``, the last column the fidelity; or ``p x d`` designs: those
-                that were pending before, in the same place, stay at their fidelity, the others
-                count as pending at the target. ``None`` for no point.
-        """
+        """Set the pending points, in place of the former ones: ``p x (d + 1)``, the last column the fidelity; or
+        ``p x d`` designs, of which those that were pending before, in the same place, stay at their fidelity, the
+        others count as pending at the target; or ``None`` for no point."""
         if X_pending is not None:
             X_pending = X_pending.detach().clone()
             if X_pending.dim() == 2 and X_pending.shape[-1] == self.model.dim:
@@ -127,17 +117,11 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
 def select_fidelity(
     model: Model, x: Tensor, beta: float, gamma: Sequence[float], X_pending: Tensor | None = None
 ) -> int:
-    r"""The lowest fidelity that is still uncertain at ``x``, else the target.
+    r"""The lowest fidelity that is still uncertain at a ``1 x d`` design ``x``, else the target.
 
     The smallest ``m`` with :math:`\beta^{1/2} \sigma^{(m)}(x) \ge \gamma^{(m)}`, or ``M - 1``
-    [Kandasamy2016mfgpucb]_ (Algorithm 1, step 2).
-
-    Args:
-        model: A model of ``M`` fidelities.
-        x: ``1 x d`` design.
-        beta: Squared width of the confidence band.
-        gamma: ``M - 1`` thresholds in the targets' units.
-        X_pending: ``p x (d + 1)`` pending points.
+    [Kandasamy2016mfgpucb]_ (Algorithm 1, step 2), with ``M - 1`` thresholds ``gamma`` in the targets' units and
+    ``p x (d + 1)`` pending points.
 
     Raises:
         SettingError: A negative ``beta`` or another number of thresholds.
@@ -164,26 +148,22 @@ def cost_thresholds(
 ) -> list[float]:
     r"""Thresholds ``γ`` that send a query to the fidelity which explains enough for its cost.
 
-    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x``
-    (:meth:`PerFidelityGP.slopes_at`), fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's
-    variance. Its cost pays where
+    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x`` (:meth:`PerFidelityGP.slopes_at`),
+    fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's variance. Its cost pays where
     :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`, so
     :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
 
     Args:
         model: A model of ``M`` fidelities.
         x: ``1 x d`` design.
-        beta: Squared width of the confidence band.
-        costs: ``M`` increasing costs.
+        beta: Squared width of the confidence band, not negative, or a ``SettingError`` is raised.
+        costs: ``M`` increasing costs; another number raises a ``SettingError``.
         growth: ``M - 1`` factors ``g_m``, by default 1; larger ones leave a fidelity sooner.
         X_pending: ``p x (d + 1)`` pending points.
 
     Returns:
-        ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`; infinite where a
-        fidelity explains nothing, and all of them where nothing is left to explain.
-
-    Raises:
-        SettingError: A negative ``beta`` or another number of costs.
+        ``M - 1`` thresholds in the targets' units, for :func:`select_fidelity`; infinite where a fidelity explains
+        nothing, and all of them where nothing is left to explain.
     """
     model = with_fidelities(model)
     if len(costs) != model.num_fidelities:

@@ -61,7 +61,9 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
         return botorch.optim.optimize_acqf(*args, **kwargs)
     bounds, options = given["bounds"], given.get("options", {})
     lower, upper = bounds.numpy()
-    X, values = maximized(form, _starts(form, given), lower, upper, options.get("maxiter", 2000))
+    starts = np.clip(_starts(form, given), lower, upper)
+    X = np.clip(lbfgsb.minimized(form.descent, starts, lower, upper, options.get("maxiter", 2000)), lower, upper)
+    values = form(X)
     points = torch.from_numpy(X).unsqueeze(-2)
     if "post_processing_func" in given:
         points = given["post_processing_func"](points)
@@ -117,21 +119,9 @@ class _Screen(AcquisitionFunction):
         return self.form.at(X) if self.form.takes(X) else self.acquisition(X)
 
 
-def maximized(form: Fused, starts: Array, lower: Array, upper: Array, maxiter: int = 2000) -> tuple[Array, Array]:
-    """Local maximisers ``b x d`` in a box and their values ``b``, from ``b x d`` starts in it, by L-BFGS-B.
-
-    ``lower`` and ``upper`` are its ``d`` bounds; a restart takes at most ``maxiter`` steps.
-    """
-    found = lbfgsb.minimized(form.descent, np.clip(starts, lower, upper), lower, upper, maxiter)
-    X = np.clip(found, lower, upper)
-    return X, form(X)
-
-
 def climbed(descent: Callable[[Array], tuple[Array, Array]], starts: Array, held: Array, maxiter: int) -> Array:
-    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed.
-
-    ``descent`` gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps.
-    """
+    """Local minimisers ``b x d`` in the unit cube from ``b x d`` starts, the coordinates ``held`` fixed. ``descent``
+    gives values ``b`` and gradients ``b x d`` at points; a restart takes at most ``maxiter`` steps."""
 
     def masked(X: Array, rows: list[int]) -> tuple[Array, Array]:
         value, gradient = descent(X)

@@ -34,15 +34,9 @@ Inequalities = list[tuple[Tensor, Tensor, float]] | None
 def alternated(
     acquisition: AcquisitionFunction, raw: Tensor, space: Space, num_restarts: int, inequalities: Inequalities = None
 ) -> tuple[Tensor, float]:
-    """The best design found, ``1 x D``, and its acquisition value.
-
-    Args:
-        acquisition: Of ``b x 1 x D`` points of the unit cube.
-        raw: ``n x D`` designs of the space that meet its constraints; the best are where climbs start.
-        space: Says which columns are choices, and what they can be changed to.
-        num_restarts: Number of climbs.
-        inequalities: The constraints of the space, where the acquisition lives.
-    """
+    """The best design found, ``1 x D``, and its value under an acquisition of ``b x 1 x D`` points of the unit cube.
+    The best ``num_restarts`` of ``raw``, ``n x D`` designs that meet the constraints of the space, are where climbs
+    start; ``inequalities`` are these constraints, where the acquisition lives."""
     search = _Search(acquisition, space, raw, inequalities)
     scores = search.values(raw)
     starts = raw[scores.topk(min(num_restarts if inequalities is None else CONSTRAINED_STARTS, len(raw))).indices]

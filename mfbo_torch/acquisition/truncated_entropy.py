@@ -58,15 +58,12 @@ def _log_cdf_per_ratio(eta: Tensor) -> Tensor:
 
 
 def log_truncated_information(gamma: Tensor) -> Tensor:
-    r"""The logarithm of the information of an average without noise,
+    r"""The logarithm of the information of an average without noise, in double precision,
 
     .. math:: \log \left[ \frac{\gamma \psi(\gamma)}{2 \Psi(\gamma)} - \log \Psi(\gamma) \right]
 
-    [Zhang2024indirect]_ (Eq. 14), with the standard normal density and distribution function. The information
-    falls in ``γ``, from :math:`\log |\gamma| + \frac12 \log 2\pi - \frac12` far below zero to 0.
-
-    Args:
-        gamma: Any shape; computed in double precision.
+    [Zhang2024indirect]_ (Eq. 14), with the standard normal density and distribution function. The information falls in
+    ``γ``, from :math:`\log |\gamma| + \frac12 \log 2\pi - \frac12` far below zero to 0.
     """
     dtype, gamma = gamma.dtype, gamma.double()
     below = gamma.clamp_max(0.0)  # γψ/Ψ = γ(excess - γ), log Ψ = -γ²/2 - log √2π - log(excess - γ)
@@ -78,10 +75,10 @@ def log_truncated_information(gamma: Tensor) -> Tensor:
 
 
 def log_noisy_information(gamma: Tensor, share: Tensor) -> Tensor:
-    r"""The logarithm of the information of an average with noise.
+    r"""The logarithm of the information of an average with noise, in double precision.
 
-    The density of ``z`` given :math:`g \le f^*` is that of [Zhang2024indirect]_ (Appendix A). Its entropy
-    has closed parts and, in :math:`\eta = (f^* - u(z)) / s(z)`, one smooth expectation: the information is
+    The density of ``z`` given :math:`g \le f^*` is that of [Zhang2024indirect]_ (Appendix A). Its entropy has closed
+    parts and, in :math:`\eta = (f^* - u(z)) / s(z)`, one smooth expectation: the information is
 
     .. math::
         \tfrac12 \rho^2 \gamma r - \log \Psi(\gamma)
@@ -89,11 +86,8 @@ def log_noisy_information(gamma: Tensor, share: Tensor) -> Tensor:
         \left[ \frac{\Psi(\eta)}{\psi(\eta)} \log \Psi(\eta) \right],
         \quad r = \frac{\psi(\gamma)}{\Psi(\gamma)},
 
-    which 16 Gauss-Hermite nodes integrate. It is that of :func:`log_truncated_information` where there is no noise.
-
-    Args:
-        gamma: Any shape; computed in double precision.
-        share: :math:`\rho^2 = \sigma_g^2 / (\sigma_g^2 + \sigma^2)` in [0, 1], broadcast against ``gamma``.
+    which 16 Gauss-Hermite nodes integrate; ``share`` is :math:`\rho^2 = \sigma_g^2 / (\sigma_g^2 + \sigma^2)`,
+    broadcast against ``gamma``. It is that of :func:`log_truncated_information` where there is no noise.
     """
     dtype, gamma, share = gamma.dtype, gamma.double().clamp_min(CONSTANT_BELOW), share.double()
     other = (1 - share).clamp_min(1e-30).sqrt()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from types import FunctionType
@@ -72,7 +73,8 @@ def build_problem(settings: Mapping[str, Any], to_evaluate: bool = True) -> Prob
     if not to_evaluate and "objective" in class_settings(kind):
         given = {name: value for name, value in given.items() if name not in PROGRAM}
         given["objective"] = f"{unavailable.__module__}:{unavailable.__name__}"
-    problem: Problem = _made("problem", settings["problem"]["class_path"], kind, given)
+    with _constructing("problem", settings["problem"]["class_path"], "one that can be made"):
+        problem: Problem = make_object(kind, given)
     if problem.trial is None:  # the stream of noise is the run's, unless it is set
         problem.trial = whole("seed", settings["seed"], 0)
     return problem
@@ -88,8 +90,9 @@ def build_strategy(settings: Mapping[str, Any]) -> Strategy:
     path, given = settings["strategy"]["class_path"], settings["strategy"]["init_args"]
     kind = located(path)
     shared = {name: settings[name] for name in SHARED if name in class_settings(kind)}
-    made: Strategy = _made("strategy", path, kind, {**given, **shared})
-    return made
+    with _constructing("strategy", path, "one that can be made"):
+        strategy: Strategy = make_object(kind, {**given, **shared})
+    return strategy
 
 
 def explain_class(setting: str, name: str) -> str:
@@ -137,13 +140,15 @@ def _below(base: type) -> set[type]:
     return {cls for child in children for cls in ({child} | _below(child))}
 
 
-def _made(setting: str, path: str, kind: type, given: Mapping[str, Any]) -> Any:
+@contextmanager
+def _constructing(setting: str, value: Any, wanted: str) -> Iterator[None]:
+    """Where a constructor is called, which may raise anything."""
     try:
-        return make_object(kind, given)
+        yield
     except SettingError:
         raise
-    except Exception as error:  # a constructor may raise anything
-        raise SettingError(setting, path, f"one that can be made: {describe(error)}") from error
+    except Exception as error:
+        raise SettingError(setting, value, f"{wanted}: {describe(error)}") from error
 
 
 def strategy_to_settings(strategy: Strategy) -> dict[str, Any]:
@@ -226,12 +231,8 @@ def _from_stored(value: Any) -> Any:
         allowed = "a strategy or a space of a module that is imported before loading, or a class of mfbo_torch"
         raise SettingError("class_path", value["class_path"], allowed)
     settings = _from_stored(value["init_args"])
-    try:
+    with _constructing("init_args", settings, f"what {kind.__name__} is made with"):
         return kind(**settings)
-    except SettingError:
-        raise
-    except Exception as error:  # of whatever kind: the file may say anything
-        raise SettingError("init_args", settings, f"what {kind.__name__} is made with: {describe(error)}") from error
 
 
 def _path_of(kind: type) -> str:

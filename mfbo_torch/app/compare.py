@@ -77,13 +77,14 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
     if not settings["strategies"]:
         raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
     seeds = list(dict.fromkeys(validation.seeds("seeds", settings["seeds"])))
+    shared = {**{name: settings[name] for name in ("device", "dtype", "out")}, "capital": settings["capital"] or 1.0}
     problems: dict[str, Problem] = {}
     jobs: list[Job] = []
     for entry in entries:
         name = ""
         for label, strategy in settings["strategies"].items():
             try:
-                run = _resolved(entry, strategy, settings, to_run)
+                run = resolve_run({"problem": entry, "strategy": strategy, **shared}, to_run)
                 kind = run["problem"]["class_path"].rpartition(".")[2]
                 name = name or next(n for n in chain([kind], (f"{kind} {i}" for i in count(2))) if n not in problems)
                 folder = Path(settings["out"]) / _slug(name) / _slug(label)
@@ -96,25 +97,14 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 for job in found if to_run else []:
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
-                raise _labelled(error, label) from error
+                inner = error.setting.removeprefix("strategy")
+                place = error.setting if inner == error.setting else f"strategies.{label}{inner}"
+                raise SettingError(place, error.value, error.allowed) from error
             jobs += found
     folders = {job.out for job in jobs}
     if len(folders) < len(jobs):
         raise SettingError("strategies", list(settings["strategies"]), "labels that differ in letters or digits")
     return problems, jobs
-
-
-def _resolved(entry: Any, strategy: Any, settings: Mapping[str, Any], importing: bool) -> dict[str, Any]:
-    """The settings of one run, but for its seed, its folder and its capital."""
-    shared = {name: settings[name] for name in ("device", "dtype", "out")}
-    capital = settings["capital"] or 1.0
-    return resolve_run({"problem": entry, "strategy": strategy, "capital": capital, **shared}, importing)
-
-
-def _labelled(error: SettingError, label: str) -> SettingError:
-    if not error.setting.startswith("strategy"):
-        return error
-    return SettingError(f"strategies.{label}{error.setting.removeprefix('strategy')}", error.value, error.allowed)
 
 
 def _slug(label: str) -> str:

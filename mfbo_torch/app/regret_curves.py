@@ -22,6 +22,8 @@ from mfbo_torch.problems.indirect.base import IndirectProblem
 
 POINTS = 201
 """Amounts of capital, from none to all, at which regret is computed."""
+REGRETS = {"simple": "simple regret", "cumulative": "cumulative regret / capital"}
+"""The regret of each metric; with ``"cumulative"`` it is ``R(Λ) / Λ``."""
 
 
 class Curve(NamedTuple):
@@ -88,29 +90,30 @@ def write_table(path: Path, curves: Curves) -> None:
     write(path, table.getvalue())
 
 
-def draw(problems: Mapping[str, Problem], curves: Curves, metric: str) -> Figure:
-    """A panel for each problem: the regret of each strategy, mean and standard error over its runs.
+def measure(problem: Problem, metric: str) -> str:
+    """What is drawn of a problem's runs: the regret that the metric names, or the best value without an optimum."""
+    return "best value" if optimum_of(problem) is None else REGRETS[metric]
 
-    It is the simple regret or, where the metric is ``"cumulative"``, the cumulative regret per capital ``R(Λ) / Λ``;
-    for a problem without a known optimum it is the best value.
-    """
+
+def _drawn(run: Curve, problem: Problem, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """The amounts of capital and the values of :func:`measure` there."""
+    if optimum_of(problem) is None:
+        return run.capital, run.best
+    if metric == "simple":
+        return run.capital, run.simple
+    return run.capital[1:], run.cumulative[1:] / run.capital[1:]
+
+
+def draw(problems: Mapping[str, Problem], curves: Curves, metric: str) -> Figure:
+    """A panel for each problem: what :func:`measure` says of each strategy, mean and standard error over its runs."""
     panels: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
-    labels = {}
     for (name, strategy), runs in curves.items():
-        capital = next(iter(runs.values())).capital
-        if optimum_of(problems[name]) is None:
-            labels[name], rows = "best value", [run.best for run in runs.values()]
-        elif metric == "simple":
-            labels[name], rows = "simple regret", [run.simple for run in runs.values()]
-        else:
-            labels[name] = "cumulative regret / capital"
-            capital, rows = capital[1:], [run.cumulative[1:] / run.capital[1:] for run in runs.values()]
-        panels.setdefault(name, {})[strategy] = (capital, np.array(rows))
+        found = [_drawn(run, problems[name], metric) for run in runs.values()]
+        panels.setdefault(name, {})[strategy] = (found[0][0], np.array([values for _, values in found]))
+    labels = {name: measure(problems[name], metric) for name in panels}
     return plots.regret(panels, labels, [name for name in panels if optimum_of(problems[name]) is None])
 
 
 def final(run: Curve, problem: Problem, metric: str) -> float:
-    """What a run ends with: regret as in :func:`draw`, or the best value."""
-    if optimum_of(problem) is None:
-        return float(run.best[-1])
-    return float(run.simple[-1] if metric == "simple" else run.cumulative[-1] / run.capital[-1])
+    """What a run ends with, as it is drawn."""
+    return float(_drawn(run, problem, metric)[1][-1])

@@ -130,17 +130,6 @@ def help_of(command: Command) -> str:
     return parser(command, {**file, **command.settings}).format_help()
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Whether ``-h`` or ``--help`` is among the arguments."""
-    return not {"-h", "--help"}.isdisjoint(arguments)
-
-
-def class_to_explain(arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The setting and the class of ``--problem.help CLASS`` or ``--strategy.help CLASS``, if there is one."""
-    helps = {f"{setting}.help": setting for setting in CLASSES}
-    return next(((helps[name], str(text)) for name, text in flags(arguments) if name in helps), None)
-
-
 def offered(setting: str) -> list[str]:
     """The names of the classes that come with the package, read and not imported."""
     source = files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
@@ -179,15 +168,14 @@ def _set(given: dict[str, Any], name: str, text: FlagText, command: Command) -> 
     if not nested:
         given[setting] = text
         return
+    held = entry(setting, given.get(setting) or {})
     if path in ([], ["class_path"]):
         value = entry(setting, read(setting, text, command.settings[setting].kind))
-        held = entry(setting, given.get(setting) or {})
         if str(held["class_path"]).rpartition(".")[2] == str(value["class_path"]).rpartition(".")[2]:
             value["init_args"] = {**held["init_args"], **value["init_args"]}
         given[setting] = value
         return
-    given[setting] = entry(setting, given.get(setting) or {})
-    place = given[setting]["init_args"]
+    given[setting], place = held, held["init_args"]
     for key in path[path[0] == "init_args" : -1]:
         inner = place.setdefault(key, {})
         place[key] = place = dict(inner) if isinstance(inner, Mapping) else {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -45,14 +46,13 @@ class FlagText(str):
 
 PLAIN = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "null"}
 """Types of single values, in words."""
-WORDS = {
-    **PLAIN,
+WORDS = PLAIN | {
     list: "a list",
     tuple: "a list",
     dict: "a mapping",
     ClassEntry: "a mapping of class_path and init_args",
 }
-"""Types of values, in words."""
+"""Types of all values but those of classes, in words."""
 
 
 def read_all(
@@ -244,14 +244,6 @@ def _as_json(setting: str, value: Any) -> Any:
 
 def _argument_docs(kind: type) -> dict[str, str]:
     """What the ``Args:`` of a docstring say of each argument."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].splitlines():
-        if line and not line[0].isspace():
-            break
-        first, colon, text = line.strip().partition(": ")
-        if colon and line[:5] == f"    {first[:1]}" and first.isidentifier():
-            name, found[first] = first, text
-        elif name and line.strip():
-            found[name] += f" {line.strip()}"
-    return found
+    section = inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}

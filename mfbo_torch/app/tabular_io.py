@@ -49,15 +49,20 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[
             writer.writerows(rows)
             path.write_text(text.getvalue(), encoding="utf-8")
             return
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise SettingError("file", str(path), "a .csv file, or pyarrow must be installed for Parquet") from None
+        pyarrow = _pyarrow("file", path)
         table = pyarrow.table({column: [row.get(column) for row in rows] for column in columns})
         pyarrow.parquet.write_table(table, path)
     except OSError as error:
         raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
+
+
+def _pyarrow(setting: str, path: Path) -> Any:
+    """The library for Parquet."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise SettingError(setting, str(path), "a CSV file, or pyarrow must be installed for Parquet") from None
+    return pyarrow
 
 
 def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
@@ -137,11 +142,7 @@ def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 def _parquet(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The same of a Parquet file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise SettingError("warm_start", str(path), "a CSV file, or pyarrow must be installed for Parquet") from None
+    pyarrow = _pyarrow("warm_start", path)
     try:
         found = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:

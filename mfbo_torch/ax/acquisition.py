@@ -25,6 +25,7 @@ from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thres
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.space import checked_costs
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, impatience
 from mfbo_torch.utils.errors import SettingError
@@ -67,9 +68,7 @@ class MultiFidelityAcquisition(Acquisition):
     at least twice any larger difference between adjacent fidelities at one design, and γ is doubled as in MF-GP-UCB.
     Options of the acquisition function (``beta``, ``zeta``) override them.
 
-    Args:
-        options: ``{"costs": [...]}``, ``M`` increasing costs.
-        **kwargs: As in Ax.
+    The options have ``M`` increasing costs, ``{"costs": [...]}``; other arguments are as in Ax.
 
     Raises:
         SettingError: There is not one cost a fidelity, there are outcome constraints, or see :func:`num_fidelities`.
@@ -151,12 +150,12 @@ class MultiFidelityAcquisition(Acquisition):
                     inequality_constraints,
                     equality_constraints,
                     fixed or None,
-                    rounding_func and (lambda X: rounding_func(_with(X, len(self.costs) - 1))[..., :-1]),
+                    rounding_func and (lambda X: rounding_func(at_fidelity(X, len(self.costs) - 1))[..., :-1]),
                     **kwargs,
                 )
             finally:
                 self.X_pending, self.X_observed = pending, observed
-            point = _with(x, self._fidelity(x) if fidelity is None else fidelity)
+            point = at_fidelity(x, self._fidelity(x) if fidelity is None else fidelity)
             self.X_pending = point if pending is None else torch.cat([pending, point])
             self._instantiate_acquisition()
             points.append(point)
@@ -177,10 +176,7 @@ def modular_node(costs: Sequence[float], *, link: str = "recursive", name: str =
 
     Targets reach the model in their own units: it standardises them per fidelity itself.
 
-    Args:
-        costs: ``M`` increasing positive costs.
-        link: ``"recursive"`` or ``"independent"``.
-        name: Of the node.
+    There are ``M`` increasing positive costs; the link is ``"recursive"`` or ``"independent"``.
 
     Raises:
         SettingError: The costs are not. At the first candidate: see :func:`num_fidelities`.
@@ -225,8 +221,3 @@ def _designs(digest: SearchSpaceDigest) -> SearchSpaceDigest:
         fidelity_features=[],
         target_values={},
     )
-
-
-def _with(X: Tensor, fidelity: float) -> Tensor:
-    """``... x d`` designs with a fidelity as the last column."""
-    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)

@@ -26,10 +26,7 @@ class BestPoint(NamedTuple):
 
     Attributes:
         parameters: Its parameters, the fidelity included.
-        trial_index: The index of its trial.
-        observed: The observed value.
-        mean: The posterior mean of the noise-free value.
-        deviation: The posterior standard deviation of the noise-free value.
+        mean: The posterior mean of the noise-free value, whose posterior standard deviation is ``deviation``.
         spent: The cost of all trials so far, one sum a fidelity.
         noise: The standard deviation of the noise at each fidelity, ``None`` where it is not known; empty without a
             model of the noise.
@@ -55,8 +52,8 @@ class BestInput(NamedTuple):
 
     Attributes:
         x: The input, one of the space's ``inputs``. It is no arm, and cannot be queried itself.
-        mean: The posterior mean of the function at the input, not of an average around it.
-        deviation: The posterior standard deviation of the function at the input.
+        mean: The posterior mean of the function at the input, not of an average around it; its posterior standard
+            deviation is ``deviation``.
         spent: The cost of all trials so far, one sum a fidelity.
     """
 
@@ -69,8 +66,7 @@ class BestInput(NamedTuple):
 def best_point(client: Client) -> BestPoint | BestInput:
     """The strategy's recommendation: a completed arm at the target fidelity, or an input.
 
-    Where values are noisy the arm is the one with the best posterior mean, see
-    :func:`~mfbo_torch.strategies.common.recommendation.advised`. The model is the strategy's, or a
+    Where values are noisy the arm is the one with the best posterior mean of the strategy's model, or of a
     :class:`~mfbo_torch.PerFidelityGP` where the strategy has none of the target. Where arms are averages of the
     objective it is the input with the best posterior mean: the best average is not the optimum.
 

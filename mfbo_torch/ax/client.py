@@ -42,8 +42,7 @@ def multi_fidelity_client(
     with a name, such as ``"epochs"``, so that ``objective(**parameters)`` is called as anywhere else.
 
     It is used as any other: ``get_next_trials``, ``complete_trial``, ``mark_trial_failed``, ``attach_trial``,
-    ``run_trials``. Ask :func:`~mfbo_torch.ax.best_point` for the best: Ax's own best point may be a cheap
-    arm.
+    ``run_trials``. Ask :func:`~mfbo_torch.ax.best_point` for the best: Ax's own best point may be a cheap arm.
 
     Args:
         parameters: Ax's ``RangeParameterConfig`` and ``ChoiceParameterConfig`` (``dependent_parameters`` and all).
@@ -55,8 +54,7 @@ def multi_fidelity_client(
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
         outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which every trial reports beside the
             objective; the best point keeps them at the target.
-        continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
-            its checkpoint, and costs what is missing.
+        continues: As in :class:`~mfbo_torch.ax.StrategyNode`.
         name: Of the experiment, needed to store it in a database.
         storage_config: Where Ax keeps it; the tables are made if they are missing. Other databases than SQLite keep to
             the 4,096 characters that Ax gives ``generation_strategy.nodes``: a space with tables needs a wider column.
@@ -78,7 +76,9 @@ def multi_fidelity_client(
     node.bound(experiment)
     client = Client(storage_config=storage_config)
     if storage_config is not None:
-        _make_tables()
+        from ax.storage.sqa_store.db import create_all_tables, get_engine
+
+        create_all_tables(get_engine())
     client.set_experiment(experiment)
     client.configure_optimization(objective, [*outcome_constraints])
     client.set_generation_strategy(GenerationStrategy(nodes=[node], name=type(node.strategy).__name__))
@@ -118,9 +118,3 @@ def _fidelity(target: int, named: Fidelities | None) -> Parameter:
     if not target:
         return FixedParameter(**last, value=values[0])
     return ChoiceParameter(**last, values=values, is_ordered=True, sort_values=kind is not str)
-
-
-def _make_tables() -> None:
-    from ax.storage.sqa_store.db import create_all_tables, get_engine
-
-    create_all_tables(get_engine())

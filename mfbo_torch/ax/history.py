@@ -52,7 +52,9 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
             if found is None:
                 continue
             query = Query(*found, meta.get(arm.signature, {}))
-            record = Record(len(history), query, _cost(codec, query, history))
+            base = lower_training(history, query.x, query.fidelity) if codec.space.continues else None
+            cost = codec.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
+            record = Record(len(history), query, cost)
             record = _record(record, trial, observed.get((index, arm.name), {}), wanted)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
@@ -78,12 +80,6 @@ def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal) -> Record:
     of = "" if missing[:1] in ([], [goal.metric]) else f" of {missing[0]}"
     name = f"completed without a value{of}" if status.is_completed else status.name.lower().replace("_", " ")
     return record.failed(": ".join(filter(None, (name, trial.status_reason))))
-
-
-def _cost(codec: AxCodec, query: Query, history: History) -> float:
-    """The cost of a query; of the missing part, where it goes on from an earlier trial."""
-    base = lower_training(history, query.x, query.fidelity) if codec.space.continues else None
-    return codec.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
 
 
 def _metadata(trial: BaseTrial) -> dict[str, dict[str, Any]]:

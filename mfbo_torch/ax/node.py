@@ -44,15 +44,13 @@ class StrategyNode(ExternalGenerationNode):
         strategy: Decides the trials. The space is the experiment's; one of its own, such as an
             :class:`~mfbo_torch.IndirectSpace`, must have the same parameters, costs and constraints, and is stored.
         costs: ``M`` increasing positive costs, one for each value of the fidelity parameter; or an array of them.
+        name, suggested_experiment_status, transition_criteria: As in Ax.
         continues: Whether a trial goes on from the one at the highest fidelity below at its design, as a training from
             its checkpoint, and costs what is missing.
-        name: Of the node.
-        suggested_experiment_status: As in Ax.
-        transition_criteria: When to go on to another node, as in Ax.
 
     Raises:
         SettingError: The strategy is none, or has a setting that cannot be stored. Before the first trial: the
-            experiment has no objective that is one metric, or see :class:`~mfbo_torch.ax.codec.AxCodec`.
+            experiment does not suit, see :class:`~mfbo_torch.ax.codec.AxCodec`.
     """
 
     def __init__(

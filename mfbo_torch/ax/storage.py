@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ax.storage.botorch_modular_registry import (
-    register_acquisition,
-    register_acquisition_function,
-    register_model,
-)
+from ax.storage.botorch_modular_registry import register_acquisition, register_acquisition_function, register_model
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model

@@ -28,8 +28,7 @@ def attach_observations(client: Client, observations: Iterable[Mapping[str, Any]
         observations: Each ``{parameter: value, ..., metric: value}``, the metric a number or a pair of it and its
             standard error, and so every metric that has a limit; without a fidelity, at the target.
 
-    Returns:
-        The indices of the trials.
+    Returns the indices of the trials.
 
     Raises:
         SettingError: Something in an observation is missing, unknown or out of range. Nothing is attached then.
@@ -62,9 +61,8 @@ def _row(given: Mapping[str, Any], place: str, codec: AxCodec, metrics: Sequence
         found = parse_finite(parameters.pop(metric), setting=f"{place}.{metric}")
         seen[metric] = found.value if found.standard_error is None else (found.value, found.standard_error)
     if unknown := [name for name in parameters if name not in names]:
-        raise SettingError(
-            place, unknown[0], f"a parameter or {observed}{did_you_mean(unknown[0], [*names, *metrics])}"
-        )
+        wanted = f"a parameter or {observed}{did_you_mean(unknown[0], [*names, *metrics])}"
+        raise SettingError(place, unknown[0], wanted)
     if missing := [p.name for p in codec.space.parameters if p.name not in parameters and not p.when]:
         raise SettingError(place, dict(given), f"given with {', '.join(missing)}")
     if codec.encode(parameters) is None:

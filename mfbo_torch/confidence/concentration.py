@@ -24,11 +24,9 @@ class Tail:
 
     Args:
         psi: ``ψ``, increasing from ``ψ(0) = 0``, of double tensors.
-        inverse: ``ψ^{-1}`` of double tensors, increasing in floating point too; infinity stays infinite.
+        inverse: ``ψ^{-1}`` of double tensors, increasing in floating point too; infinity stays infinite. If it is no
+            inverse, a ``SettingError``.
         interval: Where every reward must lie.
-
-    Raises:
-        SettingError: The two are no inverses of each other.
     """
 
     def __init__(
@@ -47,7 +45,11 @@ class Tail:
 
 
 class SubGaussian(Tail):
-    """Sub-Gaussian rewards, ``ψ(ε) = ε² / (2 σ²)``, with ``scale`` ``σ`` in the unit of the rewards."""
+    """Sub-Gaussian rewards, ``ψ(ε) = ε² / (2 σ²)``.
+
+    Args:
+        scale: ``σ``, above 0, in the unit of the rewards.
+    """
 
     def __init__(self, scale: float = 1.0) -> None:
         self.factor = 2.0 * number("scale", scale, above=0, wanted="a positive number") ** 2
@@ -103,11 +105,9 @@ def decays_fast(zeta: Sequence[float], tail: Tail) -> bool:
 
 
 def anytime_width(plays: Tensor, cells: int, tail: Tail, delta: float) -> Tensor:
-    r"""Half-widths that hold at every count of every one of ``cells`` means at once, but with probability ``δ``.
-
-    :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` after ``T`` plays, by a union bound over the
-    ``c`` means, both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first.
-    """
+    r"""Half-widths :math:`\psi^{-1}\left(\log(2 c\, T (T + 1) / \delta) / T\right)` that hold after every number ``T``
+    of plays, of every one of ``c = cells`` means at once, but with probability ``δ``, by a union bound over the means,
+    both sides and all ``T`` (:math:`\sum_T 1 / (T (T + 1)) = 1`); infinite before the first."""
     known, share = plays.clamp_min(1.0), 2.0 * whole("cells", cells) / number("delta", delta, above=0, below=1)
     level = (share * known * (known + 1.0)).log() / known
     return torch.where(plays > 0, tail.inverse(level), math.inf)

@@ -14,15 +14,12 @@ from mfbo_torch.utils.validation import number, whole
 def information_gain(covariance: Tensor, noise: float | Tensor) -> float:
     """``I(f; y_A) = ½ log det(I + σ⁻² K_AA)`` in nats [Desautels2012gpbucb]_ (Eq. 6).
 
-    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds the factor by which a
-    deviation shrinks, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
+    With a posterior covariance it is the conditional ``I(f; y_A | y_S)``, which bounds the factor by which a deviation
+    shrinks, ``σ_S(x) / σ_{S ∪ A}(x) <= exp(I(f; y_A | y_S))`` (Lemma 1, Eq. 9).
 
     Args:
         covariance: ``n x n`` covariance of the function at ``A``.
-        noise: The noise variance, or one for each of the ``n`` points.
-
-    Raises:
-        SettingError: A covariance that is not square, or a noise that is not positive.
+        noise: The noise variance, or one for each of the ``n`` points; above 0, else a ``SettingError``.
     """
     _check_covariance(covariance)
     if not isinstance(noise, Tensor):
@@ -47,16 +44,13 @@ def uncertainty_sampling(covariance: Tensor, noise: float, size: int) -> GreedyS
     """Uncertainty sampling, ``x_t = argmax σ²_{t-1}(x)``, which needs no values.
 
     The initialisation of GP-BUCB [Desautels2012gpbucb]_ (Section 4): after ``T`` such rounds,
-    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain: an
-    observation at ``x`` adds ``½ log(1 + σ²_{t-1}(x) / σ²)``.
+    ``γ_{B-1} <= (B - 1) / T · γ_T`` (Lemma 2). It is also the greedy set of the information gain: an observation at
+    ``x`` adds ``½ log(1 + σ²_{t-1}(x) / σ²)``.
 
     Args:
         covariance: ``m x m`` covariance of the function at the points to choose from.
-        noise: The noise variance.
-        size: Number of points; a point can be taken again, of equal ones the first is taken.
-
-    Raises:
-        SettingError: A covariance that is not square, a noise that is not positive, or ``size`` below 0.
+        noise: The noise variance, above 0, else a ``SettingError``.
+        size: Number of points, from 0 on; a point can be taken again, of equal ones the first is taken.
     """
     _check_covariance(covariance)
     noise, size = number("noise", noise, above=0), whole("size", size, 0)
@@ -84,11 +78,8 @@ def batch_gain_bound(covariance: Tensor, noise: float, batch: int) -> float:
 
     Args:
         covariance: ``m x m`` covariance of the function at all points, given what has been observed.
-        noise: The noise variance.
-        batch: ``B``, the largest number of queries that are ever pending at once.
-
-    Raises:
-        SettingError: As for :func:`uncertainty_sampling`, or ``batch`` below 1.
+        noise: The noise variance, above 0, else a ``SettingError``.
+        batch: ``B``, from 1 on, the largest number of queries that are ever pending at once.
     """
     gains = uncertainty_sampling(covariance, noise, whole("batch", batch) - 1).gains.tolist()
     before = [0.0, *gains]

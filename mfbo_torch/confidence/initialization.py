@@ -1,7 +1,7 @@
-r"""Number of rounds of uncertainty sampling after which batches of any size cost GP-BUCB a constant factor.
+"""Number of rounds of uncertainty sampling after which batches of any size cost GP-BUCB a constant factor.
 
-Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a
-:class:`~mfbo_torch.utils.errors.SettingError` for a ``batch`` or ``dim`` below 1 and a constant out of its range.
+Table 1 of [Desautels2012gpbucb]_, a function for each bound on the information gain. They raise a ``SettingError`` for
+a ``batch`` or ``dim`` below 1 and a constant out of its range.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Widths of confidence bands: the schedules ``α_t`` and ``β_t``.
-
-They raise a :class:`~mfbo_torch.utils.errors.SettingError` for ``t``, a dimension or a size below 1, ``delta`` outside
-(0, 1), a negative gain or norm, or a constant that is not positive.
-"""
+"""Widths of confidence bands: the schedules ``α_t`` and ``β_t``. They raise a ``SettingError`` for ``t``, a dimension
+or a size below 1, ``delta`` outside (0, 1), a negative gain or norm, or a constant that is not positive."""
 
 from __future__ import annotations
 
@@ -19,19 +16,13 @@ def practical_beta(t: int, dim: int) -> float:
 def mf_gp_ucb_beta(
     t: int, dim: int, num_fidelities: int, *, delta: float = 0.1, a: float = 1.0, b: float = 1.0, r: float = 1.0
 ) -> float:
-    """``β_t`` of the regret bound [Kandasamy2016mfgpucb]_ (Theorem 10).
-
-    ``2 log(M π² t² / 2δ) + 4 d log t + max{0, 2 d log(b r d log(6 M a d / δ))}``, for a box of
-    side ``r`` and the constants ``a, b`` of the kernel's Lipschitz assumption.
-    """
+    """``β_t = 2 log(M π² t² / 2δ) + 4 d log t + max{0, 2 d log(b r d log(6 M a d / δ))}`` for a box of side ``r`` and
+    the constants ``a, b`` of the kernel's Lipschitz assumption [Kandasamy2016mfgpucb]_ (Theorem 10)."""
     _check(t, delta, dim=dim, num_fidelities=num_fidelities)
     _check_positive(a=a, b=b, r=r)
     cover = b * r * dim * max(0.0, math.log(6 * num_fidelities * a * dim / delta))
-    return (
-        2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
-        + 4 * dim * math.log(t)
-        + (2 * dim * math.log(cover) if cover > 1 else 0.0)
-    )
+    union = 2 * math.log(num_fidelities * math.pi**2 * t**2 / (2 * delta))
+    return union + 4 * dim * math.log(t) + (2 * dim * math.log(cover) if cover > 1 else 0.0)
 
 
 def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:
@@ -42,12 +33,9 @@ def finite_alpha(t: int, size: int, delta: float = 0.1) -> float:
 
 
 def box_alpha(t: int, dim: int, delta: float = 0.1, *, a: float = 1.0, b: float = 1.0, side: float = 1.0) -> float:
-    """``α_t`` for a box ``[0, l]^d`` [Desautels2012gpbucb]_ (Theorem 1, case 2).
-
-    ``2 log(2π² t² / 3δ) + 2d log(t² d b l √log(4da/δ))``, where the slopes of the process exceed ``L``
-    with probability at most ``a exp(-(L/b)²)``. The second term is the logarithm of a number of points
-    and left out where that is below one.
-    """
+    """``α_t = 2 log(2π² t² / 3δ) + 2d log(t² d b l √log(4da/δ))`` for a box ``[0, l]^d`` where the slopes of the
+    process exceed ``L`` with probability at most ``a exp(-(L/b)²)`` [Desautels2012gpbucb]_ (Theorem 1, case 2). The
+    second term is the logarithm of a number of points and left out where that is below one."""
     _check(t, delta, dim=dim)
     _check_positive(a=a, b=b, side=side)
     cover = t**2 * dim * b * side * math.sqrt(max(0.0, math.log(4 * dim * a / delta)))

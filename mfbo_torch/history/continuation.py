@@ -1,8 +1,5 @@
-"""Trainings that continue: the trainings at a design, and their costs so far.
-
-Where a space :attr:`~mfbo_torch.space.Space.continues`, a query goes on from the highest fidelity below its own that
-has ended well at exactly its design, and costs the difference: 9 epochs after 3 cost 6.
-"""
+"""Trainings that continue: where a space :attr:`~mfbo_torch.space.Space.continues`, a query goes on from the highest
+fidelity below its own that has ended well at exactly its design, and costs the difference: 9 epochs after 3 cost 6."""
 
 from __future__ import annotations
 

@@ -37,9 +37,8 @@ def column(parameter: str) -> str:
 class History:
     """Records in the order of their queries, numbered from 0. Immutable: every change makes a new history.
 
-    A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`,
-    :attr:`spent`, :attr:`settled`, :attr:`pending`, :meth:`best` and :meth:`queries_per_fidelity` take the same time
-    after ten records and after ten thousand.
+    A new one shares its records with the former one and goes on from its sums, so that :meth:`asked`, :meth:`updated`
+    and what is read from the sums take the same time after ten records and after ten thousand.
     """
 
     records: PersistentSequence[Record]
@@ -84,14 +83,11 @@ class History:
         return html_table.table(f"{self!r}{more}", head, rows)
 
     def to_pandas(self, of: Any = None) -> DataFrame:
-        """The records as a ``pandas.DataFrame``, a row each.
+        """The records as a ``pandas.DataFrame``, a row each; an ``ImportError`` where pandas is not installed.
 
         Args:
             of: The problem, for the names of the parameters and values in its own sign; or its space, for the names
                 alone. Without it parameters are ``x1, x2, ...`` and values, as they are in a history, to be maximised.
-
-        Raises:
-            ImportError: pandas is not installed.
         """
         try:
             import pandas

@@ -14,12 +14,9 @@ S = TypeVar("S")
 
 
 class Fold(Generic[S]):
-    """A state that each record changes, in the order of queries, kept from call to call up to the first pending record.
-
-    The kept state saves time and changes no result: it is used only for a history that begins with the same records.
-    ``start`` makes the state before the first record, whose shallow copies must be states of their own; ``add`` gives
-    the state after a record and may change the one that it is given.
-    """
+    """A state that each record changes, in the order of queries, kept from call to call up to the first pending record,
+    for histories that begin with the same records. ``start`` makes the first state, whose shallow copies must be states
+    of their own; ``add`` gives the state after a record and may change the one that it is given."""
 
     def __init__(self, start: Callable[[], S], add: Callable[[S, Record], S]) -> None:
         self._start, self._add = start, add

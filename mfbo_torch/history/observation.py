@@ -1,8 +1,6 @@
-"""The result of an evaluation: a value, its standard error and the outcomes measured beside it.
-
-What users hand in is parsed once, by :func:`parse` where an objective returns or a value is told, and by
-:func:`parse_finite` where values come from elsewhere. Behind these doors every :class:`Observation` is taken as it is.
-"""
+"""The result of an evaluation: a value, its standard error and the outcomes measured beside it. What users hand in is
+parsed once, by :func:`parse` where an objective returns or a value is told, and by :func:`parse_finite` where values
+come from elsewhere; behind these doors every :class:`Observation` is taken as it is."""
 
 from __future__ import annotations
 
@@ -47,12 +45,9 @@ class Observation:
     """A value with the outcomes that were measured with it.
 
     Args:
-        value: The objective's value, a number of any kind; kept as a float.
+        value: The objective's value, a number of any kind; kept as a float. Anything else is a ``SettingError``.
         standard_error: The standard deviation of the noise in it, from 0 on; ``None`` where it is not known.
         outcomes: The others by name: numbers, or pairs of a number and its standard error.
-
-    Raises:
-        SettingError: The value is no number, or the standard error no finite number from 0 on.
     """
 
     value: float
@@ -99,13 +94,9 @@ Observed = float | tuple[float, float] | Observation
 
 
 def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
-    """An observation from what an objective returns, or from what a user tells.
-
-    Args:
-        given: A number, a pair of it and its standard error, an observation, or a mapping of names to such.
-        key: That of the value to be optimised, in a mapping.
-        setting: What the user calls it, in the ``SettingError`` for anything else.
-    """
+    """An observation from what an objective returns or a user tells: a number, a pair of it and its standard error, an
+    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Anything else is a
+    ``SettingError`` about ``setting``, what the user calls it."""
     if isinstance(given, Observation):
         return given
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):

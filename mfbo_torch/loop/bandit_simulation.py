@@ -1,10 +1,8 @@
 r"""Many trials of a bandit strategy at once, decision for decision what it does one play at a time.
 
-All trials go through their plays in step. Every bound of an arm that is not played grows with
-:math:`\log t` alone, and rounding keeps that order, so the bounds of some steps ahead are upper limits of what
-they are until then. Per trial only the arms with the largest of these are followed from play to play; as long as
-the best of them exceeds the limit of all others it is the best of all. When it does not, that trial's
-arms are looked through anew.
+The bound of an arm that is not played grows with :math:`\log t` alone, and rounding keeps that order, so its bound some
+steps ahead is an upper limit until then. Per trial only the arms with the largest limits are followed; while the best
+of them exceeds the limit of all others it is the best of all, else that trial's arms are looked through anew.
 """
 
 from __future__ import annotations
@@ -33,14 +31,7 @@ AHEAD = 128
 
 
 class Simulation:
-    """The plays of ``R`` trials.
-
-    Attributes:
-        problem: The arms.
-        capital: What each trial could spend.
-        arms: ``R x N`` arms played, -1 after the end of a trial.
-        fidelities: ``R x N`` fidelities, -1 after the end of a trial.
-    """
+    """The plays of ``R`` trials: ``R x N`` ``arms`` and ``fidelities``, -1 after the end of a trial."""
 
     def __init__(self, problem: MultiFidelityBandit, capital: float, codes: Tensor) -> None:
         num_fidelities = problem.space.num_fidelities
@@ -82,9 +73,6 @@ def simulate(
         capital: What each trial may spend.
         trials: How many, counted from 0, or which.
         device: Where to compute, such as ``"cpu"`` or ``"cuda"``.
-
-    Raises:
-        SettingError: A setting cannot work.
     """
     streams = seeds("trials", trials)
     if not isinstance(problem, MultiFidelityBandit):
@@ -154,9 +142,9 @@ class _Players(ABC):
 class _Bounds(_Players):
     """MF-UCB or UCB.
 
-    ``table`` has sums, plays and ``mean + ζ`` (0 before the first play) of every arm, ``3 x L x R x K``.
-    ``near`` has those of the candidates, ``3 x L x R x C``, and is what is kept up to date between searches.
-    Fidelities are entered one after another, so only the first ``depth`` can hold a play or get the next one.
+    ``table`` has sums, plays and ``mean + ζ`` (0 before the first play) of every arm, ``3 x L x R x K``; ``near`` has
+    those of the candidates, ``3 x L x R x C``, and is up to date between searches. Fidelities are entered one after
+    another, so only the first ``depth`` can hold a play or get the next one.
     """
 
     def __init__(self, rule: Rule, num_arms: int, trials: int, device: torch.device) -> None:
@@ -200,14 +188,11 @@ class _Bounds(_Players):
         levels = [self.rule.level(s) for s in range(t, self.horizon + 1)]
         self.levels = torch.tensor(levels, dtype=torch.double, device=self.device)
         size = min(4 * math.isqrt(self.num_arms), self.num_arms)
-        limits = self._limits(self.rows)
+        limits = self._bounds(self.table[1:, : self.depth, self.rows], self.levels[-1])
         size = int((limits >= limits.topk(size).values[:, -1:]).sum(1).max())
         self.near = self.table.new_zeros(*self.table.shape[:3], size)
         self.arms = torch.zeros(len(self.rows), size, dtype=torch.long, device=self.device)
         self._search(self.rows, self.levels[0], size)
-
-    def _limits(self, rows: Tensor) -> Tensor:
-        return self._bounds(self.table[1:, : self.depth, rows], self.levels[-1])
 
     def _bounds(self, table: Tensor, now: Tensor) -> Tensor:
         return (table[1] + self.rule.widths(now, table[0])).amin(0)
@@ -219,10 +204,7 @@ class _Bounds(_Players):
         return best, place, widths
 
     def _search(self, rows: Tensor, now: Tensor, size: int) -> bool:
-        """Look through all arms of some trials: the candidates are those that can be best up to the horizon.
-
-        Returns whether an arm that is left out has as good a limit as one that is not.
-        """
+        """The arms with the largest limits become candidates; whether one that is left out has as good a limit."""
         table = self.table[1:, : self.depth, rows]
         limits = self._bounds(table, self.levels[-1])
         limits.scatter_(-1, self._bounds(table, now).argmax(-1, keepdim=True), torch.inf)

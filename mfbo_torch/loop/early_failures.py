@@ -10,11 +10,7 @@ ALIKE = 3
 
 
 class Hopeless(RuntimeError):
-    """Every evaluation of a run has failed.
-
-    Attributes:
-        spent: Whether there is no capital left to try again.
-    """
+    """Every evaluation of a run has failed; ``spent`` says whether no capital is left to try again."""
 
     def __init__(self, message: str, spent: bool = False) -> None:
         super().__init__(message)
@@ -22,23 +18,14 @@ class Hopeless(RuntimeError):
 
 
 class EarlyFailures:
-    """Exceptions before the first value; they are held back while they are all the same.
+    """Exceptions before the first value; they are held back, their queries pending, while they are all the same.
 
-    Their queries stay pending, also in the journal, so that they are evaluated again, at no further cost, when the
-    run is continued with an objective that was repaired.
-
-    Args:
-        over: Whether there is a value already; then nothing is held back.
+    A run that is continued with a repaired objective evaluates them again at no further cost.
     """
 
     def __init__(self, over: bool) -> None:
         self.over = over
         self.held: dict[int, tuple[Record, Evaluation]] = {}
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether the first :data:`ALIKE` exceptions are the same."""
-        return len(self.held) >= ALIKE
 
     def holds(self, record: Record, evaluation: Evaluation) -> bool:
         """Hold back an attempt that has raised an exception, if all before it have raised the same one."""
@@ -56,6 +43,5 @@ class EarlyFailures:
         """The error message, in one line."""
         first, *frames = next(iter(self.held.values()))[1].reason.splitlines()
         where = f" ({frames[-1].strip()})" if frames else ""
-        count = len(self.held)
-        nan = "a design that has no value may return nan"
-        return f"the first {count} evaluations broke in the same way, with {first}{where}, and cost nothing more; {nan}"
+        alike = f"the first {len(self.held)} evaluations broke in the same way, with {first}{where}"
+        return f"{alike}, and cost nothing more; a design that has no value may return nan"

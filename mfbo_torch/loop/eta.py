@@ -16,15 +16,12 @@ RECENT, ENOUGH = 20, 3
 
 
 class Forecast(NamedTuple):
-    """The rest of a run.
-
-    Args:
-        evaluations: Number of queries that the rest of the capital is likely to pay for, without those in flight.
-        seconds: Time that these and those in flight are likely to take.
-    """
+    """The rest of a run."""
 
     evaluations: int
+    """Number of queries that the rest of the capital is likely to pay for, without those in flight."""
     seconds: float
+    """Time that these and those in flight are likely to take."""
 
     def __str__(self) -> str:
         """As in ``about 14 more evaluations, 2 h``."""
@@ -35,14 +32,7 @@ def forecast(strategy: Strategy, history: History, capital: float, workers: int 
     """What the rest of a capital is likely to pay for; ``None`` where that is nothing, or not known yet.
 
     The forecast assumes queries like the last :data:`RECENT` ones, at their designs and fidelities, and at the costs
-    that are expected of these now (:meth:`~mfbo_torch.strategies.base.Strategy.cost`). It needs :data:`ENOUGH` queries
-    that have ended after the initial design.
-
-    Args:
-        strategy: A strategy that knows its space.
-        history: All queries so far.
-        capital: What may be spent in all.
-        workers: Number of queries that are evaluated at once.
+    that are expected of these now. It needs :data:`ENOUGH` queries that have ended after the initial design.
     """
     latest = reversed(history.records)
     ended = (r for r in latest if r.status != Status.PENDING and r.decided and r.query.meta.get("stage") != "initial")

@@ -23,21 +23,15 @@ FRAMES = 3
 
 
 class Evaluation(NamedTuple):
-    """The end of an evaluation: an observation, or the reason why there is none.
-
-    Args:
-        observation: What was observed, to be maximised, its outcomes judged; ``None`` after a failure.
-        reason: Why it failed; empty where it did not.
-        seconds: The time it took.
-        raised: Whether the reason is an exception of the objective's own, and not one that its worker had.
-        stopped: The step at which a trial was found hopeless.
-    """
+    """The end of an evaluation: an observation, to be maximised, or the reason why there is none."""
 
     observation: Observation | None
     reason: str
     seconds: float
     raised: bool = False
+    """Whether the reason is an exception of the objective's own, and not one that its worker had."""
     stopped: float | None = None
+    """The step at which a trial was found hopeless."""
 
 
 def evaluate(
@@ -51,7 +45,8 @@ def evaluate(
         found = parse(given).judged(problem.space.limits)
         reason = unusable(found.value) or ""
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and _meets_the_user():
+        main = threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
+        if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it
             raise
         reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
@@ -64,7 +59,8 @@ def _message(error: BaseException) -> str:
     """The reason of a failure: one line, and more below it."""
     if isinstance(error, EvaluationError):
         return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
-    return describe(error) + _frames(error)
+    frames = traceback.extract_tb(error.__traceback__)[2:]  # the first two are always there
+    return describe(error) + "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
 
 
 def describe(error: BaseException) -> str:
@@ -74,14 +70,3 @@ def describe(error: BaseException) -> str:
     except Exception as worse:
         message = f"what it says cannot be read, {type(worse).__name__}"
     return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
-
-
-def _meets_the_user() -> bool:
-    """Whether Ctrl-C is for this thread; where it is for another one, an objective has raised it itself."""
-    return threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
-
-
-def _frames(error: BaseException) -> str:
-    """The last lines of the traceback, without the two that are always there."""
-    frames = traceback.extract_tb(error.__traceback__)[2:]
-    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])

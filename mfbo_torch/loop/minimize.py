@@ -43,8 +43,7 @@ class Result:
     """The result of an optimisation, with SciPy's names where SciPy has one.
 
     Attributes:
-        x: The best design at the target, ``d`` values in the order of the parameters, in the user's units; ``None`` for
-            a parameter that does not count there.
+        x: The best design at the target, ``d`` values in the user's units; ``None`` for one that has no effect there.
         fun: The objective there, in its own sign; NaN where nothing was evaluated at the target.
         parameters: ``x`` by name.
         success: Whether there is a value at the target and the run was not interrupted.
@@ -105,15 +104,14 @@ def minimize(
 
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
-            name (:func:`~mfbo_torch.problems.user.call_convention.convention`); with a single fidelity without that. It
-            returns a number, or a pair of it and its standard error; where the space has limits, ``{"value": ...,
-            "latency": ...}``. It may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the
-            space ``continues``; its folder is beside the journal, and without one gone when the call returns.
+            name; with a single fidelity without that. It returns a number, or a pair of it and its standard error;
+            where the space has limits, ``{"value": ..., "latency": ...}``. It may take a ``trial``
+            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
         strategy: How to search; :class:`~mfbo_torch.MFGPUCB` with ``seed`` if not given.
-        seed: Of every random choice of that strategy.
+        seed: Seed of that strategy's random choices.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.

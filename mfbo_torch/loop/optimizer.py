@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
-from mfbo_torch.history.observation import Observation, judged, parse, parse_finite
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
@@ -31,11 +31,7 @@ class HasSpace(Protocol):
 
 
 def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
-    """Check that every query of a history belongs to a space.
-
-    Raises:
-        SettingError: One has another number of parameters, another fidelity, or lies outside the bounds.
-    """
+    """Refuse a history with a query that has another number of parameters, another fidelity, or lies out of bounds."""
     for record in history:
         dim, fidelity = len(record.query.x), record.query.fidelity
         if dim != space.dim or not 0 <= fidelity <= space.target:
@@ -49,29 +45,21 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
 
 
 class Decision(NamedTuple):
-    """Queries that a strategy has decided, not yet in the history.
-
-    Args:
-        queries: The queries, each with the ones before it pending.
-        seconds: The time that each took to decide.
-        seen: The number of the journal's last event before the decision.
-    """
+    """Queries that a strategy has decided, each with the ones before it pending; they are not yet in the history."""
 
     queries: list[Query]
     seconds: float
+    """The time that each took to decide."""
     seen: int | None
+    """The number of the journal's last event before the decision."""
 
 
 class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it.
-
-    Args:
-        strategy: Decides the queries.
-        journal: Where to keep the history; nowhere if not given.
-        problem: A problem (anything with a ``space``), for a strategy that has no space yet.
+    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
+    space yet takes that of ``problem``, which may be anything with a ``space``.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -105,15 +93,10 @@ class Optimizer:
         return self._history
 
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
-        """Decide the next queries; those of :meth:`enqueue` go first.
+        """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first.
 
-        Args:
-            n: Number of queries. Each is decided with the ones before it pending.
-            capital: What may be spent in all. The first query that it does not pay for, and all after it, are left out.
-                Where costs are measured, it pays for every query until one cost is known.
-
-        Returns:
-            The pending records, ``n`` unless the capital is spent.
+        The first query that the capital does not pay for, and all after it, are left out. Where costs are measured, it
+        pays for every query until one cost is known.
 
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
@@ -139,13 +122,13 @@ class Optimizer:
         return decide
 
     def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
-        """Make pending what was decided; arguments and result are those of :meth:`ask`."""
+        """Make pending what was decided, as far as the capital pays for it."""
         capital = number("capital", capital) if capital != math.inf else capital
         with self._lock, self._state.restored():
             history = self._history
             for query in decision.queries:
                 cost = self.strategy.cost(query, history)
-                if not self._pays(history, cost, capital):
+                if not self.affords(cost, capital, history):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
             queried = list(history.records[len(self._history) :])
@@ -153,11 +136,9 @@ class Optimizer:
                 self._keep(history, lambda journal: journal.asked(queried, decision.seen))
             return queried
 
-    def affords(self, cost: float, capital: float) -> bool:
-        """Whether a capital pays for another cost, see :meth:`ask`."""
-        return self._pays(self._history, cost, capital)
-
-    def _pays(self, history: History, cost: float, capital: float) -> bool:
+    def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
+        """Whether a capital pays for another cost after a history, this one if not given; see :meth:`ask`."""
+        history = self._history if history is None else history
         if self.space.measured and not history.tally.evaluated:  # costs are not known yet
             return history.settled < capital
         return history.spent + cost <= payable(capital)
@@ -173,12 +154,8 @@ class Optimizer:
             evaluation_seconds: Time spent evaluating it.
             cost: Its actual cost, where costs are measured.
 
-        Returns:
-            The record as it now stands.
-
         Raises:
-            SettingError: No such query is pending, ``value`` is not a number, its standard error is negative or
-                not finite, or an outcome that has a limit is missing or not finite.
+            SettingError: No such query is pending, or the value, its standard error or an outcome is wrong.
         """
         found = parse(value).judged(self.space.limits)
         with self._lock:
@@ -191,11 +168,7 @@ class Optimizer:
             return self._end(self._pending(id).observed(observation, evaluation_seconds=evaluation_seconds, cost=cost))
 
     def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
-        """Take in that a pending query has failed; it keeps its cost.
-
-        Raises:
-            SettingError: No such query is pending.
-        """
+        """Take in that a pending query has failed; unless ``cost`` is given it keeps its cost."""
         with self._lock:
             record = self._pending(id)
             return self._end(record.failed(checked_reason(reason), **self._changes(record, evaluation_seconds, cost)))
@@ -203,13 +176,7 @@ class Optimizer:
     def retry(self, id: int, reason: str, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.
 
-        Args:
-            id: The number of its record.
-            reason: Why it failed.
-            cost: The cost of all its attempts, the next one included; the same as before if not given.
-
-        Raises:
-            SettingError: No such query is pending.
+        ``cost`` is that of all its attempts, the next one included; the same as before if not given.
         """
         with self._lock:
             record = self._pending(id)
@@ -229,14 +196,11 @@ class Optimizer:
             value: The observation, to be maximised; with outcomes where the space has limits, as :meth:`tell` takes it.
             standard_error: The standard deviation of its noise, where that is known.
 
-        Returns:
-            Its record.
-
         Raises:
-            SettingError: A parameter is unknown, missing or out of range, there is no such fidelity, or the value or
-                its standard error is not a finite number.
+            SettingError: The parameters, the fidelity, the value or its standard error are none of the space.
         """
-        query = Query(self.space.point(parameters), self._level(fidelity), GIVEN)
+        level = level_of(fidelity, self.space.fidelities, self.space.target)
+        query = Query(self.space.point(parameters), level, GIVEN)
         found = parse_finite(value, self.space.limits)
         if standard_error is not None:
             found = replace(found, standard_error=standard_error)
@@ -247,54 +211,40 @@ class Optimizer:
             return record
 
     def enqueue(self, parameters: Mapping[str, Any], fidelity: Told | None = None) -> Record:
-        """Query a design next. The query is pending, and its cost spent, from now on; :meth:`ask` returns it.
+        """Query a design ``{name: value}`` next, at a fidelity as :meth:`add` takes it or the strategy chooses it.
 
-        Args:
-            parameters: ``{name: value}``.
-            fidelity: Its fidelity, as :meth:`add` takes it; the strategy chooses one if it is not given.
-
-        Returns:
-            Its record.
-
-        Raises:
-            SettingError: A parameter is unknown, missing or out of range, or there is no such fidelity.
+        The query is pending, and its cost spent, from now on; :meth:`ask` returns it. A :class:`SettingError` is raised
+        for parameters or a fidelity that are none of the space.
         """
         x = self.space.point(parameters)
         with self._lock:
             if fidelity is None:
                 with self._state.restored():
                     fidelity = self.strategy.fidelity_at(x, self._history)
-            query = Query(x, self._level(fidelity), ENQUEUED)
+            query = Query(x, level_of(fidelity, self.space.fidelities, self.space.target), ENQUEUED)
             history = self._history.asked(query, self.strategy.cost(query, self._history))
             record = history.records[-1]
             self._keep(history, lambda journal: journal.asked([record]))
             self._enqueued.append(record.id)
             return record
 
-    def _level(self, fidelity: Told) -> int:
-        return level_of(fidelity, self.space.fidelities, self.space.target)
-
     def give(self, records: list[Record]) -> None:
-        """Begin with observations from before the run.
-
-        Args:
-            records: Records that are done, numbered from 0.
+        """Begin with observations from before the run: records that are done, numbered from 0, of this space.
 
         Raises:
-            SettingError: The history has begun already, or a record is not done, has another number or a wrong value
-                or cost, or is of another space.
+            SettingError: The history has begun already, or a record is not such a one, or has a wrong value or cost.
         """
         for i, record in enumerate(records):
             whole("warm_start", record.id, i, i, wanted=f"numbered from 0; this one comes at {i}")
             if record.status != Status.DONE:
                 raise SettingError("warm_start", f"record {i}, {record.status}", "done")
-            number("warm_start", record.value, wanted=f"a finite value in record {i}")
+            if reason := unusable(number("warm_start", record.value, wanted=f"a finite value in record {i}")):
+                raise SettingError("warm_start", record.value, f"in range in record {i}: {reason}")
             if missing := [limit.name for limit in self.space.limits if limit.name not in record.outcomes]:
                 raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
             for setting in ("cost", "decision_seconds", "evaluation_seconds"):
-                number(
-                    "warm_start", getattr(record, setting), 0.0, wanted=f"a finite {setting} from 0 on in record {i}"
-                )
+                wanted = f"a finite {setting} from 0 on in record {i}"
+                number("warm_start", getattr(record, setting), 0.0, wanted=wanted)
         check_history(records, self.space, "warm_start")
         with self._lock:
             if len(self._history):
@@ -304,9 +254,8 @@ class Optimizer:
     def recommend(self) -> Record | Recommendation | None:
         """What the strategy recommends, ``None`` while there is nothing.
 
-        The best observation at the target; where values are noisy, as their standard errors say or the model finds, the
-        observed design with the largest posterior mean, and where queries are averages the best input: a
-        :class:`~mfbo_torch.Recommendation` with what is expected there, and the best observation beside it.
+        The best observation at the target; a :class:`~mfbo_torch.Recommendation` where values are noisy (the observed
+        design with the largest posterior mean) or queries are averages (the input with the largest one).
         """
         with self._state.restored():
             return self.strategy.recommend(self._history)

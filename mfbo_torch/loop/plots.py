@@ -1,7 +1,6 @@
 """The pictures: a run's progress, and regret against capital; and what all pictures are drawn with.
 
-Each function returns a :class:`matplotlib.figure.Figure` that belongs to no window, so that it
-works without a display; a notebook shows it, and ``figure.savefig(path)`` saves it.
+Each function returns a :class:`matplotlib.figure.Figure` without a window; ``figure.savefig(path)`` saves it.
 """
 
 from __future__ import annotations
@@ -74,19 +73,12 @@ def stretch_name(stretch: range, problem: Problem) -> str:
 
 
 def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
-    """What a run found and where its capital went.
+    """What a run found and where its capital went; pending queries are left out.
 
-    The upper panel has the value of every query, in the problem's own sign, against the
-    capital spent by then, and the best value at the target so far. The lower panel has the
-    share of the capital that each fidelity took.
-
-    Args:
-        history: The queries; pending ones are left out.
-        problem: The problem that was evaluated.
-        strategy: The strategy's name, for the title.
+    The upper panel has the value of every query, in the problem's own sign, against the capital spent by then, and the
+    best value at the target so far. The lower panel has the share of the capital that each fidelity took.
     """
-    target = problem.space.target
-    stretches = problem.space.stretches
+    target, stretches = problem.space.target, problem.space.stretches
     colors = fidelity_colors(len(stretches))
     counts = history.queries_per_fidelity(target + 1)
     spent = capital_spent(history).numpy()
@@ -129,16 +121,15 @@ def progress(history: History, problem: Problem, strategy: str = "") -> Figure:
         upper.axhline(problem.optimum, color=GREEN, linewidth=1.2, linestyle=DASHES[1], zorder=1)
         corner = (1.0, problem.optimum), ("axes fraction", "data"), (-2, 3)
         note(upper, "optimum", *corner, ha="right", fontsize=9, color=GREEN)
-    heading = ", ".join(part for part in (f"{problem.name} with {strategy}" if strategy else problem.name, title))
+    heading = f"{problem.name} with {strategy}, {title}" if strategy else f"{problem.name}, {title}"
     figure.suptitle(heading, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     upper.set_ylabel("value of a query")
     place: dict[str, Any] = {
         "loc": "lower left",
         "bbox_to_anchor": (-0.01, 1.0),
         "ncols": 3 if len(stretches) < 5 else 2,
-        "columnspacing": 1.4,
     }
-    upper.legend(fontsize=9, frameon=False, handletextpad=0.4, handlelength=1.4, **place)
+    upper.legend(fontsize=9, frameon=False, columnspacing=1.4, handletextpad=0.4, handlelength=1.4, **place)
     _capital_shares(lower, history, problem, spent, colors)
     lower.set_xlabel("capital spent" + (" (seconds)" if problem.space.measured else ""))
     lower.set_xlim(0, total * 1.02)
@@ -169,12 +160,8 @@ def regret(
 ) -> Figure:
     """Mean and one standard error over the runs of each strategy, against the capital spent.
 
-    Args:
-        panels: For each problem, for each strategy: ``g`` amounts of capital and ``runs x g``
-            values there. A value that is not known (yet) is NaN; a mean is drawn where every
-            run has one.
-        ylabels: What the values of a problem are, ``"simple regret"`` if not given.
-        linear: The problems to draw on a linear scale; the others have a log scale.
+    ``panels`` has for each problem and strategy ``g`` amounts of capital and ``runs x g`` values there, NaN while not
+    known; a mean is drawn where every run has one. The scale is logarithmic but for the problems in ``linear``.
     """
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A bar in units of capital: what is left, the best value, the queries so far, the last one's fidelity, a forecast.
-
-    Args:
-        problem: What is evaluated.
-        capital: What may be spent.
-        shown: Whether there is a bar.
-        forecast: From a history to what is to come.
-    """
+    """A bar in units of capital: what is left, the best value, the queries so far, its fidelity, a forecast."""
 
     def __init__(
         self, problem: Problem, capital: float, shown: bool, forecast: Callable[[History], Forecast | None]
@@ -36,15 +29,14 @@ class Progress:
         if self.bar is None:
             layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}{postfix}]"
             self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
-        best = self.problem.value_of(history.best(self.problem.space.target))
         space = self.problem.space
+        best = self.problem.value_of(history.best(space.target))
         counts = history.queries_per_fidelity(space.num_fidelities)
         queries = "/".join(str(sum(counts[part.start : part.stop])) for part in space.stretches)
-        shown = "-" if best is None else f"{best:.6g}"
-        coming = self.forecast(history)
+        shown, coming = "-" if best is None else f"{best:.6g}", self.forecast(history)
         rest = "" if coming is None else f", {coming}"
         left = f"{max(self.capital - history.settled, 0.0):.4g} left"
-        now = f"at {self.problem.space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"
+        now = f"at {space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"
         self.bar.set_postfix_str(f"{left}, best {shown}, queries {queries}, {now}{rest}", refresh=False)
         self.bar.update(min(history.settled, self.capital) - self.bar.n)
 

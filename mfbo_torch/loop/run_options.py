@@ -33,11 +33,7 @@ class RunOptions:
     """Options of evaluations. They may differ when a run is continued: its decisions depend on the history alone.
 
     Each field is a setting of ``mfbo run``, with its name, type, default and help. ``executor``, ``workers``,
-    ``scheduler`` and ``timeout`` say what :meth:`start` starts, the others what the loop does with it and, from
-    ``time_limit`` on, when it ends early (:mod:`mfbo_torch.loop.stopping`).
-
-    Raises:
-        SettingError: An option cannot work.
+    ``scheduler`` and ``timeout`` say what :meth:`start` starts, those from ``time_limit`` on when a run ends early.
     """
 
     max_pending: int | None = _option(None, "queries in flight at once; as many as workers")
@@ -64,11 +60,7 @@ class RunOptions:
                 number(setting, getattr(self, setting), **bounds)
 
     def check(self, problem: Problem) -> None:
-        """See whether the options suit a problem.
-
-        Raises:
-            SettingError: Deciding is to be paid for where costs are not measured.
-        """
+        """Refuse to charge for deciding where costs are not measured."""
         if self.charge_deciding and not problem.space.measured:
             raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
 
@@ -78,11 +70,7 @@ class RunOptions:
         return cls(**{option.name: settings[option.name] for option in fields(cls)})
 
     def start(self) -> AbstractContextManager[Workers | None]:
-        """Where to evaluate; ``None`` in the context is here.
-
-        Raises:
-            SettingError: An option cannot work.
-        """
+        """Where to evaluate; ``None`` in the context is here."""
         from mfbo_torch.loop import executors  # loads torch, which reading settings does not need
 
         if self.scheduler is not None and self.workers != 1:
@@ -94,11 +82,7 @@ class RunOptions:
 
 
 def check_capital(problem: Problem, capital: float) -> float:
-    """A capital that pays for a query of the problem at least.
-
-    Raises:
-        SettingError: It does not, or is no number.
-    """
+    """A capital that pays for a query of the problem at least."""
     found, cheapest = number("capital", capital), min(problem.space.costs)
     if problem.space.measured:
         return number("capital", found, above=0.0, wanted="a number of seconds above 0")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.storage.journal import DiskFull, Journal
-from mfbo_torch.loop.early_failures import EarlyFailures, Hopeless
+from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
 from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, capacity
@@ -63,52 +64,41 @@ def run(
 ) -> History:
     """Spend a capital on a problem.
 
-    The run queries as long as the rest of the capital pays for the next query; it ends once that is too expensive and
-    nothing is pending. Every query is in the journal before it is evaluated, and every value before the next decision.
-    A run that was killed is continued by calling this again with its journal: pending queries are evaluated first, and
-    the decisions that follow are those of a run that was never interrupted.
+    The run ends once the rest of the capital does not pay for the next query and nothing is pending. Every query is in
+    the journal before it is evaluated, and every value before the next decision. A run that was killed is continued by
+    calling this again with its journal; its decisions are those of a run that was never interrupted.
 
-    An evaluation fails when it raises an exception, returns something else than a finite number, or is ended by its
-    executor (:mod:`mfbo_torch.loop.executors`: it outlived the timeout, its worker died). It is tried again ``retries``
-    times and then recorded as failed with its reason; the run goes on. The first Ctrl-C ends the run when the
-    evaluations in flight have ended, the second at once; both return the history so far.
+    An evaluation fails when it raises an exception, returns no finite number, or is ended by its executor (a timeout, a
+    worker that died). It is tried again ``retries`` times and then recorded as failed with its reason; the run goes on.
+    The first Ctrl-C ends the run after the evaluations in flight, the second at once; both return the history so far.
 
     Args:
         problem: What to evaluate.
         strategy: Decides the queries; bound to the problem's space and the capital.
-        capital: What may be spent in all, in the unit of the costs (seconds where they are
-            measured), what the journal's history already spent included. Measured costs are
-            known only afterwards, so there the last queries may go beyond it.
-        executor: Where to evaluate; here, one after another, if not given. The problem must
-            be picklable for one that uses processes.
-        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With
-            an executor each one that ends is replaced at once, in whatever order they end, and values
-            are taken in while the next query is decided; without one they are decided in batches of
-            this size.
+        capital: What may be spent in all, in the unit of the costs (seconds where they are measured), what the
+            journal's history already spent included. Where costs are measured the last queries may go beyond it.
+        executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
+        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
+            that ends is replaced at once; without one they are decided in batches of this size.
         journal: Where to keep the history.
         progress: Whether to show a progress bar.
         retries: How often an evaluation that fails is tried again.
-        charge_retries: Whether each attempt costs what the first does. One that the capital does not pay for
-            is not made.
+        charge_retries: Whether each attempt costs what the first does; made only if the capital pays for it.
         charge_deciding: Whether the seconds of deciding are spent too, where costs are measured.
         time_limit: Seconds from now on after which nothing more is started. What is in flight is finished.
         stop_at: Ends the run once a value at the target is as good, in the problem's own sign.
         patience: Ends it once this capital has brought nothing better, see :class:`mfbo_torch.loop.stopping.Idle`.
         stop_gain: Ends it once what is left to gain is bounded by this part of the range of the target's values, see
-            :func:`mfbo_torch.loop.stopping.gain`. A run that has ended early goes on without the rule; why it has ended
-            is logged.
+            :func:`mfbo_torch.loop.stopping.gain`. A run that has ended early can go on without the rule.
         folder: Where an objective that takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`) has its folders;
             beside the journal if not given.
-
-    Returns:
-        The history.
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
         Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were; or the first
             :data:`~mfbo_torch.loop.early_failures.ALIKE` raised the same exception, and are pending still.
-        BrokenExecutor: The executor lost its workers (one was killed, say) and does not know which evaluation did it.
-            The queries in flight are recorded as failed, since the one to blame would break the next run too.
+        BrokenExecutor: The executor lost its workers; all queries in flight are recorded as failed, since the one to
+            blame would break the next run too.
     """
     attempts = {"retries": retries, "charge_retries": charge_retries, "charge_deciding": charge_deciding}
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
@@ -117,17 +107,13 @@ def run(
 
 
 class Ended(NamedTuple):
-    """How a run ended.
-
-    Args:
-        history: All queries so far.
-        finished: Whether the capital is spent or a rule has ended the run, and not Ctrl-C or the clock.
-        stopped: The rule that has ended it before the capital was spent; empty where none has.
-    """
+    """How a run ended."""
 
     history: History
     finished: bool
+    """Whether the capital is spent or a rule has ended the run, and not Ctrl-C or the clock."""
     stopped: str = ""
+    """The rule that has ended it before the capital was spent; empty where none has."""
 
 
 def drive(
@@ -142,11 +128,7 @@ def drive(
     folder: Path | None = None,
     stopping: Stopping | None = None,
 ) -> Ended:
-    """:func:`run`, which also says how the run ended, and may begin with observations ``given``.
-
-    Args:
-        stopping: What ends it early, where that was made of the same options before.
-    """
+    """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
     optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
@@ -168,28 +150,26 @@ def drive(
         if loop.stopped:
             LOG.info("stopped: %s", loop.stopped)
         elif not interrupted.is_set():
-            loop.expect_any_value()
+            loop.expect_a_value(spent=True)
     return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
 
 
+@dataclass(eq=False)
 class _Loop:
     """A run from one call to its end."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        trials: Trials,
-        capital: float,
-        options: RunOptions,
-        stopping: Stopping,
-        bar: Progress,
-        interrupted: Event,
-    ) -> None:
-        self.optimizer, self.trials, self.problem, self.capital = optimizer, trials, trials.problem, capital
-        self.options, self.stopping, self.bar, self.interrupted = options, stopping, bar, interrupted
-        self.stopped = ""
-        self.failures = 0  # of this call: what failed in an earlier one may have been repaired
-        self.early = EarlyFailures(over=self._values())
+    optimizer: Optimizer
+    trials: Trials
+    capital: float
+    options: RunOptions
+    stopping: Stopping
+    bar: Progress
+    interrupted: Event
+    stopped: str = ""
+    failures: int = 0  # of this call: what failed in an earlier one may have been repaired
+
+    def __post_init__(self) -> None:
+        self.problem, self.early = self.trials.problem, EarlyFailures(over=self._values())
 
     def over(self) -> bool:
         """Whether no evaluation may start any more."""
@@ -225,11 +205,6 @@ class _Loop:
         decider = ThreadPoolExecutor(1, "mfbo-decide")
         deciding: Future[Decision] | None = None
         refused, looks = False, 0
-
-        def submit(record: Record) -> None:
-            future = executor.submit(evaluate, *self.attempt(record))
-            in_flight[future] = record, time.perf_counter()
-
         try:
             while True:
                 limit = capacity(executor) if most is None else most
@@ -238,7 +213,8 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    submit(ready)
+                    future = executor.submit(evaluate, *self.attempt(ready))
+                    in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
                 if not in_flight and deciding is None and (self.over() or (refused and not waiting)):
@@ -264,12 +240,9 @@ class _Loop:
                     decision, deciding = deciding.result(), None
                     if not self.over():
                         queried = self.ask(decision)
-                        refused = not queried
-                        waiting += queried
+                        refused, waiting = not queried, waiting + queried
         except BrokenExecutor as error:
-            lost = self._collect(in_flight)
-            for record in lost:
-                self.optimizer.fail(record.id, describe(error))
+            lost = [self.optimizer.fail(record.id, describe(error)) for record in self._collect(in_flight)]
             numbers = ", ".join(str(record.id) for record in lost) or "none"
             message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
             raise BrokenExecutor(message) from error
@@ -288,12 +261,12 @@ class _Loop:
         """Make pending what was decided, as far as the capital pays for it."""
         queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in record.query.meta.items())
             space, query = self.problem.space, record.query
+            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            seconds = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, record.query.fidelity, point, noted, seconds)
+            decided = f"decided in {record.decision_seconds:.3f} s"
+            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
@@ -331,26 +304,18 @@ class _Loop:
         self.failures += 1
         return None
 
-    def expect_a_value(self) -> None:
-        """Give up after :data:`HOPELESS` failures without a value, or after the first failures if they are alike."""
-        if self.early.hopeless:
+    def expect_a_value(self, spent: bool = False) -> None:
+        """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
+        if len(self.early.held) >= ALIKE:
             raise Hopeless(str(self.early))
-        if self.failures >= HOPELESS and not self._values():
-            raise self._hopeless(self.failures, spent=False)
-
-    def expect_any_value(self) -> None:
-        """Raise an error if the whole capital has brought nothing but failures."""
-        failures = self.optimizer.history.tally.failed
-        if failures and not self._values():
-            raise self._hopeless(failures, spent=True)
+        failures = self.optimizer.history.tally.failed if spent else self.failures
+        if failures >= (1 if spent else HOPELESS) and not self._values():
+            last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
+            raise Hopeless(f"all {failures} evaluations failed, the last with {last}", spent)
 
     def _values(self) -> bool:
         """Whether the run has a value of its own."""
         return self.optimizer.history.tally.evaluated > 0
-
-    def _hopeless(self, failures: int, spent: bool) -> Hopeless:
-        last = self.optimizer.history.select(Status.FAILED)[-1].reason.partition("\n")[0]
-        return Hopeless(f"all {failures} evaluations failed, the last with {last}", spent)
 
     def _collect(self, in_flight: dict[Future[Evaluation], tuple[Record, float]]) -> list[Record]:
         """Record the evaluations that have finished; cancel the others and return their records."""

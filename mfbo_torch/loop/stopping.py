@@ -40,15 +40,9 @@ FEW = 3
 
 
 class Stopping:
-    """What ends a run early.
+    """What ends a run early: the ``time_limit``, ``stop_at``, ``patience`` and ``stop_gain`` of its options.
 
-    Args:
-        options: Its ``time_limit``, ``stop_at``, ``patience`` and ``stop_gain``.
-        problem: What is evaluated.
-        strategy: What decides, bound to its space.
-
-    Raises:
-        SettingError: ``stop_gain`` is given with a strategy that has no model of the objective.
+    The last one is refused with a strategy that has no model of the objective.
     """
 
     def __init__(self, options: RunOptions, problem: Problem, strategy: Strategy) -> None:
@@ -56,21 +50,16 @@ class Stopping:
         self._started = time.monotonic()
         self._last: tuple[History, str] | None = None
         self._idle = Idle(problem.space.target)
-        if options.stop_gain is not None and not bounded(strategy):
-            kind = type(strategy).__name__
-            raise SettingError(
-                "stop_gain", options.stop_gain, f"left out: {kind} has no model that bounds the objective"
-            )
+        modelled = type(strategy).predict is not Strategy.predict and not isinstance(strategy.space, IndirectSpace)
+        if options.stop_gain is not None and not modelled:
+            wanted = f"left out: {type(strategy).__name__} has no model that bounds the objective"
+            raise SettingError("stop_gain", options.stop_gain, wanted)
 
     @property
     def late(self) -> str:
         """The reason to start nothing more, because of the clock; empty where there is none."""
-        limit = self.options.time_limit
-        return f"the time limit of {limit:g} s is reached" if limit is not None and self._seconds >= limit else ""
-
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
+        limit, seconds = self.options.time_limit, time.monotonic() - self._started
+        return f"the time limit of {limit:g} s is reached" if limit is not None and seconds >= limit else ""
 
     def reason(self, history: History) -> str:
         """The reason to ask nothing more; empty where there is none."""
@@ -107,9 +96,6 @@ class Idle:
     """The capital that has been spent since the target's best value was last improved by :data:`MIN_IMPROVEMENT`.
 
     Evaluations in flight and the initial design do not count.
-
-    Args:
-        target: The fidelity whose values count.
     """
 
     def __init__(self, target: int) -> None:
@@ -131,11 +117,6 @@ class Idle:
         return _Waiting(value if better else best, min(least, value), cost)
 
 
-def bounded(strategy: Strategy) -> bool:
-    """Whether the strategy has a model of what it maximises at its queries."""
-    return type(strategy).predict is not Strategy.predict and not isinstance(strategy.space, IndirectSpace)
-
-
 def gain(strategy: Strategy, history: History) -> float:
     r"""How much can be left to gain at the target, as a part of the range of its values.
 
@@ -144,10 +125,6 @@ def gain(strategy: Strategy, history: History) -> float:
 
     over all designs ``x`` and those observed at the target, as in [Makarova2022termination]_ (Eq. 5): a bound on the
     simple regret where the model's bands hold. Infinite while there are few values.
-
-    Args:
-        strategy: Whose model says it, bound to its space.
-        history: All queries so far.
     """
     space = strategy.space
     records = history.select(Status.DONE, space.target)

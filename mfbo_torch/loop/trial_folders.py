@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def trials_folder(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Path | None]:
-    """The folder of the trials' folders; ``None`` where the objective takes no trial.
-
-    Args:
-        problem: What is evaluated.
-        folder: Where the user wants it. If not given it is beside the journal; without a journal it is a temporary one.
-        journal: Keeps the history.
-    """
+    """The folder of the trials' folders: the user's, beside the journal, or temporary; ``None`` without trials."""
     if folder is not None or not problem.takes_trial:
         yield folder
     elif journal is not None:
@@ -40,23 +34,14 @@ def trials_folder(problem: Problem, folder: Path | None, journal: Journal | None
 
 
 class Trials:
-    """Makes the trials of a run, where its objective takes them.
-
-    Args:
-        problem: What is evaluated.
-        folder: Where designs have their folders, each by the number of the first query there.
-    """
+    """Makes the trials of a run, where its objective takes them; each design has the folder of its first query."""
 
     def __init__(self, problem: Problem, folder: Path | None) -> None:
         self.problem, self.folder = problem, folder
         self._due: dict[int, float] = {}
 
     def of(self, record: Record, history: History) -> Trial | None:
-        """The trial of a pending query, its folder made; ``None`` where the objective takes none.
-
-        Raises:
-            SettingError: The training at a lower fidelity has lost its folder.
-        """
+        """The trial of a pending query, its folder made; ``None`` where the objective takes none."""
         if not self.problem.takes_trial or self.folder is None:
             return None
         query, space = record.query, self.problem.space
@@ -86,14 +71,7 @@ class Trials:
         return next((record for record in waiting if record.query.x not in busy), None)
 
     def cost(self, record: Record, seconds: float, stopped: float | None) -> float:
-        """The cost of an attempt: less than was put by where it went on from what ended after it was queried, or was
-        stopped.
-
-        Args:
-            record: Its query.
-            seconds: The time it took.
-            stopped: The step at which it was stopped, if it was.
-        """
+        """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``."""
         space = self.problem.space
         if space.measured:
             return seconds

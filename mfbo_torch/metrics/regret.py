@@ -20,13 +20,9 @@ from mfbo_torch.history import History, Status, payable
 
 
 class Regret(NamedTuple):
-    r"""Cumulative regret and its two parts [Kandasamy2016mfgpucb]_ (Eq. 2).
-
-    Attributes:
-        total: Their sum.
-        played: :math:`\sum_t \lambda_t (f_* - q_t)` over the queries that the capital pays for.
-        residual: The regret of the rest of the capital, which earns the least.
-    """
+    r"""Cumulative regret and its two parts [Kandasamy2016mfgpucb]_ (Eq. 2): ``played``,
+    :math:`\sum_t \lambda_t (f_* - q_t)` over the queries that the capital pays for, and ``residual``, that of the rest
+    of the capital, which earns the least."""
 
     total: Tensor
     played: Tensor
@@ -55,25 +51,15 @@ def capital_spent(history: History) -> Tensor:
 
 
 def paid_for(spent: Tensor, capital: Tensor | Sequence[float]) -> Tensor:
-    """The number of first queries that each of ``g`` amounts of capital pays for, ``... x g``.
-
-    Args:
-        spent: Capital spent after each query, ``... x n``, as :func:`capital_spent` gives it.
-        capital: The amounts.
-    """
+    """The number of first queries that each of ``g`` amounts of capital pays for, ``... x g``, where ``spent`` is the
+    capital spent after each query, ``... x n``, as :func:`capital_spent` gives it."""
     amounts = payable(torch.as_tensor(capital, dtype=torch.double))
     return torch.searchsorted(spent, amounts.expand(*spent.shape[:-1], -1).contiguous(), right=True)
 
 
 def regret_at(capital: Tensor | Sequence[float], costs: Tensor, instant: Tensor, idle: float | Tensor) -> Regret:
-    """Cumulative regret at ``g`` amounts of capital, ``... x g``.
-
-    Args:
-        capital: The amounts.
-        costs: Of the queries, ``... x n``.
-        instant: The instantaneous regret of each query, ``... x n``.
-        idle: The regret of a unit of capital that is not spent.
-    """
+    """Cumulative regret at ``g`` amounts of capital, ``... x g``, of queries with costs and instantaneous regrets
+    ``... x n``; ``idle`` is the regret of a unit of capital that is not spent."""
     spent = costs.cumsum(-1)
     within = paid_for(spent, capital)
     none = spent.new_zeros(*spent.shape[:-1], 1)
@@ -90,30 +76,22 @@ def best_values(history: History, target: int) -> Tensor:
 
 
 def instant_regret(history: History, target: int, optimum: float, worst: float) -> Tensor:
-    """Instantaneous regret ``r_t = f* - q_t``, shape ``n`` [Kandasamy2016mfgpucb]_ (Sec. 2).
-
-    ``q_t`` is the value at the target fidelity and ``worst`` (the paper's ``-B``) below it
-    and where the evaluation failed.
-    """
+    """Instantaneous regret ``r_t = f* - q_t``, shape ``n``, with ``q_t`` the value at the target fidelity and ``worst``
+    (the paper's ``-B``) below it and where the evaluation failed [Kandasamy2016mfgpucb]_ (Sec. 2)."""
     found = _target_values(history, target)
     return optimum - torch.where(found.isinf(), torch.full_like(found, worst), found)
 
 
 def simple_regret(history: History, target: int, optimum: float, worst: float) -> Tensor:
-    """Simple regret ``S = f* - max_t q_t`` after each record, shape ``n`` [Kandasamy2016mfgpucb]_.
-
-    It is ``f* - worst`` before the first value at the target fidelity.
-    """
+    """Simple regret ``S = f* - max_t q_t`` after each record, shape ``n`` [Kandasamy2016mfgpucb]_; ``f* - worst``
+    before the first value at the target fidelity."""
     regret = instant_regret(history, target, optimum, worst)
     return regret.cummin(0).values if len(regret) else regret
 
 
 def cumulative_regret(history: History, target: int, optimum: float, worst: float, capital: float) -> float:
-    """Cumulative regret ``R(Λ)`` [Kandasamy2016mfgpucb]_ (Eq. 2).
-
-    ``R(Λ) = Λ f* - [Σ λ q_t + (Λ - Σ λ) worst]`` over the first queries whose costs sum to at
-    most ``capital``; unused capital earns ``worst``.
-    """
+    """Cumulative regret ``R(Λ) = Λ f* - [Σ λ q_t + (Λ - Σ λ) worst]`` over the first queries whose costs sum to at most
+    ``capital``; unused capital earns ``worst`` [Kandasamy2016mfgpucb]_ (Eq. 2)."""
     instant = instant_regret(history, target, optimum, worst)
     return regret_at([capital], query_costs(history), instant, optimum - worst).total.item()
 

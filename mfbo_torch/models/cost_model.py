@@ -31,7 +31,7 @@ MIN_COST = 1e-9
 class CostModel:
     r"""A model of the logarithm of cost over designs and fidelities.
 
-    With the nominal costs :math:`\lambda^{(m)}`,
+    With the nominal costs :math:`\lambda^{(m)}`, ``M`` numbers,
 
     .. math:: \log c(x, m) = \log \lambda^{(m)} + b_0 + b^\top (x - \tfrac12)
         + b_f \log (\lambda^{(m)} / \lambda^{(M)}) + \delta(x, m) + \varepsilon,
@@ -39,16 +39,12 @@ class CostModel:
     linear in the unit cube, that is in the logarithms of parameters on a log scale, with a Gaussian process
     :math:`\delta` for the rest (that the duration of an evaluation be modelled beside its value: [Snoek2012practical]_,
     Sec. 3.2). The coefficients are integrated out, the hyper-parameters of :math:`\delta` and :math:`\varepsilon`
-    averaged over a grid by their evidence [Rasmussen2006gpml]_ (Eqs. 2.40 - 2.43): nothing is fitted by iteration,
-    and the same records give the same model. A fidelity that never ran follows from its nominal cost.
+    averaged over a grid by their evidence [Rasmussen2006gpml]_ (Eqs. 2.40 - 2.43): nothing is fitted by iteration, and
+    the same records give the same model. A fidelity that never ran follows from its nominal cost.
 
     The predicted cost is the mean over the scatter of evaluations at one design,
-    :math:`e^{\mu + \sigma_\varepsilon^2 / 2}`.
-
-    Args:
-        points: ``n x (d + 1)`` designs of the unit cube, then the fidelity; double.
-        costs: ``n`` positive costs.
-        nominal: ``M`` costs that set the order and the scale before anything has run.
+    :math:`e^{\mu + \sigma_\varepsilon^2 / 2}`. The records are ``n x (d + 1)`` designs of the unit cube, then the
+    fidelity, double, with ``n`` positive costs.
     """
 
     def __init__(self, points: Tensor, costs: Tensor, nominal: Sequence[float]) -> None:

@@ -27,13 +27,9 @@ MAX_LOG_ODDS = math.log(1e4)
 
 
 class Structure(NamedTuple):
-    """How failures correlate in space.
-
-    Args:
-        lengthscale: Of the squared exponential part, in units of the cube's diagonal ``d^½``.
-        variance: Of the latent function; the larger, the sharper are the borders.
-        share: Correlation of the latent functions of two fidelities.
-    """
+    """How failures correlate in space: the ``lengthscale`` of the squared exponential part, in units of the cube's
+    diagonal ``d^½``; the ``variance`` of the latent function, the larger, the sharper the borders; and the ``share``
+    that two fidelities have in common, the correlation of their latent functions."""
 
     lengthscale: float
     variance: float
@@ -46,19 +42,15 @@ STRUCTURES = [Structure(*each) for each in itertools.product(LENGTHSCALES, VARIA
 class Feasibility:
     r"""The probability that a design can be evaluated, from those that could and those that could not.
 
-    A mixture of chance and structure,
-    :math:`p(x) = (1 - w) p_0 + w \, \Phi(\mu(x) / (1 + \sigma^2(x))^{1/2})`. By chance each evaluation fails
-    alike, with :math:`p_0 = (s + 1) / (n + 2)` for ``s`` successes of ``n``. The structure is a Gaussian process
-    classifier with a probit likelihood under Laplace's approximation [Rasmussen2006gpml]_ (Sec. 3.4, Eq. 3.82),
-    whose latent function is a plane plus a squared exponential part; fidelities share it, wholly or in part.
-    The weight ``w`` follows from the evidence for either, so failures without a pattern do not exclude a place.
-    Near failures the probability is low and recovers with distance; it is never below ``1e-4 p_0``.
+    A mixture of chance and structure, :math:`p(x) = (1 - w) p_0 + w \, \Phi(\mu(x) / (1 + \sigma^2(x))^{1/2})`. By
+    chance each evaluation fails alike, with :math:`p_0 = (s + 1) / (n + 2)` for ``s`` successes of ``n``. The structure
+    is a Gaussian process classifier with a probit likelihood under Laplace's approximation
+    [Rasmussen2006gpml]_ (Sec. 3.4, Eq. 3.82), whose latent function is a plane plus a squared exponential part;
+    fidelities share it, wholly or in part. The weight ``w`` follows from the evidence for either, so failures without a
+    pattern do not exclude a place. Near failures the probability is low and recovers with distance; it is never below
+    ``1e-4 p_0``.
 
-    Args:
-        points: ``n x (d + 1)`` designs of the unit cube, then the fidelity; double, on the CPU, where it stays.
-        succeeded: ``n`` booleans.
-        fidelity: The fidelity whose probability is given.
-        structure: How failures correlate; see :func:`likeliest`.
+    The ``points`` are ``n x (d + 1)`` designs of the unit cube, then the fidelity; double, on the CPU, where they stay.
     """
 
     def __init__(self, points: Tensor, succeeded: Tensor, fidelity: int, structure: Structure) -> None:
@@ -90,12 +82,8 @@ class Feasibility:
 
 
 def likeliest(points: Tensor, succeeded: Tensor) -> Structure:
-    """The structure of :data:`STRUCTURES` with the largest evidence.
-
-    Args:
-        points: ``n x (d + 1)`` designs of the unit cube, then the fidelity.
-        succeeded: ``n`` booleans.
-    """
+    """The structure of :data:`STRUCTURES` with the largest evidence, from ``n x (d + 1)`` designs and fidelities and
+    ``n`` booleans."""
     points, succeeded = thinned(points, succeeded)
     levels = points[:, -1]
     several = STRUCTURES if (levels != levels[0]).any() else [s for s in STRUCTURES if s.share == 1]

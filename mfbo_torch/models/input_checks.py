@@ -17,11 +17,8 @@ from mfbo_torch.utils.errors import SettingError
 
 
 def check_observations(Y: Tensor, Yvar: Tensor | None, inputs: Tensor, names: tuple[str, str, str], size: str) -> None:
-    """Check for one finite observation and no negative variance for each of ``size x ...`` inputs.
-
-    ``names`` are the model's names of the observations, of the noise variances and of the inputs, ``size`` is its
-    name of their number.
-    """
+    """Check for one finite observation and no negative variance for each of ``size x ...`` inputs; ``names`` are the
+    model's names of observations, noise variances and inputs, ``size`` is its name of their number."""
     for name, data in zip(names, (Y, Yvar), strict=False):
         if data is None:
             continue
@@ -73,16 +70,8 @@ def _finite(name: str, X: Tensor) -> Tensor:
 def of_dataset(
     training_data: SupervisedDataset, fidelity_features: Sequence[int] | None, num_fidelities: int | None
 ) -> dict[str, Any]:
-    """Data of a model of several fidelities from a BoTorch dataset.
-
-    Args:
-        training_data: One outcome; its last feature is the fidelity.
-        fidelity_features: Index of the fidelity column; must be the last one.
-        num_fidelities: ``M``; by default one more than the largest fidelity in the data.
-
-    Raises:
-        SettingError: Another column.
-    """
+    """Data of a model of several fidelities from a BoTorch dataset of one outcome whose last feature is the fidelity,
+    or a ``SettingError``; ``num_fidelities`` is by default one more than the largest fidelity in the data."""
     X = training_data.X
     if fidelity_features and [f % X.shape[-1] for f in fidelity_features] != [X.shape[-1] - 1]:
         raise SettingError("fidelity_features", list(fidelity_features), f"[{X.shape[-1] - 1}], the last column")

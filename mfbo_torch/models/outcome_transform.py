@@ -30,13 +30,7 @@ class Warp:
 
     .. math:: g(y) = \mathrm{sign}(u) \log(1 + a |u|) / a, \qquad u = (y - c) / s
 
-    with one ``a`` for each side; ``a = 0`` leaves a side as it is.
-
-    Args:
-        centre: ``c``.
-        scale: ``s``.
-        below: ``a`` for the values below ``c``.
-        above: ``a`` for those above.
+    with ``c`` the centre, ``s`` the scale and one ``a`` for each side of the centre; ``a = 0`` leaves a side as it is.
     """
 
     centre: float = 0.0
@@ -77,14 +71,10 @@ IDENTITY = Warp()
 
 
 def fitted(Y: Tensor, others: Sequence[Tensor] = ()) -> Warp:
-    """The map under which ``n`` values look most like a normal sample, by likelihood; the identity's shape where no
-    bend is worth :data:`PRICE`.
-
-    Args:
-        Y: Values from points that fill the space.
-        others: Values of other fidelities that are mapped as well. Outliers beside ``Y`` (:data:`OUTLIER`) count
-            too; where all values of one fidelity are outliers, it has other units, and nothing is bent.
-    """
+    """The map under which ``n`` values from points that fill the space look most like a normal sample, by likelihood;
+    the identity's shape where no bend is worth :data:`PRICE`. Values of other fidelities that are mapped as well count
+    where they are outliers beside ``Y`` (:data:`OUTLIER`); where all values of one fidelity are, it has other units,
+    and nothing is bent."""
     Y = Y.reshape(-1).double()
     if len(Y) < MIN_VALUES or not varies(Y):
         return IDENTITY
@@ -119,13 +109,8 @@ def edge(values: Sequence[float]) -> float:
 
 
 def last_outlier(first: Sequence[float], later: Sequence[float]) -> int | None:
-    """The place of the last of some later values that is :data:`OUTLIER` times as far below the centre of the first
-    ones as all before; ``None`` if none is.
-
-    Args:
-        first: The values there are, at least one.
-        later: Further values in their order.
-    """
+    """The place of the last of some later values that is :data:`OUTLIER` times as far below the centre of the ``first``
+    ones, at least one, as all before; ``None`` if none is."""
     centre = sorted(first)[(len(first) - 1) // 2]
     reach, last = OUTLIER * max(abs(value - centre) for value in first), None
     for k, value in enumerate(later):
@@ -136,17 +121,12 @@ def last_outlier(first: Sequence[float], later: Sequence[float]) -> int | None:
 
 
 def near_limit(margins: Sequence[float]) -> list[tuple[float, float]]:
-    r"""The margins by which an outcome keeps its limit, with outliers beyond the limit, such as penalties, drawn near.
+    """The margins by which an outcome keeps its limit, negative where it is broken, with outliers beyond the limit,
+    such as penalties, drawn near; and the slope of the map at each.
 
     The range of the first :data:`MIN_VALUES` margins that are not :func:`separated`, and of the limit itself, is from
     ``e`` to ``e + r``, and grows with every value. A margin :math:`e - r u` with ``u`` above :data:`OUTLIER` becomes
     :math:`e - r u / (1 + u)`.
-
-    Args:
-        margins: In their order, negative where the limit is broken.
-
-    Returns:
-        For each, what is left and the slope of the map there.
     """
     first = [*margins[:MIN_VALUES], 0.0]
     low, high = min(edge(first), 0.0), max(first)

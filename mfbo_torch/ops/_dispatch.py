@@ -43,26 +43,15 @@ def triton_version() -> tuple[int, int]:
 
 
 def choose(backend: str, X: Tensor, products: bool = False) -> str:
-    """``"torch"`` or ``"triton"``: ``auto`` follows the tensor's device, and the version of Triton; see :func:`route`.
-
-    Raises:
-        UnsupportedError: An unknown backend, or Triton where it cannot run.
-    """
+    """``"torch"`` or ``"triton"``, see :func:`route`, with its error: ``auto`` follows the tensor's device and Triton's
+    version."""
     return route(backend, X, products)[0]
 
 
 def route(backend: str, X: Tensor, products: bool = False) -> tuple[str, str]:
-    """Which implementation runs, and why.
-
-    Args:
-        backend: ``"torch"``, ``"triton"`` or ``"auto"``.
-        X: A tensor with the device and precision.
-        products: Whether most of the work is products with a factor. In torch these are cuBLAS's products of blocks of
-            rows of the triangle, without the zeros behind them.
-
-    Raises:
-        UnsupportedError: An unknown backend, or Triton where it cannot run.
-    """
+    """Which implementation runs for a tensor's device and precision, and why; an ``UnsupportedError`` for an unknown
+    backend, or Triton where it cannot run. ``products`` says that most of the work is products with a factor: in torch
+    these are cuBLAS's products of blocks of rows of the triangle, without the zeros behind them."""
     if backend not in BACKENDS:
         raise UnsupportedError(f"backend = {backend!r}: must be one of {', '.join(BACKENDS)}")
     if backend == "torch" or (backend == "auto" and not X.is_cuda):
@@ -99,17 +88,8 @@ def kernels(operation: str) -> ModuleType:
 
 
 def retrying(call: Callable[..., Result], join: Callable[[list[Result]], Result], need: str, *parts: Tensor) -> Result:
-    """``call(*parts)``; if the device runs out of memory, once more in :data:`PIECES` pieces of ``m``.
-
-    Args:
-        call: Takes tensors ``... x m x d``.
-        join: Joins the results of the pieces.
-        need: What the call needs, for the error.
-        parts: The tensors, which are split along their last axis but one.
-
-    Raises:
-        torch.OutOfMemoryError: The pieces do not fit either; says what was needed.
-    """
+    """``call(*parts)`` of tensors ``... x m x d``; if the device runs out of memory, once more in :data:`PIECES` pieces
+    of ``m``, whose results are joined. If these do not fit either, an ``OutOfMemoryError`` says what the call needs."""
     try:
         return call(*parts)
     except torch.OutOfMemoryError:

@@ -25,37 +25,22 @@ AXES = {
 class Cache:
     r"""Factors of ``...`` Gaussian processes with up to ``n`` points each.
 
-    With ``K`` the prior covariance of the points and ``S`` the diagonal noise,
-    :math:`K + S = L L^\top`, ``inverse`` is :math:`L^{-1}` and ``alpha`` is
-    :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with fewer points
-    are padded; a padded point has no covariance with anything. Detached from any model; can be
-    pickled and saved.
-
-    Args:
-        kernel: Name of the correlation, the same for all.
-        inputs: ``... x n x d`` points less ``center``, divided by the lengthscales.
-        mask: ``... x n``, one where there is a point, zero where there is padding.
-        inverse: ``... x n x n`` inverse of the lower factor.
-        alpha: ``... x k`` weights of the mean, ``k <= n``: points that came by :func:`extend`
-            are behind the first ``k`` and have no weight.
-        lengthscale: ``... x d``.
-        outputscale: ``...``.
-        constant: ``...`` prior mean.
-        noise: ``...`` noise variance given to points that come by :func:`extend`.
-        center: ``... x d``, the mean of the points: away from zero a difference of scaled points has fewer digits
-            than the scaled difference.
+    With ``K`` the prior covariance of the points and ``S`` the diagonal noise, :math:`K + S = L L^\top`, ``inverse`` is
+    :math:`L^{-1}` and ``alpha`` is :math:`(K + S)^{-1} (y - c)` [Rasmussen2006gpml]_ (Algorithm 2.1). Processes with
+    fewer points are padded; a padded point has no covariance with anything. Detached from any model; can be pickled and
+    saved.
     """
 
-    kernel: str
-    inputs: Tensor
-    mask: Tensor
-    inverse: Tensor
-    alpha: Tensor
-    lengthscale: Tensor
-    outputscale: Tensor
-    constant: Tensor
-    noise: Tensor
-    center: Tensor
+    kernel: str  # name of the correlation, the same for all
+    inputs: Tensor  # ... x n x d points less ``center``, divided by the lengthscales
+    mask: Tensor  # ... x n, one where there is a point, zero where there is padding
+    inverse: Tensor  # ... x n x n
+    alpha: Tensor  # ... x k, k <= n: points that came by :func:`extend` are behind the first k and have no weight
+    lengthscale: Tensor  # ... x d
+    outputscale: Tensor  # ...
+    constant: Tensor  # ..., the prior mean
+    noise: Tensor  # ... noise variances given to points that come by :func:`extend`
+    center: Tensor  # ... x d, the mean of the points: far from zero a difference of scaled points has fewer digits
 
     @property
     def num_points(self) -> int:
@@ -122,16 +107,9 @@ def factorize(
     mask: Tensor,
     further: Tensor | None = None,
 ) -> Cache:
-    """Factor ``...`` Gaussian processes, in double precision whatever that of ``X``, which the factor gets.
-
-    Arguments are those of :class:`Cache`, and these:
-
-    Args:
-        X: ``... x n x d`` points.
-        residuals: ``... x n`` observations minus the prior mean.
-        noise: ``... x n`` noise variances.
-        further: ``... x n x n`` covariances on top of the kernel's.
-    """
+    """Factor ``...`` Gaussian processes of ``... x n x d`` points, in double precision whatever that of ``X``, which
+    the factor gets. Arguments are those of :class:`Cache`; ``residuals`` are ``... x n`` observations minus the prior
+    mean, ``noise`` their ``... x n`` variances, ``further`` ``... x n x n`` covariances on top of the kernel's."""
     dtype = X.dtype
     parts = (X, residuals, noise, lengthscale, outputscale, constant, mask)
     X, residuals, noise, lengthscale, outputscale, constant, mask = (part.double() for part in parts)
@@ -151,15 +129,12 @@ def factorize(
 
 
 def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
-    r"""The inverse of a lower factor after its matrix has got more rows.
+    r"""The inverse of a lower factor after its matrix has got ``p`` more rows.
 
     With :math:`V = L^{-1} k(X_{old}, X)` and :math:`L_p L_p^\top = K_{XX} - V^\top V`, the new rows are
-    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`.
-
-    Args:
-        inverse: ``... x n x n``, :math:`L^{-1}`.
-        cross: ``... x p x n`` covariances of the new rows with the old ones.
-        corner: ``... x p x p`` covariances :math:`K_{XX}` among the new rows, noise included.
+    :math:`[-L_p^{-1} V^\top L^{-1}, L_p^{-1}]`; ``inverse`` is :math:`L^{-1}`, ``... x n x n``, ``cross`` the
+    covariances of new rows with old ones, ``... x p x n``, and ``corner`` is :math:`K_{XX}`, ``... x p x p``, noise
+    included.
     """
     V = cross @ inverse.mT
     own = inverse_factor(corner - V @ V.mT)
@@ -169,25 +144,15 @@ def grown(inverse: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
 
 
 def extend(cache: Cache, X: Tensor, mask: Tensor) -> Cache:
-    r"""Add pending points: the deviations shrink, the means stay.
-
-    Args:
-        cache: The factor.
-        X: ``... x p x d`` points.
-        mask: ``... x p``, one where the point belongs to that process, zero where it does not.
-    """
+    """Add pending ``... x p x d`` points to the processes where ``mask``, ``... x p``, is one, not where it is zero:
+    the deviations shrink, the means stay."""
     return _with_rows(cache, X, mask, cache.noise.unsqueeze(-1))
 
 
 def grow(cache: Cache, X: Tensor, residuals: Tensor, noise: Tensor) -> Cache:
-    r"""Add observations to one process, in ``O(p n^2)`` where :func:`factorize` takes ``O(n^3)``.
-
-    Args:
-        cache: The factor of ``n`` points that all have a value.
-        X: ``p x d`` further points.
-        residuals: ``n + p`` observations minus the prior mean, of all points; the former ones may have changed.
-        noise: ``p`` noise variances.
-    """
+    """Add observations at ``p x d`` points to one process all of whose ``n`` points have a value, in ``O(p n^2)`` where
+    :func:`factorize` takes ``O(n^3)``. ``residuals`` are ``n + p`` observations minus the prior mean, of all points, as
+    the former ones may have changed; ``noise`` is ``p`` variances."""
     n = cache.num_points
     more = _with_rows(cache, X, noise.new_ones(len(X)), noise) if len(X) else cache
     alpha = more.inverse.mT @ (more.inverse @ residuals)
@@ -211,11 +176,8 @@ def _with_rows(cache: Cache, X: Tensor, mask: Tensor, noise: Tensor) -> Cache:
 
 
 def stack(caches: list[Cache]) -> Cache:
-    """Factors of several processes as one batch, padded to the largest.
-
-    Raises:
-        UnsupportedError: Their kernels are of different kinds.
-    """
+    """Factors of several processes as one batch, padded to the largest; an ``UnsupportedError`` where their kernels are
+    of different kinds."""
     kinds = {cache.kernel for cache in caches}
     if len(kinds) > 1:
         raise UnsupportedError(f"kernels = {sorted(kinds)}: must be of one kind for all fidelities")

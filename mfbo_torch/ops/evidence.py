@@ -15,20 +15,13 @@ from mfbo_torch.ops.kernels import EXACT, FALLS, ROOTS, with_fall
 def log_evidence(
     kernel: str, X: Tensor, residuals: Tensor, lengthscale: Tensor, outputscale: Tensor, noise: Tensor
 ) -> Tensor:
-    r"""The log density of ``n`` residuals under a stationary process with mean 0, differentiable in all but ``X``.
+    r"""The log density of ``n`` residuals at ``n x d`` points under a stationary process with mean 0, one output scale,
+    ``d`` lengthscales and ``n`` noise variances, differentiable in all but ``X``.
 
     :math:`-\tfrac12 r^\top \alpha - \sum_i \log L_{ii} - \tfrac n2 \log 2\pi` with :math:`K + S = L L^\top` and
     :math:`\alpha = (K + S)^{-1} r`; its gradient in a hyper-parameter is
-    :math:`\tfrac12 \mathrm{tr}\bigl((\alpha \alpha^\top - (K + S)^{-1}) \partial K\bigr)` [Rasmussen2006gpml]_
-    (Eqs. 2.30, 5.9).
-
-    Args:
-        kernel: Name of the correlation.
-        X: ``n x d`` points.
-        residuals: ``n`` observations minus their means.
-        lengthscale: ``d``.
-        outputscale: One number.
-        noise: ``n`` variances.
+    :math:`\tfrac12 \mathrm{tr}\bigl((\alpha \alpha^\top - (K + S)^{-1}) \partial K\bigr)`
+    [Rasmussen2006gpml]_ (Eqs. 2.30, 5.9).
     """
     return _LogEvidence.apply(kernel, X, residuals, lengthscale, outputscale, noise)
 
@@ -58,10 +51,7 @@ class _LogEvidence(torch.autograd.Function):
         sides = curved @ torch.cat([scaled, torch.ones_like(scaled[:, :1])], -1)
         moments = sides[:, -1] @ scaled.square() - (scaled * sides[:, :-1]).sum(0)
         ctx.save_for_backward(
-            -w,
-            outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale,
-            scale,
-            0.5 * pull.diagonal(),
+            -w, outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale, scale, 0.5 * pull.diagonal()
         )
         return -0.5 * (residuals @ w) - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
 

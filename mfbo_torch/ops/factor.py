@@ -15,14 +15,9 @@ from mfbo_torch.ops.cache import grown, inverse_factor
 
 @dataclass(frozen=True)
 class Factor:
-    r"""With :math:`Q + S = L L^\top` the covariance of ``t`` noisy observations.
-
-    Args:
-        inverse: ``t x t``, :math:`L^{-1}`.
-        residuals: ``k`` observations minus their prior mean, ``k <= t``: the rest, which came by
-            :func:`hallucinated`, have no value.
-        alpha: ``k``, :math:`(Q + S)^{-1} r`.
-    """
+    r"""The inverse :math:`L^{-1}` of the factor of :math:`Q + S = L L^\top`, the ``t x t`` covariance of noisy
+    observations; ``k <= t`` of these minus their prior mean, as those that came by :func:`hallucinated` have no value;
+    and ``k`` weights :math:`\alpha = (Q + S)^{-1} r`."""
 
     inverse: Tensor
     residuals: Tensor
@@ -48,12 +43,8 @@ class Factor:
 
 
 def factorize(covariance: Tensor, residuals: Tensor) -> Factor:
-    """The factor of ``t`` observations, found in double precision whatever theirs.
-
-    Args:
-        covariance: ``t x t``, noise included.
-        residuals: ``t`` observations minus their prior mean.
-    """
+    """The factor of ``t`` observations minus their prior mean, with ``t x t`` covariances, noise included; found in
+    double precision whatever theirs."""
     dtype = covariance.dtype
     empty = covariance.shape[-1] == 0
     inverse = covariance.double() if empty else inverse_factor(covariance.double())
@@ -61,25 +52,14 @@ def factorize(covariance: Tensor, residuals: Tensor) -> Factor:
 
 
 def hallucinated(factor: Factor, cross: Tensor, corner: Tensor) -> Factor:
-    """The factor with ``p`` pending observations: deviations shrink, means stay.
-
-    Args:
-        factor: The factor.
-        cross: ``p x t`` covariances with the observations so far.
-        corner: ``p x p`` covariances among the new ones, noise included.
-    """
+    """The factor with ``p`` pending observations: deviations shrink, means stay. ``cross`` is their ``p x t``
+    covariances with the observations so far, ``corner`` those among themselves, noise included."""
     return replace(factor, inverse=grown(factor.inverse, cross, corner))
 
 
 def observed(factor: Factor, cross: Tensor, corner: Tensor, residuals: Tensor) -> Factor:
-    """The factor with ``p`` more observations, in ``O(p t^2)``.
-
-    Args:
-        factor: A factor all of whose observations have a value.
-        cross: ``p x t`` covariances with the observations so far.
-        corner: ``p x p`` covariances among the new ones, noise included.
-        residuals: ``p`` new observations minus their prior mean.
-    """
+    """A factor, all of whose observations have a value, with ``p`` more, in ``O(p t^2)``; covariances as for
+    :func:`hallucinated`, ``residuals`` are the ``p`` observations minus their prior mean."""
     inverse = grown(factor.inverse.double(), cross.double(), corner.double())
     return _solved(inverse, torch.cat([factor.residuals, residuals]).double(), cross.dtype)
 

@@ -24,12 +24,9 @@ CHUNK_BYTES, GRAPH_BYTES = 2**24, 2**26
 
 
 def correlation(kind: str, distance: Tensor) -> Tensor:
-    r"""Correlation at a distance ``r`` measured in lengthscales.
-
-    ``rbf``: :math:`e^{-r^2/2}`; ``matern12``: :math:`e^{-r}`; ``matern32``:
-    :math:`(1 + \sqrt3 r) e^{-\sqrt3 r}`; ``matern52``:
-    :math:`(1 + \sqrt5 r + 5r^2/3) e^{-\sqrt5 r}`.
-    """
+    r"""Correlation at a distance ``r`` measured in lengthscales: ``rbf`` :math:`e^{-r^2/2}`, ``matern12``
+    :math:`e^{-r}`, ``matern32`` :math:`(1 + \sqrt3 r) e^{-\sqrt3 r}`, ``matern52``
+    :math:`(1 + \sqrt5 r + 5r^2/3) e^{-\sqrt5 r}`."""
     if kind == "rbf":
         return torch.exp(-0.5 * distance.square())
     if kind == "matern12":
@@ -46,10 +43,9 @@ def correlation(kind: str, distance: Tensor) -> Tensor:
 def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
     r"""Correlation ``k`` and its fall :math:`f = -c k'(s) / s` at a distance ``s`` in units of :data:`ROOTS`.
 
-    ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``:
-    :math:`f = (1 + s) e^{-s}` with ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at
-    zero; in its place stands :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory takes
-    about as long as the computation.
+    ``rbf``: :math:`f = e^{-s^2/2}`; ``matern32``: :math:`f = e^{-s}`; ``matern52``: :math:`f = (1 + s) e^{-s}` with
+    ``c = 3``, see :data:`FALLS`. That of ``matern12`` has a pole at zero; in its place stands
+    :math:`f = -k'(s) = e^{-s}`. May overwrite ``distance``: fresh memory takes about as long as the computation.
     """
     if kind == "rbf":
         value = distance.square_().mul_(-0.5).exp_()
@@ -64,20 +60,14 @@ def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:
-    """Correlations between ``... x m x d`` and ``... x n x d`` points divided by their lengthscales.
-
-    Distances come from differences, not from inner products, so that near-duplicates keep
-    their digits.
-    """
+    """Correlations between ``... x m x d`` and ``... x n x d`` points divided by their lengthscales. Distances come
+    from differences, not from inner products, so that near-duplicates keep their digits."""
     return correlation(kind, torch.cdist(A, B, compute_mode=EXACT))
 
 
 def describe(kernel: Kernel, dim: int) -> tuple[str, Tensor, Tensor]:
-    """The correlation's name, its ``d`` lengthscales and its output scale.
-
-    Raises:
-        UnsupportedError: The kernel is not one of :data:`CORRELATIONS`, scaled or not.
-    """
+    """The correlation's name, its ``d`` lengthscales and its output scale; an ``UnsupportedError`` where the kernel is
+    not one of :data:`CORRELATIONS`, scaled or not."""
     base = kernel.base_kernel if plain(kernel, ScaleKernel) else kernel
     if plain(base, RBFKernel):
         kind = "rbf"
@@ -110,10 +100,8 @@ def gram(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
 
 
 def gram_product(kernel: Kernel, A: Tensor, B: Tensor, M: Tensor) -> Tensor:
-    """``gram(kernel, A, B) @ M`` of ``... x m x d``, ``n x d`` and ``... x n x c``, in bounded memory for any ``m``.
-
-    With a gradient the covariances are computed again in the backward pass.
-    """
+    """``gram(kernel, A, B) @ M`` of ``... x m x d``, ``n x d`` and ``... x n x c``, in bounded memory for any ``m``;
+    with a gradient the covariances are computed again in the backward pass."""
     size = max(len(B) * A.shape[:-2].numel() * A.element_size(), 1)
     graph = torch.is_grad_enabled() and any(t.requires_grad for t in (A, M, *kernel.parameters()))
     step = max((GRAPH_BYTES if graph else CHUNK_BYTES) // size, 1)

@@ -22,15 +22,8 @@ from mfbo_torch.ops.kernels import CHUNK_BYTES, cross_correlation
 
 
 class KrigingData(NamedTuple):
-    """Observations, and the prior of the coefficients of their mean.
-
-    Args:
-        X: ``n x d`` points.
-        Y: ``n`` observations.
-        basis: ``n x c``, ``h`` at these points.
-        mean: ``c``, the prior mean ``b_0`` of the coefficients.
-        variance: ``c``, the diagonal of their prior covariance ``V``.
-    """
+    """``n`` observations at ``n x d`` points, with the basis ``h`` there, ``n x c``, and the prior of its ``c``
+    coefficients: the mean ``b_0`` and the diagonal of the covariance ``V``."""
 
     X: Tensor
     Y: Tensor
@@ -41,15 +34,10 @@ class KrigingData(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    r"""The posterior of ``H`` processes at the same ``n`` points, each with its own covariance and ``c`` coefficients.
-
-    Args:
-        factor: Those of :math:`K + S`, with weights :math:`(K + S)^{-1} (y - H \hat b)`.
-        weights: ``H x n x c``, :math:`(K + S)^{-1} H`.
-        coefficients: ``H x c``, :math:`\hat b`.
-        covariance: ``H x c x c``, of the coefficients given the data.
-        evidence: ``H`` log marginal likelihoods.
-    """
+    r"""The posterior of ``H`` processes at the same ``n`` points, each with its own covariance and ``c`` coefficients:
+    the factors of :math:`K + S`, with weights :math:`(K + S)^{-1} (y - H \hat b)`; :math:`(K + S)^{-1} H`,
+    ``H x n x c``; :math:`\hat b`, ``H x c``, and its covariance given the data, ``H x c x c``; ``H`` log marginal
+    likelihoods."""
 
     factor: Cache
     weights: Tensor
@@ -76,15 +64,8 @@ def krige(
 
     With :math:`K_y = K + S` and :math:`A = V^{-1} + H^\top K_y^{-1} H`,
     :math:`\hat b = b_0 + A^{-1} H^\top K_y^{-1} (y - H b_0)`, of covariance :math:`A^{-1}`; the evidence is that of
-    :math:`N(y; H b_0, K_y + H V H^\top)`.
-
-    Args:
-        kernel: Name of the correlation.
-        data: Observations, and the prior of the coefficients.
-        lengthscale: ``H x d``.
-        outputscale: ``H``.
-        noise: ``H x n`` variances.
-        further: ``n x n`` covariances on top of the kernels', the same for all.
+    :math:`N(y; H b_0, K_y + H V H^\top)`. The ``H`` processes have ``H x d`` lengthscales, ``H`` output scales and
+    ``H x n`` noise variances; ``further`` is ``n x n`` covariances on top of the kernels', the same for all.
     """
     count = len(outputscale)
     X, Y, basis, mean, variance = data
@@ -104,10 +85,8 @@ def krige(
 def evidences(
     kernel: str, data: KrigingData, lengthscale: Tensor, outputscale: Tensor, noise: Tensor, further: Tensor | None
 ) -> Tensor:
-    """The ``H`` log marginal likelihoods of :func:`krige`, for a third of its work and a part of its memory.
-
-    The arguments are those of :func:`krige`, but that all processes share ``d`` lengthscales.
-    """
+    """The ``H`` log marginal likelihoods of :func:`krige`, for a third of its work and a part of its memory; arguments
+    as there, but that all processes share ``d`` lengthscales."""
     X, Y, basis, mean, variance = data
     known = torch.cat([basis, (Y - basis @ mean).unsqueeze(-1)], -1)
     scaled = (X - X.mean(0)) / lengthscale
@@ -138,13 +117,9 @@ def _integrated(whitened: Tensor, moved: Tensor, variance: Tensor) -> tuple[Tens
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    r"""Posterior of ``H`` processes at ``... x q`` points, for :func:`variance` and :func:`covariance`.
-
-    Args:
-        mean: ``... x H x q``, :math:`h^\top \hat b + k^\top \alpha`.
-        whitened: ``... x H x q x n``, :math:`L^{-1} k`, a value a row.
-        unknown: ``... x H x q x c``, :math:`r = h(x) - H^\top K_y^{-1} k`.
-    """
+    r"""Posterior of ``H`` processes at ``... x q`` points, for :func:`variance` and :func:`covariance`: the mean
+    :math:`h^\top \hat b + k^\top \alpha`, ``... x H x q``; :math:`L^{-1} k`, ``... x H x q x n``, a value a row; and
+    :math:`r = h(x) - H^\top K_y^{-1} k`, ``... x H x q x c``."""
 
     mean: Tensor
     whitened: Tensor
@@ -152,27 +127,16 @@ class Prediction:
 
 
 def mean_variance(kriging: Kriging, X: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance at ``... x q x d`` points, ``... x H x q`` each, where there are no further covariances.
-
-    Args:
-        kriging: ``H`` processes.
-        X: Points. Differentiable.
-        basis: ``... x q x c``, ``h`` at these points. Differentiable.
-    """
+    """Mean and variance at ``... x q x d`` points with the basis ``... x q x c``, ``... x H x q`` each, where there are
+    no further covariances. Differentiable in both."""
     none = X.new_zeros(X.shape[:-1])
     at = predict(kriging, X, basis, none.unsqueeze(-1))
     return at.mean, variance(kriging, at, none)
 
 
 def predict(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Prediction:
-    """The posterior at ``... x q x d`` points.
-
-    Args:
-        kriging: ``H`` processes.
-        X: Points. Differentiable.
-        basis: ``... x q x c``, ``h`` at these points. Differentiable.
-        further: ``... x q x n``, :math:`k_0` with the data. Differentiable.
-    """
+    """The posterior at ``... x q x d`` points with the basis ``... x q x c`` and :math:`k_0` with the data,
+    ``... x q x n``. Differentiable in all three."""
     cross = kriging.factor.cross_covariance(X.unsqueeze(-3)) + further.unsqueeze(-3)
     basis = basis.unsqueeze(-3)
     mean = basis @ kriging.coefficients.unsqueeze(-1) + cross @ kriging.factor.alpha.unsqueeze(-1)
@@ -180,20 +144,16 @@ def predict(kriging: Kriging, X: Tensor, basis: Tensor, further: Tensor) -> Pred
 
 
 def variance(kriging: Kriging, at: Prediction, further: Tensor) -> Tensor:
-    r"""Posterior variances :math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``.
-
-    ``at`` is the posterior at the points, ``further`` is ``... x q``, :math:`k_0` of each point with itself.
-    """
+    r"""Posterior variances :math:`k(x, x) - k^\top K_y^{-1} k + r^\top A^{-1} r`, ``... x H x q``, from the posterior
+    at the points; ``further`` is ``... x q``, :math:`k_0` of each point with itself."""
     prior = kriging.factor.outputscale.unsqueeze(-1) + further.unsqueeze(-2)
     own = (prior - at.whitened.square().sum(-1)).clamp_min(0.0)
     return own + ((at.unknown @ kriging.covariance) * at.unknown).sum(-1)
 
 
 def covariance(kriging: Kriging, X: Tensor, at: Prediction, Z: Tensor, there: Prediction, further: Tensor) -> Tensor:
-    """Posterior covariances ``... x H x q x r`` between ``... x q x d`` points ``X`` and ``... x r x d`` points ``Z``.
-
-    ``at`` and ``there`` are the posteriors at ``X`` and ``Z``, ``further`` is their :math:`k_0`, ``... x q x r``.
-    """
+    """Posterior covariances ``... x H x q x r`` between ``... x q x d`` points ``X`` and ``... x r x d`` points ``Z``,
+    from the posteriors at either; ``further`` is their :math:`k_0`, ``... x q x r``."""
     factor = kriging.factor
     correlation = cross_correlation(factor.kernel, factor.scaled(X.unsqueeze(-3)), factor.scaled(Z.unsqueeze(-3)))
     prior = factor.outputscale[..., None, None] * correlation + further.unsqueeze(-3)

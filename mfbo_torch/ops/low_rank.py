@@ -28,20 +28,12 @@ QUADRATIC_ERROR = 1e-10
 def pivoted_cholesky(
     column: Callable[[int], Tensor], diagonal: Tensor, tolerance: float, max_rank: int
 ) -> tuple[Tensor, Tensor, list[int]]:
-    r"""Columns ``F`` with :math:`K \approx F F^\top`, and the diagonal of the rest [Harbrecht2012pivoted]_.
+    r"""Columns ``F`` with :math:`K \approx F F^\top`, ``n x r``, the diagonal of the rest, ``n``, and the ``r`` pivots,
+    whose rows of ``F`` are a lower triangle [Harbrecht2012pivoted]_.
 
-    :math:`E = K - F F^\top` is positive semi-definite, so no entry of it is larger than the largest of its
-    diagonal, :math:`0 \le w^\top E w \le |w|_1^2 \max_i E_{ii}`, and its norm is at most the sum of its diagonal.
-
-    Args:
-        column: The ``j``-th column of ``K``, ``n`` numbers.
-        diagonal: That of ``K``, ``n`` numbers.
-        tolerance: Largest entry of the diagonal that may be left, at least some units of rounding.
-        max_rank: Most columns.
-
-    Returns:
-        ``n x r`` columns, the ``n`` numbers left on the diagonal, none negative, and the ``r`` pivots: of the
-        columns, their rows are a lower triangle.
+    :math:`E = K - F F^\top` is positive semi-definite, so no entry of it is larger than the largest of its diagonal,
+    :math:`0 \le w^\top E w \le |w|_1^2 \max_i E_{ii}`, and its norm is at most the sum of its diagonal. It ends where
+    no entry of that is above ``tolerance``, which is at least some units of rounding, or at ``max_rank`` columns.
     """
     left = diagonal.clone()
     tolerance = (
@@ -69,20 +61,13 @@ def pivoted_cholesky(
 
 
 def quadratic(kernel: Kernel, X: Tensor, W: Tensor) -> Tensor | None:
-    r""":math:`W K W^\top` with the covariances of ``n x d`` points, differentiable in the kernel, from few columns.
+    r""":math:`W K W^\top`, ``t x t``, with the covariances of ``n x d`` points and ``t x n`` weights, differentiable in
+    the kernel, from few columns; ``None`` where a quarter of the points is not enough for :data:`QUADRATIC_ERROR`.
 
     With pivots ``P`` and :math:`U = K_{PP}^{-1} K_{PX} W^\top` held fixed, the value and the gradient are those of
     :math:`W K_{XP} U + (W K_{XP} U)^\top - U^\top K_{PP} U`. The value is short by at most :data:`QUADRATIC_ERROR`
-    times the largest variance and :math:`|w|_1^2`; the gradient's error is of the order of the root of that, since
-    the rest is positive semi-definite.
-
-    Args:
-        kernel: A kernel.
-        X: ``n x d`` points.
-        W: ``t x n`` weights.
-
-    Returns:
-        ``t x t``, or ``None`` where a quarter of the points is not enough for that error.
+    times the largest variance and :math:`|w|_1^2`; the gradient's error is of the order of the root of that, since the
+    rest is positive semi-definite.
     """
     with torch.no_grad():
         diagonal = kernel(X, diag=True)
@@ -101,14 +86,9 @@ class RidgeSolver:
     r"""Solves with :math:`C = L + \rho I`, for a covariance ``L`` of ``n`` points, factored once.
 
     Many points of a smooth process: from ``r`` columns :math:`G G^\top \approx L`, by
-    :math:`C^{-1} B \approx (B - G (\rho I + G^\top G)^{-1} G^\top B) / \rho`, in ``O(n r)`` a right-hand side,
-    if that changes no solution by more than :data:`ERROR` of its size. Else by a dense factor.
-
-    Args:
-        column: The ``j``-th column of ``L``.
-        matrix: The whole of ``L``; only called if it is needed.
-        diagonal: ``n`` numbers.
-        ridge: :math:`\rho > 0`.
+    :math:`C^{-1} B \approx (B - G (\rho I + G^\top G)^{-1} G^\top B) / \rho`, in ``O(n r)`` a right-hand side, if that
+    changes no solution by more than :data:`ERROR` of its size. Else by a dense factor: only then ``matrix`` gives all
+    of ``L``.
     """
 
     ERROR = 1e-9

@@ -18,15 +18,12 @@ BLOCK_ROWS, LARGE_BLOCK_ROWS = 100, 256
 MOST_BLOCKS = 9
 """Largest number of blocks, but for one more for each thousand points."""
 
-
 Array = NDArray[Any]
 
 
 class PreparedProcess(NamedTuple):
-    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points.
-
-    ``columns`` are the points and a column of ones, ``n x (d + 1)``; ``half`` is one half of ``alpha``, ``k x 1``.
-    """
+    """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points; ``columns``
+    are the points and a column of ones, ``n x (d + 1)``, ``half`` is one half of ``alpha``, ``k x 1``."""
 
     kernel: str
     center: Array
@@ -48,35 +45,21 @@ class Prepared:
     With correlations ``R`` of the points with ``m`` others, ``n x m``, ``blocks @ R`` is :math:`L^{-1} k` and
     ``alpha @ R`` is :math:`k^\top \alpha`: the output scale is folded in, padded points have zero columns. The lower
     triangular matrix :math:`L^{-1}` is cut into blocks of rows, each without the zeros behind its last diagonal entry.
-
-    Args:
-        kernel: Name of the correlation.
-        center: ``... x 1 x d``, the point that is subtracted from points first.
-        scale: ``... x 1 x d`` factors that bring points to the scale of ``points``.
-        points: ``... x n x d``.
-        chain: ``... x 1 x d`` factors of the gradient in the points, with the -2 of a square's.
-        blocks: ``... x w x e`` each, ``e`` the number of points it needs.
-        alpha: ``... x k``, ``k`` the number of points that have a value.
-        alpha_back: ``... x 1 x k``, minus one half of ``alpha``: its share of the gradient, see ``chain``.
-        constant: ``... x 1`` prior mean.
-        prior: ``... x 1`` prior variance.
-        batch_shape: ``...``.
-        row: Bytes of the covariances of one point with those that have a value: points without one must not
-            move the borders of the pieces in which many points are taken, for rounding follows these borders.
     """
 
     kernel: str
-    center: Tensor
-    scale: Tensor
-    points: Tensor
-    chain: Tensor
-    blocks: tuple[Tensor, ...]
-    alpha: Tensor
-    alpha_back: Tensor
-    constant: Tensor
-    prior: Tensor
+    center: Tensor  # ... x 1 x d, the point that is subtracted from points first
+    scale: Tensor  # ... x 1 x d factors that bring points to the scale of ``points``
+    points: Tensor  # ... x n x d
+    chain: Tensor  # ... x 1 x d factors of the gradient in the points, with the -2 of a square's
+    blocks: tuple[Tensor, ...]  # ... x w x e each, e the number of points it needs
+    alpha: Tensor  # ... x k, k the number of points that have a value
+    alpha_back: Tensor  # ... x 1 x k, minus one half of ``alpha``: its share of the gradient, see ``chain``
+    constant: Tensor  # ... x 1 prior mean
+    prior: Tensor  # ... x 1 prior variance
     batch_shape: torch.Size
-    row: int
+    row: int  # bytes of the covariances of one point with those that have a value: points without one must not
+    # move the borders of the pieces in which many points are taken, for rounding follows these borders
 
     def scaled(self, X: Tensor) -> Tensor:
         """``... x m x d`` points in the scale of ``points``."""

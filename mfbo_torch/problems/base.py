@@ -42,14 +42,11 @@ class Problem(ABC):
 
     @abstractmethod
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``.
+        """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``; else a ``SettingError``.
 
         Where the standard deviation of the noise in it is known, ``(value, standard error)``; where the space has
-        limits, an :class:`~mfbo_torch.space.outcome_constraints.Observation` with the outcomes. Noise that the problem
-        adds itself is not in it, see :meth:`observe`.
-
-        Raises:
-            SettingError: ``x`` is not ``d`` finite numbers, or there is no such fidelity.
+        limits, an :class:`~mfbo_torch.history.Observation` with the outcomes. Noise that the problem adds itself is not
+        in it, see :meth:`observe`.
         """
 
     def checked(self, x: Sequence[float], fidelity: int) -> tuple[tuple[float, ...], int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -73,15 +72,13 @@ class Trial:
             return False
         sign = 1.0 if self.maximize else -1.0
         best: dict[Path, float] = {}
-        reached: dict[Path, float] = defaultdict(float)
         for folder in self.folder.parent.iterdir():
-            for step, value in reports(folder):
-                reached[folder] = max(reached[folder], step)
-                if step <= self._last:
-                    best[folder] = max(best.get(folder, -float("inf")), sign * value)
+            found = [*reports(folder)]
+            so_far = [sign * value for step, value in found if step <= self._last]
+            if so_far and any(step >= self._last for step, _ in found):
+                best[folder] = max(so_far)
         own = best.pop(self.folder, None)
-        others = [value for folder, value in best.items() if reached[folder] >= self._last]
-        if own is not None and len(others) >= OTHERS and own < median(others):
+        if own is not None and len(best) >= OTHERS and own < median(best.values()):
             self.stopped = self._last
         return self.stopped is not None
 

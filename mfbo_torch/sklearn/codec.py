@@ -82,10 +82,8 @@ def _values(setting: str, given: Any, settings: Settings, random_state: Any = No
     if len(found) == 1:
         return found
     ordered = all(isinstance(v, Real) and not isinstance(v, bool) for v in found)
-    indices = tuple(range(len(found)))  # the values may be anything
-    return Coordinate.among(
-        Parameter(choices=indices, ordered=ordered, **settings), sorted(found) if ordered else found
-    )
+    indices = Parameter(choices=tuple(range(len(found))), ordered=ordered, **settings)  # the values may be anything
+    return Coordinate.among(indices, sorted(found) if ordered else found)
 
 
 def _distribution(setting: str, given: Any, settings: Settings, random_state: np.random.RandomState) -> Found:

@@ -71,8 +71,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
 
     Attributes:
         cv_results_: As in scikit-learn, with ``iter``, the number of the decision, and ``n_resources``.
-        best_estimator_: And ``best_params_``, ``best_score_``, ``best_index_``: among candidates with all of the
-            resource.
+        best_estimator_, best_params_, best_score_, best_index_: Among candidates with all of the resource.
         n_resources_: The resource of each fidelity, the least first.
         history_: The :class:`~mfbo_torch.History` of the search; costs are in units of ``budget``.
     """
@@ -204,16 +203,12 @@ class MultiFidelitySearchCV(BaseSearchCV):
                 held.update(self._format_results(*arguments))
                 self._formatted = held, arguments
             return [math.nan] * len(candidates)
-        found = results[self._score_key(results)][self._evaluated :]
-        self._evaluated += len(candidates)
-        return [float(score) for score in found[: len(candidates)]]
-
-    def _score_key(self, results: Mapping[str, Any]) -> str:
-        """The column of the scores that the search goes by."""
         key = "mean_test_score" if "mean_test_score" in results else f"mean_test_{self.refit}"
         if key not in results:
             raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
-        return key
+        found = results[key][self._evaluated :]
+        self._evaluated += len(candidates)
+        return [float(score) for score in found[: len(candidates)]]
 
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None

@@ -62,12 +62,8 @@ class Cut:
         """The ``K`` children of a cell; none at the greatest height."""
         if node.height >= highest:
             return []
-        sizes = self.sides(node.height)
-        corners = itertools.product(*map(range, sizes))
-        return [
-            Node(node.height + 1, tuple(n * i + c for n, i, c in zip(sizes, node.index, corner, strict=True)))
-            for corner in corners
-        ]
+        parts = [range(n * i, n * i + n) for n, i in zip(self.sides(node.height), node.index, strict=True)]
+        return [Node(node.height + 1, index) for index in itertools.product(*parts)]
 
     def cells(self, U: Tensor, height: int) -> Tensor:
         """``n x d`` indices of the cells that ``n x d`` points of the unit cube are in."""

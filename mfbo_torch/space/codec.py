@@ -24,15 +24,9 @@ class Coordinate(NamedTuple):
 
 
 class Codec:
-    """Designs and fidelities of a space as another library's parameters, and back.
-
-    Args:
-        coordinates: One for each parameter of the space.
-        fidelity: The name of the fidelity's parameter; ``None`` where the other library has none.
-        levels: The ``M`` values of the fidelity, the target last.
-        fixed: Parameters that are not searched, with their only value.
-        **settings: The other settings of :class:`~mfbo_torch.space.Space`.
-    """
+    """Designs and fidelities of a space, made of ``coordinates`` and ``settings``, as another library's parameters, and
+    back. There ``fidelity`` names the parameter of the fidelity (``None``: it has none), which has the ``M`` values
+    ``levels``, the target last; ``fixed`` are parameters that are not searched, with their only value."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import torch
 from torch import Tensor
@@ -58,24 +59,12 @@ def _needs(parameter: Parameter, parameters: Sequence[Parameter]) -> Needs:
 
 def _order(needs: Sequence[Needs], parameters: Sequence[Parameter]) -> list[int]:
     """The conditional parameters, each after those that it depends on."""
-    done = [i for i, own in enumerate(needs) if not own]
-    count, left = len(done), [i for i, own in enumerate(needs) if own]
-    while left:
-        ready = [i for i in left if all(other in done for other, _ in needs[i])]
-        if not ready:
-            circle = _circle(left, needs)
-            names = " -> ".join(parameters[i].name for i in [*circle, circle[0]])
-            raise SettingError(f"{parameters[circle[0]].name}.when", names, "no circle: one of them must not depend")
-        done += ready
-        left = [i for i in left if i not in ready]
-    return done[count:]
-
-
-def _circle(left: Sequence[int], needs: Sequence[Needs]) -> list[int]:
-    """Parameters each of which depends on the next, and the last on the first."""
-    path = [left[0]]
-    while True:
-        following = next(other for other, _ in needs[path[-1]] if other in left)
-        if following in path:
-            return path[path.index(following) :]
-        path.append(following)
+    try:
+        order = TopologicalSorter({i: [other for other, _ in own] for i, own in enumerate(needs)}).static_order()
+        return [i for i in order if needs[i]]
+    except CycleError as error:
+        circle = error.args[1][:0:-1]  # each depends on the next, and the last on the first
+        first = circle.index(min(circle))
+        names = [parameters[i].name for i in (*circle[first:], *circle[: first + 1])]
+        wanted = "no circle: one of them must not depend"
+        raise SettingError(f"{names[0]}.when", " -> ".join(names), wanted) from None

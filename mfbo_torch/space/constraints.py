@@ -12,8 +12,6 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, several
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-
-
 Inequality = tuple[tuple[float, ...], float]
 """``(w, b)`` of ``w · x <= b``, one weight a parameter."""
 
@@ -68,9 +66,8 @@ def _terms(side: str, text: str, names: Sequence[str]) -> list[tuple[float, str]
         if term is None or not (term[2] or term[3]) or (found and not term[1]):
             unknown = re.search(r"[^\W\d]\w*", side[place:])
             if unknown and unknown[0] not in names:
-                raise SettingError(
-                    "constraints", text, f"about parameters: {unknown[0]} must be {one_among(unknown[0], names)}"
-                )
+                wanted = f"about parameters: {unknown[0]} must be {one_among(unknown[0], names)}"
+                raise SettingError("constraints", text, wanted)
             raise SettingError("constraints", text, 'one inequality, like "a + 2 b <= 3"')
         found.append((float(f"{term[1]}1") * float(term[2] or 1), term[3] or ""))
         place = term.end()

@@ -1,13 +1,11 @@
 r"""Queries that are averages: the queries, what they average over, and the inputs among which to find the maximiser.
 
-A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the
-maximiser of ``f`` is wanted. Resolutions are fidelities: the finest, the target, is the last one.
-
-References:
+A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the maximiser of ``f`` is
+wanted. Resolutions are fidelities: the finest, the target, is the last one.
 
 .. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
+    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian Optimization with Integrated
+    Feedback. 2024.
 """
 
 from __future__ import annotations
@@ -24,20 +22,15 @@ from mfbo_torch.space.space import Space
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, several
 
-SHAPES = ("gaussian", "uniform")
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """``D1``: inputs and the queries they came from, which teach what a query averages over.
 
     Args:
-        X: ``N x d`` inputs.
-        A: ``N x p`` queries in the user's units; where there are several resolutions, ``p`` parameters and then the
+        X: ``N x d`` inputs; a ``SettingError`` unless they are finite and as many as queries.
+        A: ``N x p`` queries in the user's units; where there are several resolutions, ``p`` parameters and the
             fidelity.
-
-    Raises:
-        SettingError: No samples, another number of rows, or numbers that are not finite.
     """
 
     X: Tensor
@@ -56,13 +49,10 @@ class Window:
 
     Args:
         widths: One width a fidelity: a number, or one a dimension of the inputs. A standard deviation (``"gaussian"``)
-            or half of a side (``"uniform"``).
+            or half of a side (``"uniform"``); a ``SettingError`` unless all are positive.
         location: From ``... x m x p`` queries (the parameters alone, user's units) to ``... x m x d`` inputs; the query
             itself if omitted.
         shape: ``"gaussian"`` or ``"uniform"``.
-
-    Raises:
-        SettingError: A width that is not positive, or an unknown shape.
     """
 
     widths: Sequence[float | Sequence[float]]
@@ -71,7 +61,7 @@ class Window:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "widths", several("widths", self.widths, _width, "one positive width a fidelity"))
-        one_of("shape", self.shape, SHAPES)
+        one_of("shape", self.shape, ("gaussian", "uniform"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mfbo_torch.utils.errors import SettingError
@@ -47,13 +48,10 @@ def _limit(name: Any, given: Any, setting: str) -> Limit:
     if isinstance(given, tuple | list) and len(given) == 3 and isinstance(given[2], bool):
         return Limit(name, number(f"{setting}.{name}", given[1]), given[2])
     matched = _LIMIT.fullmatch(given) if isinstance(given, str) else None
-    try:
-        bound = math.nan if matched is None else float(matched[2])
-    except ValueError:
-        bound = math.nan
-    if matched is None or not math.isfinite(bound):
-        raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
-    return Limit(name, bound, matched[1] == "<=")
+    with suppress(ValueError):
+        if matched and math.isfinite(bound := float(matched[2])):
+            return Limit(name, bound, matched[1] == "<=")
+    raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
 
 
 def kinds_of(given: Any) -> tuple[tuple[str, ...], tuple[Limit, ...]]:

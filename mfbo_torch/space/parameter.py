@@ -151,13 +151,10 @@ class Parameter:
         return found
 
     def _index(self, value: Any, setting: str) -> int:
-        same = [i for i, label in enumerate(self.choices) if type(label) is type(value) and label == value]
         for i, label in enumerate(self.choices):  # 16 is 16.0, and True no 1
-            if not same and label == value and isinstance(label, bool) == isinstance(value, bool):
-                same = [i]
-        if not same:
-            raise SettingError(setting, value, one_among(value, self.choices))
-        return same[0]
+            if label == value and isinstance(label, bool) == isinstance(value, bool):
+                return i
+        raise SettingError(setting, value, one_among(value, self.choices))
 
     def encode_text(self, given: str, setting: str | None = None) -> float:
         """As :meth:`encode`, of a value as it stands in a table."""

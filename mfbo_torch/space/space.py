@@ -90,14 +90,10 @@ class Space:
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` are ``d`` numbers in the user's units, between the bounds and whole where they have to be."""
-        return (
-            isinstance(x, (tuple, list))
-            and len(x) == len(self.parameters)
-            and all(
-                _finite(value) and p.lower <= value <= p.upper and not (p.integer and value != round(value))
-                for value, p in zip(x, self.parameters, strict=True)
-            )
-        )
+        if not isinstance(x, (tuple, list)) or len(x) != len(self.parameters):
+            return False
+        pairs = zip(x, self.parameters, strict=True)
+        return all(_finite(v) and p.lower <= v <= p.upper and not (p.integer and v != round(v)) for v, p in pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the cached tensors, which need not travel to other processes."""

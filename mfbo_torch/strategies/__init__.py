@@ -43,7 +43,7 @@ References:
     H. Moss, D. Leslie, J. González, P. Rayson. GIBBON: General-purpose Information-Based
     Bayesian OptimisatioN. Journal of Machine Learning Research 22, 2021.
 .. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian UnitCubeGP Optimization in the Bandit
+    N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
     Setting: No Regret and Experimental Design. ICML 2010.
 .. [Wang2017mes]
     Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.

@@ -1,7 +1,5 @@
-"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored.
-
-Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text.
-"""
+"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored. Numbers are
+those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text."""
 
 from __future__ import annotations
 

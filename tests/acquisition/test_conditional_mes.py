@@ -164,8 +164,7 @@ def test_lemma_1(seed, empirical):
     mean, deviation = posterior.mean.flatten().detach().numpy(), posterior.variance.sqrt().flatten().detach().numpy()
     sample = acquisition.max_values.item()
     gamma = (sample - mean) / deviation
-    mes = gamma * norm.pdf(gamma) / (2 * norm.cdf(gamma)) - norm.logcdf(gamma)
-    assert best == mes.argmax()
+    assert best == (gamma * norm.pdf(gamma) / (2 * norm.cdf(gamma)) - norm.logcdf(gamma)).argmax()
     assert best == gamma.argmin()
     ucb = mean + gamma.min() * deviation
     assert ucb[best] == pytest.approx(ucb.max(), abs=1e-12)
@@ -260,8 +259,7 @@ def test_cost_and_noise_of_the_query():
     cost = 1 + 3 * A[:, 0]
     assert torch.allclose(make(cost=lambda a: 1 + 3 * a[..., 0]), plain / cost)
     assert torch.allclose(make(cost=lambda a: 1 + 3 * a[..., :1], log=True), (plain / cost).log())
-    silent = make(form="noisy", noise=lambda a: torch.zeros_like(a[..., 0]))
-    assert torch.allclose(silent, plain, rtol=1e-8)
+    assert torch.allclose(make(form="noisy", noise=lambda a: torch.zeros_like(a[..., 0])), plain, rtol=1e-8)
     assert (make(form="noisy", noise=lambda a: 1 + a[..., 0]) < make(form="noisy")).all()
     with pytest.raises(InputDataError, match="cost = 0: must be positive"):
         make(cost=lambda a: torch.zeros_like(a[..., 0]))

@@ -23,8 +23,7 @@ COSTS = (0.1 + 0.9 * VALUES**2).tolist()
 
 @pytest.fixture(scope="module")
 def data():
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(9, 3, generator=generator, dtype=torch.double)
+    X = torch.rand(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     Y = torch.sin(4 * X).sum(-1, keepdim=True)
     return X, (Y - Y.mean()) / Y.std()
 
@@ -56,8 +55,7 @@ def test_choice_is_the_cheapest_that_qualifies(data, model, dense, factor, pendi
     if pending:  # a value that is out conditions the deviation, whatever it is
         dense = GaussianProcessRegressor(RBF(LENGTHSCALE), alpha=1e-3, optimizer=None)
         dense.fit(np.r_[data[0].numpy(), out.numpy()], np.zeros(10))
-    points = np.c_[np.repeat(x.numpy(), 21, 0), VALUES.numpy()]
-    deviation = dense.predict(points, return_std=True)[1]
+    deviation = dense.predict(np.c_[np.repeat(x.numpy(), 21, 0), VALUES.numpy()], return_std=True)[1]
     gap = np.sqrt(1 - np.exp(-(((VALUES.numpy() - 1) / LENGTHSCALE[-1]) ** 2)))
     gamma = factor * gap * np.array(COSTS) ** (1 / 5)
     able = [m for m in range(20) if deviation[m] > gamma[m] and COSTS[m] <= WORTHWHILE]
@@ -74,8 +72,7 @@ def test_cost_at_the_design_counts(model):
 
 
 def test_at_fidelity_is_the_bound_there(model, dense):
-    whole = HallucinatedUpperConfidenceBound(model, 2.0)
-    at = AtFidelity(whole, 1.0)
+    at = AtFidelity(HallucinatedUpperConfidenceBound(model, 2.0), 1.0)
     X = torch.rand(7, 1, 2, generator=torch.Generator().manual_seed(3), dtype=torch.double)
     mean, deviation = dense.predict(np.c_[X[:, 0].numpy(), np.ones(7)], return_std=True)
     assert at(X).tolist() == pytest.approx((mean + math.sqrt(2) * deviation).tolist(), abs=1e-6)

@@ -136,6 +136,5 @@ def test_log_h():
     assert value == pytest.approx(-0.5 * far**2 - 0.5 * np.log(2 * np.pi) - 2 * np.log(-far), rel=1e-3)
     assert found == pytest.approx(-far, rel=1e-3)
     assert rest == pytest.approx(far**2, rel=1e-3)
-    edge = np.nextafter([-1.0, -1.0, room.SERIES_BELOW, room.SERIES_BELOW], [0.0, -2.0, 0.0, -99.0])
-    for part in log_h(edge):
+    for part in log_h(np.nextafter([-1.0, -1.0, room.SERIES_BELOW, room.SERIES_BELOW], [0.0, -2.0, 0.0, -99.0])):
         assert part[::2] == pytest.approx(part[1::2], rel=1e-9)

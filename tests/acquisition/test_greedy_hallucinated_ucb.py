@@ -39,8 +39,7 @@ def by_conditioning(model: SingleTaskGP, choices: torch.Tensor, q: int, pending:
         for _ in range(q):
             out = choices[picks] if pending is None else torch.cat([pending, choices[picks]])
             current = model.condition_on_observations(out, torch.zeros(len(out), 1).double()) if len(out) else model
-            variance = current.posterior(choices.unsqueeze(1)).variance.reshape(-1)
-            score = mean + math.sqrt(BETA) * variance.sqrt()
+            score = mean + math.sqrt(BETA) * current.posterior(choices.unsqueeze(1)).variance.reshape(-1).sqrt()
             picks.append(int((score >= score.max() - 1e-9).nonzero()[0]))
     return picks
 
@@ -73,8 +72,7 @@ def test_is_the_discrete_optimiser(kernel):
 
 
 def test_as_many_as_there_are():
-    found = greedy_hallucinated_ucb(gp(), draw(5, DIM, seed=1), BETA, 5)
-    assert found.indices.shape == (5,)
+    assert greedy_hallucinated_ucb(gp(), draw(5, DIM, seed=1), BETA, 5).indices.shape == (5,)
     assert greedy_hallucinated_ucb(gp(), draw(1, DIM, seed=1), BETA, 1).indices.tolist() == [0]
 
 

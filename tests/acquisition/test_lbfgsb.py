@@ -12,8 +12,7 @@ STARTS = LOWER + (UPPER - LOWER) * np.random.Generator(np.random.PCG64(0)).rando
 
 
 def alone(start, maxiter=15_000):
-    bounds = list(zip(LOWER, UPPER, strict=True))
-    return fmin_l_bfgs_b(rosen, start, rosen_der, bounds=bounds, maxiter=maxiter)
+    return fmin_l_bfgs_b(rosen, start, rosen_der, bounds=list(zip(LOWER, UPPER, strict=True)), maxiter=maxiter)
 
 
 @pytest.mark.parametrize("maxiter", [1, 4, 500])

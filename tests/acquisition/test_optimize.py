@@ -108,8 +108,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_rest_is_botorchs(name, handed_over):
     acquisition = HallucinatedUpperConfidenceBound(CachedGP(gp()), 2.0)
-    settings = {"q": 1, "num_restarts": 2, "raw_samples": 16, **OTHERS[name]}
-    x, _ = optimize_acqf(acquisition, BOX, **settings)
+    x, _ = optimize_acqf(acquisition, BOX, **{"q": 1, "num_restarts": 2, "raw_samples": 16, **OTHERS[name]})
     assert len(handed_over) == 1
     assert x.shape[-1] == 2
 

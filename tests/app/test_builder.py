@@ -119,7 +119,7 @@ OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
         ),
         (
             {"strategy": {"class_path": "toy.Walk", "init_args": {"every": "a"}}},
-            "strategy.every = 'a': must be a whole number$",
+            ".*every = 'a': must be a whole number$",
         ),
     ],
 )
@@ -202,15 +202,11 @@ class Fragile(Strategy):
         (["--problem.upper", "-1"], r"x.lower = 0.0: must be below x.upper = -1.0"),
         (["--seed", "-1"], "seed = -1: must be a whole number from 0 on"),
         (["--device", "nowhere"], "device = 'nowhere': must be a device of this machine: Expected one of cpu, .*"),
-        (
-            ["--strategy", f"{__name__}.Fragile"],
-            rf"strategy = '{__name__}.Fragile': must be one that can be made: OSError: no file at all",
-        ),
+        (["--strategy", f"{__name__}.Fragile"], rf"strategy = '{__name__}.Fragile': .* made: OSError: no file at all"),
     ],
 )
 def test_what_cannot_be_built_is_a_setting_error(config, flags, message):
-    settings = resolve([config(), *flags])
-    refused(f"^{message}$", build, settings)
+    refused(f"^{message}$", build, resolve([config(), *flags]))
 
 
 def test_help_of_one_strategy(capsys):

@@ -115,8 +115,7 @@ def test_processes_give_the_same(config, tmp_path, monkeypatch):
 
 
 def test_a_run_that_fails_does_not_stop_the_others(config, tmp_path, capsys):
-    strategies = {"Stubborn": "toy.Stubborn", "Walk": "toy.Walk"}
-    assert cli.main(["compare", config(strategies=strategies, seeds=1)]) == 1
+    assert cli.main(["compare", config(strategies={"Stubborn": "toy.Stubborn", "Walk": "toy.Walk"}, seeds=1)]) == 1
     err = capsys.readouterr().err.strip().splitlines()[-1]
     assert err.endswith("seed-0: SettingError: patience = 4: must be more than that")
     assert {row["strategy"] for row in table(tmp_path / "out")} == {"Walk"}
@@ -155,8 +154,7 @@ def test_a_curve_is_what_the_metrics_say(maximize):
         assert curve.simple[i] == (simple[paid - 1].item() if paid else 61.0)
         expected = metrics.cumulative_regret(h, 1, 1.0, -60.0, amount)
         assert curve.cumulative[i] == pytest.approx(expected, rel=1e-12, abs=1e-9)
-    best = h.best(1).value
-    assert curve.best[-1] == problem.signed(best)
+    assert curve.best[-1] == problem.signed(h.best(1).value)
     assert math.isnan(curve.best[0])
 
 
@@ -207,11 +205,9 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     assert cli.main(["compare", config(seeds=1)]) == 0
     out = tmp_path / "out"
     before = contents(out / "Hill" / "Plain" / "seed-0")
-    strategies = {"Plain": "toy.Walk"}
-    fails(capsys, ["compare", config(strategies=strategies)], "strategy is {'class_path': 'toy.Plain'")
+    fails(capsys, ["compare", config(strategies={"Plain": "toy.Walk"})], "strategy is {'class_path': 'toy.Plain'")
     assert contents(out / "Hill" / "Plain" / "seed-0") == before
-    single = str(out / "Hill" / "Plain" / "seed-0")
-    fails(capsys, ["compare", config(), "--out", single], "it holds a single run")
+    fails(capsys, ["compare", config(), "--out", str(out / "Hill" / "Plain" / "seed-0")], "it holds a single run")
 
     def full(path, text):
         raise OSError(28, "No space left on device")
@@ -240,8 +236,7 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     (found,) = compare.load(tmp_path / "out").curves["ShiftedPeak", "MES"].values()
     with Journal(tmp_path / "out" / "ShiftedPeak" / "MES" / "seed-0" / "history.sqlite", read_only=True) as journal:
         past = journal.history()
-    advice = recommendations(QueryMES(seed=0).bind(problem.space, 4), past)
-    simple, _ = problem.regrets(past, advice)
+    simple, _ = problem.regrets(past, recommendations(QueryMES(seed=0).bind(problem.space, 4), past))
     assert found.simple[-1] == pytest.approx(simple[-1].item())
     assert found.best[-1] == pytest.approx(problem.latent_optimum - simple[-1].item())
     earned = [problem.averages(torch.tensor([r.query.x], dtype=torch.double), 0).item() for r in past]
@@ -251,8 +246,7 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     advised.unlink()  # as if killed before it was written
     assert cli.main(["compare", str(path)]) == 0
     assert advised.read_text() == noted
-    blind = regret_curves.curve(past, problem, 4.0)
-    assert np.isnan(blind.simple).all()
+    assert np.isnan(regret_curves.curve(past, problem, 4.0).simple).all()
 
 
 def test_runs_without_a_value_are_left_out_of_the_median(config, tmp_path, monkeypatch, capsys):

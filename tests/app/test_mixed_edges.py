@@ -27,8 +27,7 @@ PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in ("kind", "momen
 
 
 @pytest.mark.parametrize(
-    ("row", "x"),
-    [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))],
+    ("row", "x"), [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))]
 )
 def test_rows_of_others(tmp_path, row, x):
     path = tmp_path / "a.csv"
@@ -67,16 +66,14 @@ def test_a_finite_set_of_designs_by_label():
 
 def test_a_program_is_told_nothing_of_what_is_not_there(tmp_path):
     command = ["sh", "-c", "test -z '{momentum}' && echo 1 || echo 2", "{kind}"]
-    parameters = {name: PARAMETERS[name] for name in ("kind", "momentum")}
-    problem = UserProblem(None, parameters, [1.0], command=command)
+    problem = UserProblem(None, {name: PARAMETERS[name] for name in ("kind", "momentum")}, [1.0], command=command)
     assert problem.evaluate((1.0, 0.45), 0) == 1
     assert problem.evaluate((0.0, 0.1), 0) == 2
 
 
 def test_a_journal_of_fewer_choices_is_refused(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        optimizer = Optimizer(RandomSearch(seed=1), journal, problem=PROBLEM)
-        optimizer.ask(8)
+        Optimizer(RandomSearch(seed=1), journal, problem=PROBLEM).ask(8)
         fewer = {**{name: PARAMETERS[name] for name in ("kind", "momentum", "width", "bias")}}
         fewer["kind"] = {"choices": ["sgd", "adam"]}
         refused("kind one of sgd, adam", Optimizer, RandomSearch(), journal, problem=UserProblem(score, fewer, [1.0]))

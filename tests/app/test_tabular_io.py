@@ -83,10 +83,7 @@ def test_no_such_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [
-        ("a.txt", r"must be a name that ends with \.csv or \.parquet"),
-        ("no/a.csv", "must be a file that can be written"),
-    ],
+    [("a.txt", r"must be a name that ends with \.csv or \.parquet"), ("no/a.csv", "a file that can be written")],
 )
 def test_files_that_cannot_be_written(tmp_path, name, message):
     refused(message, tabular_io.write, history(Hill()), Hill(), tmp_path / name)
@@ -94,14 +91,12 @@ def test_files_that_cannot_be_written(tmp_path, name, message):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(SettingError, match=r"must be a \.csv file, or pyarrow must be installed"):
+    with pytest.raises(SettingError, match=r"must be a CSV file, or pyarrow must be installed"):
         tabular_io.write(history(Hill()), Hill(), tmp_path / "a.parquet")
 
 
 def test_named_parameters_are_columns(tmp_path):
-    problem = UserProblem(
-        lambda parameters, fidelity: parameters["width"] / 2, {"width": {"lower": 1, "upper": 8}}, [1, 2]
-    )
+    problem = UserProblem(lambda p, fidelity: p["width"] / 2, {"width": {"lower": 1, "upper": 8}}, [1, 2])
     assert problem.space.parameters == (Parameter("width", 1, 8),)
     tabular_io.write(run(problem, Walk(), 6.0, progress=False), problem, tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text().startswith("id,width,fidelity,value,status,cost,retries,reason,")

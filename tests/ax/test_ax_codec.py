@@ -63,29 +63,19 @@ def test_every_kind_of_parameter_there_and_back():
     ]
     query = Query((0.3, 7.0, 2.0, 1.0, 1.0), 1)
     parameters = codec.decode(query.x, query.fidelity)
-    assert parameters == {
-        "x": 0.3,
-        "k": 7,
-        "size": 256,
-        "grade": "mid",
-        "flag": True,
-        "data": "digits",
-        "m": 1,
-    }
+    assert parameters == {"x": 0.3, "k": 7, "size": 256, "grade": "mid", "flag": True, "data": "digits", "m": 1}
     assert [type(parameters[name]) for name in ("k", "size", "m")] == [int, int, int]
     space.check_membership(parameters, raise_error=True)
     assert Query(*codec.encode(parameters)) == query
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}],
+    "wrong", [{"x": 2.5}, {"x": None}, {"x": "a"}, {"x": 1.5}, {"m": 3}, {"m": None}, {"size": 17}, {"data": "letters"}]
 )
 def test_arms_outside_the_search_space_are_no_queries(wrong):
     size = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True)
     data = FixedParameter("data", ParameterType.STRING, "digits")
-    low = ParameterConstraint(inequality="x <= 1.25")
-    codec = AxCodec(SearchSpace([X, size, data, FIDELITY], [low]), COSTS)
+    codec = AxCodec(SearchSpace([X, size, data, FIDELITY], [ParameterConstraint(inequality="x <= 1.25")]), COSTS)
     inside = {"x": 1.0, "size": 16, "data": "digits", "m": 2}
     assert codec.encode(inside) == ((1.0, 0.0), 2)
     assert codec.encode({**inside, **wrong}) is None
@@ -100,8 +90,7 @@ def test_constraints():
         FIDELITY,
     ]
     texts = ["x + 2*y + step <= 0.75", "x >= 0.5"]
-    constraints = [ParameterConstraint(inequality=text) for text in texts]
-    space = SearchSpace(parameters, constraints)
+    space = SearchSpace(parameters, [ParameterConstraint(inequality=text) for text in texts])
     codec = AxCodec(space, COSTS)
     U = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     arms = [codec.decode(x, 0) for x in codec.space.from_unit(U).tolist()]
@@ -196,10 +185,7 @@ def test_no_objective():
         ({"objective": "loss, -cost"}, "objective"),
         ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy"),
         ({"parameters": [RangeParameterConfig("fidelity", (0, 2), "int")]}, "parameters = 'fidelity'"),
-        (
-            {"parameters": [DerivedParameterConfig("y", "2 * x", "float"), RangeParameterConfig("x", (0, 1), "float")]},
-            "y",
-        ),
+        ({"parameters": [DerivedParameterConfig("y", "2*x", "float"), RangeParameterConfig("x", (0, 1), "int")]}, "y"),
         ({"strategy": MFGPUCB(space=AxCodec(SearchSpace([X, FIDELITY]), COSTS).space)}, "strategy.space"),
         ({"parameters": [Parameter("x", 0.0, 1.0)]}, "parameters = .*must be each a RangeParameterConfig or Choice"),
         ({"objective": None}, "objective = None: must be the name of a metric"),

@@ -27,8 +27,7 @@ def loss(parameters) -> float:
 
 
 def history_of(client: Client):
-    node = node_of(client._generation_strategy)
-    return read(client._experiment, node.bound(client._experiment)[1]).history
+    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1]).history
 
 
 def cards(card):
@@ -45,8 +44,7 @@ def test_names_of_any_number_are_searched_and_analysed():
             client.complete_trial(index, {"loss": loss(parameters)})
     (space,) = {node_of(client._generation_strategy).bound(client._experiment)[0].space}
     assert space.parameters[1].choices == tuple(NAMES)
-    asked = {trial.arm.parameters["colour"] for trial in client._experiment.trials.values()}
-    assert len(asked) > 1
+    assert len({trial.arm.parameters["colour"] for trial in client._experiment.trials.values()}) > 1
     best = best_point(client)
     assert loss(best.parameters) == min(loss(t.arm.parameters) for t in client._experiment.trials.values())
     shown = [card for card in client.compute_analyses(display=False) for card in cards(card)]
@@ -110,8 +108,7 @@ def test_trainings_continue():
         parameters, objective="-loss", strategy=RandomSearch(), fidelities={"epochs": [3, 9, 27]}, continues=True
     )
     for epochs in (3, 9, 27):
-        index = client.attach_trial({"x": 0.5, "epochs": epochs})
-        client.complete_trial(index, {"loss": 1.0 / epochs})
+        client.complete_trial(client.attach_trial({"x": 0.5, "epochs": epochs}), {"loss": 1.0 / epochs})
     client.attach_trial({"x": 0.25, "epochs": 27})
     assert [r.cost for r in history_of(client)] == [3.0, 6.0, 18.0, 27.0]
     again = Client._from_json_snapshot(client._to_json_snapshot())

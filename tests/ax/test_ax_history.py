@@ -31,8 +31,7 @@ from mfbo_torch.strategies import ExpectedImprovement, RandomSearch, Strategy
 
 
 def history_of(client: Client):
-    node = node_of(client._generation_strategy)
-    return read(client._experiment, node.bound(client._experiment)[1])
+    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1])
 
 
 def arm(x: float, fidelity: int = 2):

@@ -23,8 +23,6 @@ from mfbo_torch.space.indirect import Policy, Samples, Window
 from mfbo_torch.strategies.common.initial_design import sobol
 
 WIDTHS = torch.tensor([0.3, 0.2, 0.1], dtype=torch.double)
-NODES = sobol(2, 64, 7) - 0.5
-"""Of a window of side 1, by which averages are computed."""
 
 
 def latent(X: torch.Tensor) -> torch.Tensor:
@@ -36,7 +34,7 @@ def latent(X: torch.Tensor) -> torch.Tensor:
 def average(parameters: dict) -> float:
     """Of the inputs in a window that narrows from fidelity to fidelity around where a query is in its box."""
     x = torch.tensor([parameters["x"], parameters["rate"]], dtype=torch.double)
-    return latent(SPACE.to_unit(x) + 2 * WIDTHS[parameters["fidelity"]] * NODES).mean().item()
+    return latent(SPACE.to_unit(x) + 2 * WIDTHS[parameters["fidelity"]] * (sobol(2, 64, 7) - 0.5)).mean().item()
 
 
 def space() -> IndirectSpace:
@@ -171,8 +169,7 @@ def test_a_function_that_is_gone(monkeypatch):
     stored = strategy_to_settings(CMES(space=choosing()))
     monkeypatch.delattr(f"{__name__}.policy")
     with pytest.raises(
-        SettingError,
-        match=r"function = 'test_ax_indirect:policy': must be one .* named before loading",
+        SettingError, match=r"function = 'test_ax_indirect:policy': must be one .* named before loading"
     ):
         strategy_from_settings(stored)
 

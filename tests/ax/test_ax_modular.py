@@ -155,8 +155,7 @@ def test_a_fixed_fidelity_is_kept():
 
 
 def test_discrete_designs():
-    parameters = [PARAMETERS[0], RangeParameterConfig("k", (0, 4), "int")]
-    client = started(parameters=parameters)
+    client = started(parameters=[PARAMETERS[0], RangeParameterConfig("k", (0, 4), "int")])
     use(client, modular_node(COSTS))
     trials = client.get_next_trials(2).values()
     assert len(trials) == 2

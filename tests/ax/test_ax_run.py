@@ -42,8 +42,7 @@ def test_sixty_trials_in_sqlite(database):
     best = best_point(run.client)
     assert best.parameters["fidelity"] == 2
     assert sum(best.spent) == pytest.approx(history.spent)
-    n = int(sum(best.spent) / COSTS[-1])
-    points = SPACE.from_unit(sobol(2, n, 0)).tolist()
+    points = SPACE.from_unit(sobol(2, int(sum(best.spent) / COSTS[-1]), 0)).tolist()
     assert best.observed < min(loss({**dict(zip(NAMES, x, strict=True)), "fidelity": 2}) for x in points)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 
 def test_two_failures_do_not_stop_it(monkeypatch, capsys):
-    path = Path(__file__).parents[2] / "configs" / "ax_svm.py"
-    spec = importlib.util.spec_from_file_location("ax_svm", path)
+    spec = importlib.util.spec_from_file_location("ax_svm", Path(__file__).parents[2] / "configs" / "ax_svm.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     monkeypatch.setattr(script, "ProcessPoolExecutor", ThreadPoolExecutor)
@@ -17,6 +16,5 @@ def test_two_failures_do_not_stop_it(monkeypatch, capsys):
     make = script.multi_fidelity_client
     monkeypatch.setattr(script, "multi_fidelity_client", lambda *a, **k: clients.append(make(*a, **k)) or clients[0])
     script.tune(trials=13)
-    statuses = clients[0].summarize()["trial_status"].value_counts().to_dict()
-    assert statuses == {"COMPLETED": 11, "FAILED": 2}
+    assert clients[0].summarize()["trial_status"].value_counts().to_dict() == {"COMPLETED": 11, "FAILED": 2}
     assert "'fidelity': 1}" in capsys.readouterr().out

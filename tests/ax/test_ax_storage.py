@@ -60,8 +60,7 @@ def test_values_of_every_kind():
 
 def test_the_rest_of_a_node_is_kept():
     criterion = MinTrials(threshold=3, transition_to="next", only_in_statuses=[TrialStatus.COMPLETED])
-    node = StrategyNode(RandomSearch(), (1.0, 2.0), "first", ExperimentStatus.INITIALIZATION, [criterion])
-    again = stored(node)
+    again = stored(StrategyNode(RandomSearch(), (1.0, 2.0), "first", ExperimentStatus.INITIALIZATION, [criterion]))
     assert (again.name, again.costs) == ("first", [1.0, 2.0])
     assert again.suggested_experiment_status == ExperimentStatus.INITIALIZATION
     assert again.transition_criteria == [criterion]
@@ -83,7 +82,7 @@ def test_a_class_that_cannot_be_found_again_is_refused():
     "path",
     [
         "subprocess.Popen",
-        "nowhere.Strategy",
+        "nowhere.A",
         "mfbo_torch.nowhere.A",
         "mfbo_torch.loop.runner.run",
         "mfbo_torch.app.builder.Any",

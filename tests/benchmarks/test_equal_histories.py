@@ -39,6 +39,12 @@ def test_a_change_is_told(tmp_path, capsys):
     assert f"record 7 of 40: value {before} -> {before + 0.5}" in capsys.readouterr().out
 
 
-def test_ways_are_traced():
-    assert "mfbo_torch.loop.optimizer" in modules_of_a_decision("RandomSearch")
-    assert len(modules_of_a_value()) > 3
+@pytest.mark.parametrize("strategy", ["MFGPUCB", "GPBUCB"])
+def test_a_history_passes_few_modules_during_a_decision(strategy):
+    modules = modules_of_a_decision(strategy)
+    assert "mfbo_torch.loop.optimizer" in modules
+    assert len(modules) <= 8
+
+
+def test_a_value_passes_few_modules_on_its_way_to_the_record():
+    assert 3 < len(modules_of_a_value()) <= 8

@@ -22,8 +22,7 @@ FORMULAS = {
 @pytest.mark.parametrize("kernel", FORMULAS)
 def test_covariance_by_formula(kernel):
     A = torch.tensor([[0.1, 0.9], [0.3, 0.2]], dtype=torch.double)
-    B = torch.tensor([[0.4, 0.5]], dtype=torch.double)
-    found = Prior(kernel, [0.2, 0.7], outputscale=3.0).covariance(A, B)
+    found = Prior(kernel, [0.2, 0.7], outputscale=3.0).covariance(A, torch.tensor([[0.4, 0.5]], dtype=torch.double))
     for i, (a, b) in enumerate(A.tolist()):
         r = math.hypot((a - 0.4) / 0.2, (b - 0.5) / 0.7)
         assert found[i, 0].item() == pytest.approx(3.0 * FORMULAS[kernel](r), rel=1e-9)

@@ -46,6 +46,5 @@ def same(a: PerFidelityGP, b: PerFidelityGP, tolerance: float = 1e-9) -> None:
     with torch.no_grad():
         first, second = a.posterior(X), b.posterior(X)
     assert torch.allclose(first.mean, second.mean, rtol=tolerance, atol=tolerance)
-    assert torch.allclose(
-        first.distribution.covariance_matrix, second.distribution.covariance_matrix, rtol=0, atol=tolerance
-    )
+    one, other = (each.distribution.covariance_matrix for each in (first, second))
+    assert torch.allclose(one, other, rtol=0, atol=tolerance)

@@ -83,8 +83,7 @@ def window(centre: np.ndarray, width: np.ndarray, shape: str, nodes: int = 24) -
         t, w = np.polynomial.legendre.leggauss(nodes)
     w = w / w.sum()
     points = np.stack(np.meshgrid(*[c + s * t for c, s in zip(centre, width, strict=True)], indexing="ij"), -1)
-    weights = np.multiply.outer(w, w) if len(centre) == 2 else w
-    return points.reshape(-1, len(centre)), weights.reshape(-1)
+    return points.reshape(-1, len(centre)), (np.multiply.outer(w, w) if len(centre) == 2 else w).reshape(-1)
 
 
 def empirical(X: np.ndarray, A: np.ndarray, ell: Callable, regularization: float) -> Callable[[np.ndarray], Prior]:

@@ -35,8 +35,7 @@ def kernel(kind: str, a: Sequence, b: Sequence, lengthscale: Sequence[float], ou
 
 def gram(kind: str, A: Sequence, B: Sequence, lengthscale: Sequence[float], outputscale: float) -> np.ndarray:
     """Covariances of every point of ``A`` with every point of ``B``."""
-    rows = [[kernel(kind, a, b, lengthscale, outputscale) for b in B] for a in A]
-    return np.array(rows).reshape(len(A), len(B))
+    return np.array([[kernel(kind, a, b, lengthscale, outputscale) for b in B] for a in A]).reshape(len(A), len(B))
 
 
 @dataclass
@@ -113,8 +112,7 @@ def mean(levels: list[Fidelity], x: Sequence[float], m: int) -> float:
     if not len(level.X):
         return prior
     below = np.array([level.rho * mean(levels, u, m - 1) if level.rho else 0.0 for u in level.X])
-    K = level.gram(level.X, level.X) + np.diag(level.noise)
-    weights = np.linalg.solve(K, level.y - level.constant - below)
+    weights = np.linalg.solve(level.gram(level.X, level.X) + np.diag(level.noise), level.y - level.constant - below)
     return prior + (level.gram([x], level.X) @ weights).item()
 
 
@@ -123,8 +121,7 @@ def residual_covariance(level: Fidelity, A: Sequence, B: Sequence) -> np.ndarray
     X, prior = level.X.tolist(), level.gram(A, B)
     if not X:
         return prior
-    K = level.gram(X, X) + np.diag(level.noise)
-    return prior - level.gram(A, X) @ np.linalg.solve(K, level.gram(X, B))
+    return prior - level.gram(A, X) @ np.linalg.solve(level.gram(X, X) + np.diag(level.noise), level.gram(X, B))
 
 
 def covariance(levels: list[Fidelity], a: Point, b: Point, pending: Sequence[Point] = ()) -> float:
@@ -171,8 +168,7 @@ def joint(levels: list[Fidelity], points: Sequence[Point]) -> tuple[np.ndarray, 
 def gpytorch_kernel(kind: str, dim: int) -> Kernel:
     """A scaled kernel with its own lengthscale for each dimension."""
     nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-    base = RBFKernel(ard_num_dims=dim) if kind == "rbf" else MaternKernel(nu=nu[kind], ard_num_dims=dim)
-    return ScaleKernel(base)
+    return ScaleKernel(RBFKernel(ard_num_dims=dim) if kind == "rbf" else MaternKernel(nu=nu[kind], ard_num_dims=dim))
 
 
 def data(counts: Sequence[int], dim: int = 2, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -197,8 +193,7 @@ def set_by_hand(model: PerFidelityGP, noise: float = 1e-3, seed: int = 0) -> Per
     for m, level in enumerate(model.levels):
         outer = level.covar_module
         base = outer.base_kernel if isinstance(outer, ScaleKernel) else outer
-        draw = torch.rand(base.lengthscale.shape, generator=generator, dtype=torch.double)
-        base.lengthscale = 0.3 + 0.4 * draw
+        base.lengthscale = 0.3 + 0.4 * torch.rand(base.lengthscale.shape, generator=generator, dtype=torch.double)
         if isinstance(outer, ScaleKernel):
             outer.outputscale = 0.8 + 0.3 * m
         level.likelihood.noise = noise * (1 + m)
@@ -220,8 +215,7 @@ def hand_made(
 def points(num_fidelities: int, n: int, dim: int = 2, seed: int = 1) -> torch.Tensor:
     """``n x (d + 1)`` points whose fidelities go round."""
     U = torch.rand(n, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-    fidelity = torch.arange(n, dtype=torch.double).remainder(num_fidelities).unsqueeze(-1)
-    return torch.cat([U, fidelity], dim=-1)
+    return torch.cat([U, torch.arange(n, dtype=torch.double).remainder(num_fidelities).unsqueeze(-1)], dim=-1)
 
 
 def as_points(X: torch.Tensor) -> list[Point]:

@@ -21,8 +21,7 @@ def wavy(query: Query) -> float:
 
 def covariance(A: np.ndarray, B: np.ndarray, prior: Prior = PRIOR) -> np.ndarray:
     """Matérn 5/2 by its formula."""
-    scaled = (A[:, None] - B) / np.array(prior.lengthscales)
-    r = np.sqrt(5) * np.sqrt((scaled**2).sum(-1))
+    r = np.sqrt(5) * np.sqrt((((A[:, None] - B) / np.array(prior.lengthscales)) ** 2).sum(-1))
     return prior.outputscale * (1 + r + r**2 / 3) * np.exp(-r)
 
 

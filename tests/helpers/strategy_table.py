@@ -1,43 +1,16 @@
 """Every strategy that must keep the contract: one row each, and a small problem to keep it on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
 
+from mfbo_torch import strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.indirect import IndirectSpace, Samples, Window
-from mfbo_torch.strategies import (
-    BOCA,
-    CMES,
-    CMETS,
-    GPBUCB,
-    GPUCB,
-    MFGIBBON,
-    MFGPUCB,
-    MFSKO,
-    MFUCB,
-    UCB,
-    Direct,
-    ExpectedImprovement,
-    MFKnowledgeGradient,
-    MFNaive,
-    NaiveRepeat,
-    NaiveTop,
-    ProbabilityOfImprovement,
-    QLogExpectedImprovement,
-    QueryEI,
-    QueryMES,
-    QueryUCB,
-    QUpperConfidenceBound,
-    RandomSearch,
-    ShrinkingWindow,
-    SimulationMatching,
-    Strategy,
-    SuccessiveElimination,
-)
 from mfbo_torch.strategies.common.initial_design import sobol
 
 
@@ -72,7 +45,8 @@ class Row:
 
     Args:
         label: Its name in the test's id.
-        make: From a seed to the strategy, with settings that make it quick.
+        kind: Its class.
+        settings: Those that make it quick.
         steps: Length of a run: a few decisions beyond the initial design.
         seeded: Whether its decisions depend on the seed.
         capital: What it is bound to; the toy costs are ``4^m``.
@@ -84,7 +58,8 @@ class Row:
     """
 
     label: str
-    make: Callable[[int], Strategy]
+    kind: type[strategies.Strategy]
+    settings: dict[str, Any] = field(default_factory=dict)
     steps: int = 9
     seeded: bool = True
     capital: float = 40.0
@@ -94,71 +69,56 @@ class Row:
     most: int = 100
     slow: bool = False
 
+    def make(self, seed: int) -> strategies.Strategy:
+        return self.kind(seed=seed, **self.settings)
 
+
+SIMULATED = {"initial": 4, "batch_size": 3, "num_simulations": 8, "num_candidates": 64}
+SEARCHED = {"initial_capital": 1.0, "num_restarts": 1}
 ROWS = [
-    Row("random", lambda seed: RandomSearch(seed=seed)),
-    Row("direct", lambda seed: Direct(seed=seed), seeded=False),
-    Row("gp_ucb", lambda seed: GPUCB(seed=seed, initial=4)),
-    Row("ei", lambda seed: ExpectedImprovement(seed=seed, initial=4)),
-    Row("pi", lambda seed: ProbabilityOfImprovement(seed=seed, initial=4), slow=True),
-    Row("GPBUCB", lambda seed: GPBUCB(seed=seed, initial=4)),
-    Row("GPBUCB-theory", lambda seed: GPBUCB(seed=seed, initial=4, beta="theory", initialisation=2), steps=8),
-    Row("naive_repeat", lambda seed: NaiveRepeat(seed=seed, initial=4), steps=7, repeats=True),
-    Row("naive_top", lambda seed: NaiveTop(seed=seed, initial=4), steps=7),
-    *(
-        Row(
-            f"simulation_matching-{policy}",
-            lambda seed, policy=policy: SimulationMatching(
-                seed=seed, initial=4, policy=policy, batch_size=3, num_simulations=8, num_candidates=64
-            ),
-        )
-        for policy in ("ucb", "mei")
-    ),
-    Row("qucb", lambda seed: QUpperConfidenceBound(seed=seed, initial=4, samples=16), steps=6, slow=True),
-    Row("qlogei", lambda seed: QLogExpectedImprovement(seed=seed, initial=4, samples=16), steps=6, slow=True),
-    Row("mf_naive", lambda seed: MFNaive(seed=seed, initial=4), capital=12.0),
-    Row("mf_naive_random", lambda seed: MFNaive(seed=seed, explore="random"), capital=12.0),
-    Row("BOCA", lambda seed: BOCA(seed=seed, initial_capital=2.0), steps=8),
-    Row("MFGPUCB", lambda seed: MFGPUCB(seed=seed, initial_capital=2.0), steps=8),
-    Row(
-        "MFGPUCB-independent",
-        lambda seed: MFGPUCB(seed=seed, link="independent", initial_capital=2.0),
-        steps=8,
-        slow=True,
-    ),
-    Row("mf_sko", lambda seed: MFSKO(seed=seed, initial_capital=1.0), steps=5, slow=True),
+    Row("random", strategies.RandomSearch),
+    Row("direct", strategies.Direct, seeded=False),
+    Row("gp_ucb", strategies.GPUCB, {"initial": 4}),
+    Row("ei", strategies.ExpectedImprovement, {"initial": 4}),
+    Row("pi", strategies.ProbabilityOfImprovement, {"initial": 4}, slow=True),
+    Row("GPBUCB", strategies.GPBUCB, {"initial": 4}),
+    Row("GPBUCB-theory", strategies.GPBUCB, {"initial": 4, "beta": "theory", "initialisation": 2}, steps=8),
+    Row("naive_repeat", strategies.NaiveRepeat, {"initial": 4}, steps=7, repeats=True),
+    Row("naive_top", strategies.NaiveTop, {"initial": 4}, steps=7),
+    Row("simulation_matching-ucb", strategies.SimulationMatching, {"policy": "ucb", **SIMULATED}),
+    Row("simulation_matching-mei", strategies.SimulationMatching, {"policy": "mei", **SIMULATED}),
+    Row("qucb", strategies.QUpperConfidenceBound, {"initial": 4, "samples": 16}, steps=6, slow=True),
+    Row("qlogei", strategies.QLogExpectedImprovement, {"initial": 4, "samples": 16}, steps=6, slow=True),
+    Row("mf_naive", strategies.MFNaive, {"initial": 4}, capital=12.0),
+    Row("mf_naive_random", strategies.MFNaive, {"explore": "random"}, capital=12.0),
+    Row("BOCA", strategies.BOCA, {"initial_capital": 2.0}, steps=8),
+    Row("MFGPUCB", strategies.MFGPUCB, {"initial_capital": 2.0}, steps=8),
+    Row("MFGPUCB-independent", strategies.MFGPUCB, {"link": "independent", "initial_capital": 2.0}, steps=8, slow=True),
+    Row("mf_sko", strategies.MFSKO, {"initial_capital": 1.0}, steps=5, slow=True),
     Row(
         "mf_gibbon",
-        lambda seed: MFGIBBON(
-            seed=seed, initial_capital=1.0, num_candidates=50, num_restarts=1, raw_samples=8, max_iterations=4
-        ),
+        strategies.MFGIBBON,
+        {**SEARCHED, "num_candidates": 50, "raw_samples": 8, "max_iterations": 4},
         steps=5,
         slow=True,
     ),
     Row(
         "mf_kg",
-        lambda seed: MFKnowledgeGradient(
-            seed=seed, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=2, max_iterations=2
-        ),
+        strategies.MFKnowledgeGradient,
+        {**SEARCHED, "num_fantasies": 2, "raw_samples": 2, "max_iterations": 2},
         steps=4,
         slow=True,
     ),
-    Row("MFUCB", lambda seed: MFUCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("UCB", lambda seed: UCB(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("elimination", lambda seed: SuccessiveElimination(seed=seed, scale=0.1), steps=20, seeded=False, space=ARMS),
-    Row("cmes", lambda seed: CMES(seed=seed, initial=2), steps=4, adapt=averaged),
-    Row(
-        "cmes_all",
-        lambda seed: CMES(seed=seed, resolutions="all", sampler="gumbel"),
-        steps=3,
-        adapt=averaged,
-        slow=True,
-    ),
-    Row("cmets", lambda seed: CMETS(seed=seed), steps=5, seeded=False, adapt=averaged, most=8, slow=True),
-    Row("shrinking_window", lambda seed: ShrinkingWindow(seed=seed), steps=4, adapt=windowed, slow=True),
-    Row("query_mes", lambda seed: QueryMES(seed=seed), steps=3, adapt=averaged, slow=True),
-    Row("query_ucb", lambda seed: QueryUCB(seed=seed), steps=3, adapt=averaged),
-    Row("query_ei", lambda seed: QueryEI(seed=seed), steps=3, adapt=averaged),
+    Row("MFUCB", strategies.MFUCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
+    Row("UCB", strategies.UCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
+    Row("elimination", strategies.SuccessiveElimination, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
+    Row("cmes", strategies.CMES, {"initial": 2}, steps=4, adapt=averaged),
+    Row("cmes_all", strategies.CMES, {"resolutions": "all", "sampler": "gumbel"}, steps=3, adapt=averaged, slow=True),
+    Row("cmets", strategies.CMETS, steps=5, seeded=False, adapt=averaged, most=8, slow=True),
+    Row("shrinking_window", strategies.ShrinkingWindow, steps=4, adapt=windowed, slow=True),
+    Row("query_mes", strategies.QueryMES, steps=3, adapt=averaged, slow=True),
+    Row("query_ucb", strategies.QueryUCB, steps=3, adapt=averaged),
+    Row("query_ei", strategies.QueryEI, steps=3, adapt=averaged),
 ]
 DESIGN_ROWS = [row for row in ROWS if row.space is SPACE]
 """Those that look for a design."""
@@ -200,7 +160,12 @@ def step(history: History, query: Query, space: Space, value: float | None) -> H
     return history.updated(record.failed("a test") if value is None else record.done(value))
 
 
-def loop(strategy: Strategy, objective: Callable[[Query], float | None], steps: int, history: History | None = None):
+def loop(
+    strategy: strategies.Strategy,
+    objective: Callable[[Query], float | None],
+    steps: int,
+    history: History | None = None,
+):
     """The history after ``steps`` sequential decisions."""
     history = history or History()
     for _ in range(steps):

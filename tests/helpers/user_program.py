@@ -40,8 +40,7 @@ def main() -> None:
 
     ended: History = run(Bowl(), RandomSearch(), 20.0, progress=False)
     parameters = {"rate": {"lower": 1e-3, "upper": 1.0, "log": True}}
-    problem = UserProblem(loss, parameters, costs=[1.0, 10.0], maximize=False)
-    print(len(ended), problem.evaluate([0.1], 1))
+    print(len(ended), UserProblem(loss, parameters, costs=[1.0, 10.0], maximize=False).evaluate([0.1], 1))
 
 
 if __name__ == "__main__":

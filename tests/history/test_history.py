@@ -77,8 +77,7 @@ def test_selecting():
 def test_everything_asked_is_paid():
     assert history().spent == pytest.approx(41.5)
     assert History().spent == 0.0
-    tenths = History(Record(i, Query((0.0,), 0), 0.1) for i in range(10))
-    assert tenths.spent == 1.0
+    assert History(Record(i, Query((0.0,), 0), 0.1) for i in range(10)).spent == 1.0
 
 
 def test_best_is_the_earliest_of_the_largest():

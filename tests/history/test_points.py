@@ -118,8 +118,7 @@ def test_what_nobody_decided_is_no_decision():
 
 
 def test_given_points_say_nothing_of_measured_costs():
-    space = Space((Parameter("x", 0.0, 1.0),), (1.0, 10.0), measured=True)
-    strategy = Walk(space=space)
+    strategy = Walk(space=Space((Parameter("x", 0.0, 1.0),), (1.0, 10.0), measured=True))
     opt = Optimizer(strategy)
     opt.add({"x": 0.5}, 1, 1.0)
     assert strategy.costs(opt.history) == (1.0, 10.0)
@@ -132,8 +131,7 @@ def test_a_model_learns_from_points_of_others():
     """Values all over the target leave little to gain: the strategy asks near the best of them, cheaply or not."""
     problem = Currin()
     opt = Optimizer(MFGPUCB(hedge=False), problem=problem)
-    grid = torch.cartesian_prod(*[torch.linspace(0.02, 1.0, 6, dtype=torch.double)] * 2)
-    for x in grid.tolist():
+    for x in torch.cartesian_prod(*[torch.linspace(0.02, 1.0, 6, dtype=torch.double)] * 2).tolist():
         for fidelity in (0, 1):
             opt.add(dict(zip(["x1", "x2"], x, strict=True)), fidelity, problem.reward(x, fidelity))
     while (record := opt.ask()[0]).query.meta.get("stage") != "model":
@@ -141,8 +139,7 @@ def test_a_model_learns_from_points_of_others():
     best = opt.history.best(1)
     assert max(abs(a - b) for a, b in zip(record.query.x, best.query.x, strict=True)) < 0.2
     assert opt.history.spent <= 60
-    level = opt.strategy.fidelity_at(best.query.x, opt.history)
-    assert level in (0, 1)
+    assert opt.strategy.fidelity_at(best.query.x, opt.history) in (0, 1)
     assert opt.enqueue({"x1": 0.3, "x2": 0.6}).query.fidelity in (0, 1)
     assert GPUCB(space=problem.space).fidelity_at((0.3, 0.6), opt.history) == 1
     assert Strategy.fidelity_at(Walk(space=problem.space), (0.3, 0.6), opt.history) == 1
@@ -212,5 +209,4 @@ def test_old_journals_keep_their_queues(tmp_path):
     """A pending query of a strategy is none of the user's."""
     with Journal(tmp_path / "a.sqlite") as journal:
         journal.asked([Record(0, Query((1.0,), 0, {"stage": "model"}), 1.0)])
-        opt = Optimizer(Walk(), journal, problem=Hill())
-        assert opt.ask()[0].id == 1
+        assert Optimizer(Walk(), journal, problem=Hill()).ask()[0].id == 1

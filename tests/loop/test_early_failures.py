@@ -36,8 +36,7 @@ def quiet(problem, capital=40.0, **settings):
 
 @pytest.mark.parametrize("threads", [0, 3])
 def test_the_same_three_times_ends_a_run_and_is_free(tmp_path, threads):
-    executor = ThreadPoolExecutor(threads) if threads else None
-    how = {"executor": executor, "max_pending": threads or 1}
+    how = {"executor": ThreadPoolExecutor(threads) if threads else None, "max_pending": threads or 1}
     with Journal(tmp_path / "a.sqlite") as journal:
         with pytest.raises(
             Hopeless, match=r"^the first [3-5] evaluations broke in the same way, with KeyError"

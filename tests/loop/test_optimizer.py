@@ -159,8 +159,7 @@ def test_what_is_asked_is_the_same_with_and_without_a_journal(tmp_path):
         kept = Optimizer(Walk(), journal, problem=Hill())
         kept.ask()
         assert journal.history() == kept.history
-    loose = optimizer()
-    (record,) = loose.ask()
+    (record,) = optimizer().ask()
     assert record.query == kept.history.records[0].query
     assert record.query.meta["pair"] == [1, 2.5]
 
@@ -213,9 +212,7 @@ def test_a_journal_is_not_a_path():
 
 
 def test_numbers_of_numpy():
-    space = Space(
-        [Parameter("a", np.float32(0.5), np.int64(3))], np.array([1, 10]), candidates=np.array([[1.5], [2.0]])
-    )
+    space = Space([Parameter("a", np.float32(0.5), np.int64(3))], np.array([1, 10]), candidates=np.array([[1.5], [2]]))
     assert space == Space([Parameter("a", 0.5, 3)], (1, 10), candidates=((1.5,), (2.0,)))
     assert {type(number) for number in (*space.costs, space.parameters[0].upper)} == {int}
     opt = optimizer()

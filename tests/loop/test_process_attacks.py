@@ -165,6 +165,5 @@ def test_a_pool_that_is_shut_down_while_it_starts_leaves_nothing():
 
 @needs_fork
 def test_an_evaluation_in_this_process_ends_its_copies():
-    outcome = evaluate(Forking(), (1.0,), 0)
-    assert outcome.observation is not None
+    assert evaluate(Forking(), (1.0,), 0).observation is not None
     assert os.waitpid(-1, 0)[1] == 0

@@ -18,8 +18,7 @@ def test_every_option_is_a_setting_that_may_differ():
     options = [option.name for option in fields(RunOptions)]
     assert set(options) <= set(RUN.settings)
     assert set(MAY_DIFFER) == {"capital", "out", *options}
-    defaults = {name: RUN.settings[name].default for name in options}
-    assert RunOptions.of({"capital": 1.0, **defaults}) == RunOptions()
+    assert RunOptions.of({"capital": 1.0, **{name: RUN.settings[name].default for name in options}}) == RunOptions()
 
 
 @pytest.mark.parametrize(

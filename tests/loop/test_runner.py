@@ -20,8 +20,6 @@ from mfbo_torch.loop.early_failures import ALIKE
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import describe, drive, evaluate, run
 
-HERE = Path(__file__).parents[1] / "helpers"
-
 
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])
 @pytest.mark.parametrize("max_pending", [1, 3])
@@ -308,7 +306,7 @@ print("finished", flush=True)
 @pytest.mark.slow
 def test_killed_at_any_moment_it_continues_as_if_it_never_was(tmp_path):
     whole = timeless(quiet(Hill(trouble="raise"), Walk(), 240.0))
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "helpers"), "OMP_NUM_THREADS": "1"}
     path, moments, kills = tmp_path / "a.sqlite", random.Random(0), 0
     for _ in range(4):
         command = [sys.executable, "-c", CHILD, str(path)]

@@ -65,8 +65,7 @@ class Certain(Walk):
     """Believes in ``mean(x) = -(x - 0.7)^2`` with deviation ``0.05 |x - 0.2|``."""
 
     def predict(self, history, X):
-        mean = -((X - 0.7) ** 2)
-        return mean.expand(-1, 2), 0.05 * (X - 0.2).abs().expand(-1, 2)
+        return (-((X - 0.7) ** 2)).expand(-1, 2), 0.05 * (X - 0.2).abs().expand(-1, 2)
 
 
 def test_the_bound_on_what_is_left_to_gain():
@@ -85,22 +84,16 @@ def test_the_bound_on_what_is_left_to_gain():
 
 def test_a_model_that_knows_enough_ends_a_run():
     """A quadratic is soon known; what was found is as near to its top as the rule says, long before the end."""
-    problem = Hill(upper=6.0)
-    strategy = GPUCB(seed=0, initial=6)
-    ended = drive(problem, strategy, 600.0, RunOptions(stop_gain=1e-2), progress=False)
+    ended = drive(Hill(upper=6.0), GPUCB(seed=0, initial=6), 600.0, RunOptions(stop_gain=1e-2), progress=False)
     assert ended.finished
     assert ended.stopped.startswith("the bound on what is left to gain is ")
     x = torch.linspace(0.0, 6.0, 60_001, dtype=torch.double)
     values = [r.value for r in ended.history.done]
-    best = (-((x - 3.0) ** 2) + x.sin()).max().item()
-    assert best - max(values) <= 1e-2 * (max(values) - min(values))
+    assert (-((x - 3.0) ** 2) + x.sin()).max().item() - max(values) <= 1e-2 * (max(values) - min(values))
     assert ended.history.spent < 300
 
 
-RULES = [
-    ({"stop_at": 0.0}, "is at least as good as 0"),
-    ({"patience": 25.0}, "no better value for a capital of "),
-]
+RULES = [({"stop_at": 0.0}, "is at least as good as 0"), ({"patience": 25.0}, "no better value for a capital of ")]
 
 
 @pytest.mark.parametrize(("rule", "reason"), RULES)
@@ -125,9 +118,7 @@ def test_a_run_goes_on_where_a_rule_ended_it(tmp_path, rule, reason, pooled):
 
 def test_no_time_is_left(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        ended = drive(
-            Hill(seconds=0.05), Walk(), 200.0, RunOptions(4, time_limit=0.12), journal=journal, progress=False
-        )
+        ended = drive(Hill(seconds=0.05), Walk(), 200, RunOptions(4, time_limit=0.12), journal=journal, progress=False)
         assert ended.stopped == "the time limit of 0.12 s is reached"
         assert not ended.finished
         assert 1 <= len(ended.history.done) <= 4

@@ -73,8 +73,7 @@ def test_a_retry_that_the_capital_does_not_pay_for_is_not_made():
 def test_measured_retries_cost_what_they_took():
     problem = Flaky(1, measured=True, seconds=0.01)
     problem.space = replace(problem.space, costs=(0.01, 0.1))
-    history = quiet(problem, Walk(), 0.3, retries=1)
-    for record in history.done:
+    for record in quiet(problem, Walk(), 0.3, retries=1).done:
         assert record.retries == 1
         assert record.cost == pytest.approx(record.sunk + record.evaluation_seconds)
     free = quiet(Flaky(1, measured=True, seconds=0.01), Walk(), 0.1, retries=1, charge_retries=False)
@@ -88,10 +87,8 @@ def test_a_run_that_only_fails_stops_early(threads, tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
         with pytest.raises(Hopeless, match=r"^all 1\d evaluations failed, the last with RuntimeError: not yet"):
             quiet(problem, Walk(), 1000.0, executor=executor, max_pending=threads or 1, journal=journal)
-        failed = len(journal.history().select(Status.FAILED))
-        assert runner.HOPELESS <= failed <= runner.HOPELESS + threads
-        repaired = quiet(Hill(), Walk(), 200.0, journal=journal)
-        assert repaired.done
+        assert runner.HOPELESS <= len(journal.history().select(Status.FAILED)) <= runner.HOPELESS + threads
+        assert quiet(Hill(), Walk(), 200.0, journal=journal).done
     with pytest.raises(Hopeless, match=r"^all 2 evaluations failed"):
         quiet(problem, Walk(), 3.0)
 
@@ -187,8 +184,7 @@ def test_values_are_taken_in_while_the_next_query_is_decided(tmp_path):
     assert len(history.done) == 3
     base, query = steps[2]
     assert [r.status for r in base] == [Status.DONE, Status.PENDING]
-    strategy = Walk(every=2).bind(Hill().space, 12.0)
-    assert strategy.ask(base)[0].x == query.x == history.records[2].query.x
+    assert Walk(every=2).bind(Hill().space, 12.0).ask(base)[0].x == query.x == history.records[2].query.x
 
 
 def test_workers_that_join_are_used():

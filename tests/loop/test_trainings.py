@@ -58,27 +58,21 @@ def asked(*queries):
 
 def test_what_a_query_goes_on_from():
     history = asked((0.5, 0, 3.0), (0.5, 1, 6.0), (0.7, 1, 9.0), (0.7, 0, 3.0), (0.7, 2, 18.0), (0.9, 0, 0.0))
-    assert [(found := lower_training(history, (0.5,), m)) and found.paid for m in range(3)] == [
-        None,
-        3.0,
-        9.0,
-    ]
+    assert [(found := lower_training(history, (0.5,), m)) and found.paid for m in range(3)] == [None, 3.0, 9.0]
     assert lower_training(history, (0.7,), 2).record.id == 2
     assert lower_training(history, (0.9,), 1) is None  # observed before: nothing is there
     assert full_costs(history) == [3.0, 9.0, 9.0, 3.0, 27.0, 0.0]
     assert {x: sorted(levels) for x, levels in trainings(history).items()} == {(0.5,): [0, 1], (0.7,): [0, 1, 2]}
     tried = history.records[0].retried("why", 7.0).done(1.0)
     assert lower_training(history.updated(tried), (0.5,), 1).paid == 3.0 == tried.cost - tried.sunk
-    failed = History((history.records[0].failed("why"),))
-    assert lower_training(failed, (0.5,), 1) is None
+    assert lower_training(History((history.records[0].failed("why"),)), (0.5,), 1) is None
 
 
 def test_what_a_query_costs():
     space = Space((Parameter("x", 0.0, 1.0),), fidelities=EPOCHS, continues=True)
     history = asked((0.5, 0, 3.0), (0.5, 1, 6.0))
     strategy = Walk(space=space)
-    costs = [strategy.cost(Query((x,), m), history) for x in (0.5, 0.6) for m in range(3)]
-    assert costs == [3, 6, 18, 3, 9, 27]
+    assert [strategy.cost(Query((x,), m), history) for x in (0.5, 0.6) for m in range(3)] == [3, 6, 18, 3, 9, 27]
     assert Walk(space=Space(space.parameters, fidelities=EPOCHS)).cost(Query((0.5,), 2), history) == 27
     measured = Space(space.parameters, (1, 10, 100), measured=True, continues=True)
     assert Walk(space=measured).costs(history) == (3, 9, 90)
@@ -89,8 +83,7 @@ def test_what_a_query_costs():
 @pytest.mark.parametrize("workers", [0, 3])
 def test_each_epoch_is_trained_and_paid_once(tmp_path, wide, workers):
     """Whoever evaluates: what is asked while the one below is still out waits for it, and pays what is missing."""
-    pool = ThreadPoolExecutor(workers) if workers else None
-    how = {"executor": pool, "max_pending": workers or 1}
+    how = {"executor": ThreadPoolExecutor(workers) if workers else None, "max_pending": workers or 1}
     with Journal(tmp_path / "a.sqlite") as journal:
         history = run(problem(), Ladder(wide=wide), 80.0, journal=journal, progress=False, **how)
     reached = defaultdict(int)
@@ -170,8 +163,7 @@ def test_what_has_begun_is_cheaper():
     assert chosen(begun, 1.0, 0.6, 0.9) == (0.75, 1)
     assert chosen(begun, -1.0, -0.1, -0.1) == (0.25, 0)
     assert chosen(begun, 1.0, 0.9, 0.9, fidelity=0) == (0.25, 0)
-    out = begun.asked(Query((0.5,), 2), 18.0)
-    assert chosen(out, 1.0, 0.5) == (0.25, 0)
+    assert chosen(begun.asked(Query((0.5,), 2), 18.0), 1.0, 0.5) == (0.25, 0)
     assert chosen(begun, 1.0, 9.0, 9.0, of=Space(space.parameters, fidelities=EPOCHS)) == (0.25, 2)
     assert strategy.ask(begun)[0].x != (0.5,)
 

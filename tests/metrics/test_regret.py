@@ -6,18 +6,8 @@ import random
 import pytest
 import torch
 
+from mfbo_torch import metrics
 from mfbo_torch.history import History, Query
-from mfbo_torch.metrics import (
-    average_regret,
-    best_values,
-    capital_spent,
-    cumulative_regret,
-    instant_regret,
-    paid_for,
-    query_costs,
-    regret_at,
-    simple_regret,
-)
 
 OPTIMUM, WORST = 10.0, -4.0
 COSTS = (1.0, 3.5, 10.0)
@@ -40,9 +30,7 @@ def drawn(n: int, seed: int) -> History:
 
 def rewards(history: History) -> list[float]:
     """``q_t``: the value at the target, ``-B`` elsewhere."""
-    return [
-        record.value if record.query.fidelity == 2 and record.status == "done" else WORST for record in history.records
-    ]
+    return [r.value if r.query.fidelity == 2 and r.status == "done" else WORST for r in history.records]
 
 
 def cumulative(history: History, capital: float) -> float:
@@ -61,39 +49,41 @@ def test_cumulative_regret(seed):
     history = drawn(23, seed)
     for capital in (0.5, 1.0, 17.3, history.spent, 2 * history.spent):
         expected = cumulative(history, capital)
-        assert cumulative_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(expected, rel=1e-12)
-        assert average_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(expected / capital, rel=1e-12)
+        assert metrics.cumulative_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(expected, rel=1e-12)
+        assert metrics.average_regret(history, 2, OPTIMUM, WORST, capital) == pytest.approx(
+            expected / capital, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_instant_and_simple_regret(seed):
     history = drawn(23, seed)
     instant = [OPTIMUM - reward for reward in rewards(history)]
-    assert instant_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(instant)
+    assert metrics.instant_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(instant)
     simple = [OPTIMUM - max(rewards(history)[: t + 1]) for t in range(23)]
-    assert simple_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(simple)
+    assert metrics.simple_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(simple)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_spent_and_found(seed):
     history = drawn(23, seed)
     costs = [record.cost for record in history]
-    assert capital_spent(history).tolist() == pytest.approx([sum(costs[: t + 1]) for t in range(23)])
+    assert metrics.capital_spent(history).tolist() == pytest.approx([sum(costs[: t + 1]) for t in range(23)])
     found = [r.value if r.query.fidelity == 2 and r.status == "done" else -math.inf for r in history]
-    assert best_values(history, 2).tolist() == [max(found[: t + 1]) for t in range(23)]
+    assert metrics.best_values(history, 2).tolist() == [max(found[: t + 1]) for t in range(23)]
 
 
 def test_before_the_first_value_at_the_target():
     history = History().asked(Query((0.0,), 0), 1.0).asked(Query((0.0,), 2), 10.0)
     history = history.updated(history.records[0].done(9.0))
-    assert simple_regret(history, 2, OPTIMUM, WORST).tolist() == [14.0, 14.0]
-    assert best_values(history, 2).tolist() == [-math.inf, -math.inf]
-    assert simple_regret(history, 0, OPTIMUM, WORST).tolist() == [1.0, 1.0]
+    assert metrics.simple_regret(history, 2, OPTIMUM, WORST).tolist() == [14.0, 14.0]
+    assert metrics.best_values(history, 2).tolist() == [-math.inf, -math.inf]
+    assert metrics.simple_regret(history, 0, OPTIMUM, WORST).tolist() == [1.0, 1.0]
 
 
 def test_unused_capital_earns_the_worst():
-    assert cumulative_regret(History(), 2, OPTIMUM, WORST, 7.0) == 7.0 * 14.0
-    assert average_regret(History(), 2, OPTIMUM, WORST, 7.0) == 14.0
+    assert metrics.cumulative_regret(History(), 2, OPTIMUM, WORST, 7.0) == 7.0 * 14.0
+    assert metrics.average_regret(History(), 2, OPTIMUM, WORST, 7.0) == 14.0
 
 
 def test_a_perfect_run_has_no_regret():
@@ -102,18 +92,18 @@ def test_a_perfect_run_has_no_regret():
         history = history.asked(Query((0.0,), 2), 0.1)
         history = history.updated(history.records[-1].done(OPTIMUM))
     # ten times 0.1 is within a capital of 1, whatever the rounding
-    assert cumulative_regret(history, 2, OPTIMUM, WORST, 1.0) == pytest.approx(0.0, abs=1e-12)
+    assert metrics.cumulative_regret(history, 2, OPTIMUM, WORST, 1.0) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_several_runs_at_several_capitals():
     histories, capitals = [drawn(23, seed) for seed in range(3)], [0.5, 20.0, 60.0, 1e3]
-    costs = torch.stack([query_costs(history) for history in histories])
-    instant = torch.stack([instant_regret(history, 2, OPTIMUM, WORST) for history in histories])
-    found = regret_at(capitals, costs, instant, OPTIMUM - WORST)
+    costs = torch.stack([metrics.query_costs(history) for history in histories])
+    instant = torch.stack([metrics.instant_regret(history, 2, OPTIMUM, WORST) for history in histories])
+    found = metrics.regret_at(capitals, costs, instant, OPTIMUM - WORST)
     for row, history in enumerate(histories):
         totals = [sum(COSTS[r.query.fidelity] for r in history.records[:n]) for n in range(1, 24)]
         counts = [sum(total <= capital for total in totals) for capital in capitals]
-        assert paid_for(capital_spent(history), capitals).tolist() == counts
+        assert metrics.paid_for(metrics.capital_spent(history), capitals).tolist() == counts
         expected = [cumulative(history, capital) for capital in capitals]
         assert found.total[row].tolist() == pytest.approx(expected, rel=1e-12)
         unspent = [c - sum(r.cost for r in history.records[:n]) for c, n in zip(capitals, counts, strict=True)]
@@ -121,7 +111,7 @@ def test_several_runs_at_several_capitals():
 
 
 def test_no_history():
-    for regret in (simple_regret, instant_regret):
+    for regret in (metrics.simple_regret, metrics.instant_regret):
         assert torch.equal(regret(History(), 2, OPTIMUM, WORST), EMPTY)
-    assert torch.equal(best_values(History(), 2), EMPTY)
-    assert torch.equal(capital_spent(History()), EMPTY)
+    assert torch.equal(metrics.best_values(History(), 2), EMPTY)
+    assert torch.equal(metrics.capital_spent(History()), EMPTY)

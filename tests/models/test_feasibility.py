@@ -6,16 +6,7 @@ import pytest
 import torch
 
 from mfbo_torch.acquisition.feasible import Feasible
-from mfbo_torch.models.feasibility import (
-    MAX_RECORDS,
-    STRUCTURES,
-    Feasibility,
-    Structure,
-    _by_chance,
-    _laplace,
-    likeliest,
-    thinned,
-)
+from mfbo_torch.models import feasibility
 from mfbo_torch.strategies.common.initial_design import sobol, uniform
 
 REGIONS = {
@@ -26,10 +17,10 @@ REGIONS = {
 }
 
 
-def learned(U: torch.Tensor, failed: torch.Tensor, fidelity: int = 0) -> Feasibility:
+def learned(U: torch.Tensor, failed: torch.Tensor, fidelity: int = 0) -> feasibility.Feasibility:
     """The model of designs at fidelity 0."""
     points = torch.cat([U, torch.zeros_like(U[:, :1])], -1)
-    return Feasibility(points, ~failed, fidelity, likeliest(points, ~failed))
+    return feasibility.Feasibility(points, ~failed, fidelity, feasibility.likeliest(points, ~failed))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +31,7 @@ def test_regions_that_fail_are_learned(name, dim):
     U, T, region = sobol(dim, 60, 0), uniform(dim, 500, 1), REGIONS[name]
     failed, truth = region(U), region(T)
     p, rate = learned(U, failed)(T), (~failed).double().mean()
-    score = torch.where(truth, 1 - p, p).log().mean()
-    assert score > 0.6 * torch.where(truth, 1 - rate, rate).log().mean()
+    assert torch.where(truth, 1 - p, p).log().mean() > 0.6 * torch.where(truth, 1 - rate, rate).log().mean()
 
 
 def test_chance_teaches_nothing_of_a_place():
@@ -54,8 +44,7 @@ def test_chance_teaches_nothing_of_a_place():
 
 def test_near_failures_it_is_low_and_recovers_and_is_never_zero():
     U = torch.cat([0.2 + 0.02 * uniform(2, 40, 0), sobol(2, 20, 0)])
-    failed = (U - 0.21).norm(dim=-1) < 0.1
-    model = learned(U, failed)
+    model = learned(U, (U - 0.21).norm(dim=-1) < 0.1)
     p = model(torch.tensor([[0.21, 0.21], [0.3, 0.3], [0.45, 0.45], [0.8, 0.8]], dtype=torch.double))
     assert (p.diff() > 0).all()
     assert 0 < p[0] < 0.1
@@ -75,22 +64,21 @@ def test_fidelities_that_fail_apart():
     U = sobol(2, 64, 0)
     points = torch.cat([U, torch.arange(64).remainder(2).unsqueeze(-1)], -1)
     failed = (U[:, 0] > 0.6) & (points[:, -1] == 1)
-    structure = likeliest(points, ~failed)
+    structure = feasibility.likeliest(points, ~failed)
     assert structure.share < 1
     low, high = torch.tensor([[0.2, 0.5]], dtype=torch.double), torch.tensor([[0.85, 0.5]], dtype=torch.double)
-    at = [Feasibility(points, ~failed, m, structure) for m in (0, 1)]
+    at = [feasibility.Feasibility(points, ~failed, m, structure) for m in (0, 1)]
     assert at[1](high) < 0.3 < 0.6 < at[1](low)
     assert at[0](high) > at[1](high)
 
 
 def test_the_approximation_against_a_search():
     """The mode is where the log posterior is largest, the evidence that of Laplace's formula there."""
-    U, structure = sobol(2, 15, 0), Structure(0.25, 4.0, 1.0)
+    U, structure = sobol(2, 15, 0), feasibility.Structure(0.25, 4.0, 1.0)
     succeeded = U[:, 0] < 0.6
     centred, sign = U - 0.5, torch.where(succeeded, 1.0, -1.0).double()
-    fitted = _laplace(centred, torch.zeros(15), succeeded, [structure])
-    square = torch.cdist(centred, centred).square() / (2 * 0.25**2 * 2)
-    K = 4.0 * (torch.exp(-square) + 4.0 * centred @ centred.T)
+    fitted = feasibility._laplace(centred, torch.zeros(15), succeeded, [structure])
+    K = 4.0 * (torch.exp(-(torch.cdist(centred, centred).square() / (2 * 0.25**2 * 2))) + 4.0 * centred @ centred.T)
     a = torch.zeros(15, dtype=torch.double, requires_grad=True)
     search = torch.optim.LBFGS(
         [a], max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
@@ -109,8 +97,7 @@ def test_the_approximation_against_a_search():
     f = (K @ a).detach().requires_grad_()
     likelihood = torch.special.log_ndtr(sign * (fitted.mean + f)).sum()
     W = -torch.autograd.functional.hessian(lambda f: torch.special.log_ndtr(sign * (fitted.mean + f)).sum(), f)
-    determinant = torch.linalg.slogdet(torch.eye(15) + K @ W).logabsdet
-    expected = likelihood - 0.5 * f @ a - 0.5 * determinant
+    expected = likelihood - 0.5 * f @ a - 0.5 * torch.linalg.slogdet(torch.eye(15) + K @ W).logabsdet
     assert fitted.evidence.item() == pytest.approx(expected.item(), abs=1e-4)
     torch.testing.assert_close(fitted.precision[0], torch.linalg.inv(K + torch.linalg.inv(W)), atol=1e-4, rtol=1e-3)
 
@@ -118,27 +105,27 @@ def test_the_approximation_against_a_search():
 def test_evidence_of_chance():
     """The integral of ``p^s (1 - p)^(n - s)``."""
     p = torch.linspace(0, 1, 100001, dtype=torch.double)
-    mean, evidence = _by_chance(torch.tensor([True] * 7 + [False] * 2))
+    mean, evidence = feasibility._by_chance(torch.tensor([True] * 7 + [False] * 2))
     assert mean == pytest.approx(8 / 11)
     assert math.exp(evidence) == pytest.approx(torch.trapezoid(p**7 * (1 - p) ** 2, p).item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES[::5])
+@pytest.mark.parametrize("structure", feasibility.STRUCTURES[::5])
 def test_gradient(structure):
     U = sobol(3, 30, 0)
     points = torch.cat([U, torch.arange(30).remainder(2).unsqueeze(-1)], -1)
-    model = Feasibility(points, U.sum(-1) < 1.7, 1, structure)
-    X = uniform(3, 4, 5).unsqueeze(-2).requires_grad_()
-    assert torch.autograd.gradcheck(model, (X,))
+    model = feasibility.Feasibility(points, U.sum(-1) < 1.7, 1, structure)
+    assert torch.autograd.gradcheck(model, (uniform(3, 4, 5).unsqueeze(-2).requires_grad_(),))
 
 
 def test_many_records_are_thinned_of_successes_first():
     points, succeeded = uniform(3, 1000, 0), torch.arange(1000) % 50 != 0
-    few, kept = thinned(points, succeeded)
-    assert len(few) == MAX_RECORDS
+    few, kept = feasibility.thinned(points, succeeded)
+    assert len(few) == feasibility.MAX_RECORDS
     assert int((~kept).sum()) == 20
-    assert all(len(some) == MAX_RECORDS for some in thinned(points, ~succeeded))
-    assert all(len(some) <= MAX_RECORDS for some in thinned(points, torch.arange(1000) % 2 == 0))
+    assert all(len(some) == feasibility.MAX_RECORDS for some in feasibility.thinned(points, ~succeeded))
+    few = feasibility.thinned(points, torch.arange(1000) % 2 == 0)
+    assert all(len(some) <= feasibility.MAX_RECORDS for some in few)
 
 
 class Plane(torch.nn.Module):

@@ -35,8 +35,7 @@ def test_factor_inverts_the_covariance(kind):
     assert cache.num_points == 9
     assert (cache.inverse @ torch.from_numpy(K) @ cache.inverse.mT).numpy() == pytest.approx(np.eye(9), abs=1e-9)
     assert torch.equal(cache.inverse, cache.inverse.tril())
-    expected = np.linalg.solve(K, X.sin().sum(-1).numpy())
-    assert cache.alpha.numpy() == pytest.approx(expected, rel=1e-9)
+    assert cache.alpha.numpy() == pytest.approx(np.linalg.solve(K, X.sin().sum(-1).numpy()), rel=1e-9)
 
 
 def test_processes_of_a_batch_are_independent():
@@ -141,8 +140,7 @@ def test_near_duplicates_are_one_point_with_half_the_noise(dtype):
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("noise", [1e-8, NOISE])
 def test_a_hundred_identical_pending_points(dtype, noise):
-    empty = factor(draw(0, 2, dtype=dtype), noise=noise)
-    cache = Cache(**{**vars(empty), "noise": torch.tensor(noise, dtype=dtype)})
+    cache = Cache(**{**vars(factor(draw(0, 2, dtype=dtype), noise=noise)), "noise": torch.tensor(noise, dtype=dtype)})
     extended = extend(cache, torch.full((100, 2), 0.5, dtype=dtype), torch.ones(100, dtype=dtype))
     grid = torch.cat([torch.full((1, 2), 0.5, dtype=dtype), draw(9, 2, dtype=dtype)])
     _, variance = mean_variance(extended, grid)
@@ -156,8 +154,7 @@ def test_a_hundred_identical_pending_points(dtype, noise):
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_pending_where_there_is_an_observation(dtype):
     X = draw(6, 2, dtype=dtype)
-    extended = extend(factor(X, noise=1e-8), X[[2, 2, 5]], torch.ones(3, dtype=dtype))
-    _, variance = mean_variance(extended, X)
+    _, variance = mean_variance(extend(factor(X, noise=1e-8), X[[2, 2, 5]], torch.ones(3, dtype=dtype)), X)
     assert variance.isfinite().all()
     assert (variance >= 0).all()
     assert (variance <= 1.7 * TOLERANCES[dtype] + 1e-8).all()
@@ -237,8 +234,7 @@ def test_a_factor_can_be_moved():
     for a, b in zip(mean_variance(single, grid.float()), exact, strict=True):
         assert a.dtype == torch.float32
         assert torch.allclose(a.double(), b, rtol=0, atol=1.7 * TOLERANCES[torch.float32])
-    again = single.to("cpu", torch.float64)
-    assert again.inverse.dtype == torch.float64
+    assert single.to("cpu", torch.float64).inverse.dtype == torch.float64
     assert torch.equal(cache.to("cpu").inverse, cache.inverse)
 
 
@@ -252,8 +248,7 @@ def test_growing_is_factoring_all_at_once(kind):
     for found, expected in zip(mean_variance(grown, grid), mean_variance(full, grid), strict=True):
         assert torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert torch.allclose(grown.noise, full.noise)
-    same = grow(full, new[:0], values, noise[:0])
-    assert torch.allclose(same.alpha, full.alpha, rtol=1e-9)
+    assert torch.allclose(grow(full, new[:0], values, noise[:0]).alpha, full.alpha, rtol=1e-9)
 
 
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)

@@ -13,18 +13,14 @@ from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 DTYPES = tuple(TOLERANCES)
 SCALE = 1.7
 DIM = 6
 
 
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.double) -> Tensor:
-    values = torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-    return values.to("cuda", dtype)
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double).to("cuda", dtype)
 
 
 def factor(X: Tensor, kind: str = "matern52", noise: float = 1e-2, mask: Tensor | None = None) -> Cache:
@@ -154,9 +150,7 @@ def test_greedy_picks(n, m, kind):
 
 
 def test_greedy_ties_go_to_the_first():
-    X = draw(700, DIM, seed=1).repeat(40, 1)
-    picks = greedy(factor(draw(100, DIM)), X, 3.0, 10).indices
-    assert (picks < 700).all()
+    assert (greedy(factor(draw(100, DIM)), draw(700, DIM, seed=1).repeat(40, 1), 3.0, 10).indices < 700).all()
 
 
 def test_greedy_does_not_wait_for_the_device():

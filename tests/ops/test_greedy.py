@@ -47,10 +47,7 @@ def correlation(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def brute_force(cache: Cache, n: int, Y: torch.Tensor, X: torch.Tensor, width: float, q: int) -> list[int]:
-    """The picks from the covariance of all points, factored anew before each; equal up to rounding, the first.
-
-    The factor is only asked for its points and hyper-parameters; the first ``n`` points have values.
-    """
+    """The picks from the covariance of all points, factored anew before each; equal up to rounding, the first."""
     points, choices = cache.inputs.numpy(), cache.scaled(X).numpy()
     scale, noise = cache.outputscale.item(), cache.noise.item()
     mean, picks = np.full(len(X), cache.constant.item()), []
@@ -119,10 +116,7 @@ def test_agrees_with_botorch(select):
 
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_without_noise(kind):
-    """A pick leaves nothing to learn at its place; however it is computed, the next is elsewhere, and the same one.
-
-    Which of two equal points is taken is for the processor's rounding to say.
-    """
+    """A pick leaves nothing to learn at its place: the next is elsewhere, the same one up to the rounding of equals."""
     cache, X = (
         factor(draw(8, 2), kind=kind, noise=0.0),
         torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),
@@ -191,16 +185,14 @@ def test_of_duplicates_the_first(copies, flag):
 @pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
 def test_of_equals_the_first_and_again(flag):
     """One place seven times: the noise leaves something to learn there, so it is picked again."""
-    X = draw(1, 2).expand(7, 2)
-    assert greedy(factor(draw(0, 2)), X, 1.0, 3, lazy=flag).indices.tolist() == [0, 0, 0]
+    assert greedy(factor(draw(0, 2)), draw(1, 2).expand(7, 2), 1.0, 3, lazy=flag).indices.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
 def test_places_far_from_all_data_come_in_their_order(flag):
     """Their scores are equal to the last bit, whichever block they are in."""
     X = 100 * torch.arange(1000).double().unsqueeze(-1)
-    found = greedy(factor(draw(5, 1)), X[10:], 3.0, 20, lazy=flag)
-    assert found.indices.tolist() == list(range(20))
+    assert greedy(factor(draw(5, 1)), X[10:], 3.0, 20, lazy=flag).indices.tolist() == list(range(20))
 
 
 def test_a_width_as_a_tensor():

@@ -10,8 +10,6 @@ from mfbo_torch.ops.greedy.bounds import upper_bounds
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior.reference import mean_variance
 
-WIDTHS = (0.0, 0.7, 30.0)
-
 
 def scores(cache, X: torch.Tensor, width: float) -> torch.Tensor:
     mean, variance = mean_variance(cache, X)
@@ -26,7 +24,7 @@ def test_never_below(kind, n, noise):
     train = torch.cat([draw(n, 2), draw(n, 2, seed=2) * 1e-9 + 0.5])[:n]
     cache = factor(train, kind=kind, noise=noise)
     X = torch.cat([draw(50, 2, seed=1), train, train + 1e-10, 1e3 * draw(20, 2, seed=3), 1e8 * draw(20, 2, seed=4)])
-    for width in WIDTHS:
+    for width in (0.0, 0.7, 30.0):
         for given in (cache, extend(cache, draw(3, 2, seed=5), torch.ones(3).double())):
             assert (upper_bounds(given, X, width) >= scores(given, X, width) - 1e-12).all()
 
@@ -39,8 +37,7 @@ def test_never_below_in_long_double(kind):
     cache = factor(X * cache.lengthscale / factor(X).lengthscale, X.sin().sum(-1), kind, 1e-3)  # one lengthscale
     at = A / 0.35 * cache.lengthscale
     mean, variance = exact(kind, cache.inputs, X.sin().sum(-1) + 0.4, cache.scaled(at), 1.0, 1.7, 1e-3, 0.4)
-    found = upper_bounds(cache, at, 2.0)
-    assert (found.numpy() >= mean + 2 * variance**0.5).all()
+    assert (upper_bounds(cache, at, 2.0).numpy() >= mean + 2 * variance**0.5).all()
 
 
 @pytest.mark.parametrize("kind", CORRELATIONS)

@@ -43,8 +43,7 @@ def test_solver(ridge, few):
     solver = RidgeSolver(lambda j: K[:, j], lambda: K.clone(), K.diagonal(), ridge)
     assert (solver.columns is not None) == few
     B = draw(1100, 3, seed=1).requires_grad_()
-    eye = torch.eye(1100, dtype=torch.double)
-    expected = torch.linalg.solve(K + ridge * eye, B)
+    expected = torch.linalg.solve(K + ridge * torch.eye(1100, dtype=torch.double), B)
     assert (solver(B) - expected).abs().max() <= (1e-9 if few else 1e-5) * expected.abs().max()
     (gradient,) = torch.autograd.grad(solver(B).sum(), B)
     assert torch.allclose(gradient, solver(torch.ones_like(B)), rtol=1e-9)

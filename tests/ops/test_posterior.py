@@ -32,8 +32,7 @@ def factored(model: SingleTaskGP, dtype: torch.dtype = torch.double) -> Cache:
     kind, lengthscale, outputscale = describe(model.covar_module, DIM)
     X, constant = model.train_inputs[0], model.mean_module.constant.detach()
     noise = model.likelihood.noise.detach().expand(len(X))
-    residuals = model.train_targets - constant
-    parts = (X, residuals, noise, lengthscale, outputscale, constant, torch.ones_like(noise))
+    parts = (X, model.train_targets - constant, noise, lengthscale, outputscale, constant, torch.ones_like(noise))
     return factorize(kind, *(part.detach().to(dtype) for part in parts))
 
 
@@ -111,7 +110,6 @@ def test_points_broadcast_against_processes():
 def test_variance_is_never_negative(dtype):
     model = peer("rbf", n=40, noise=1e-4)
     cache = factored(model, dtype)
-    X = torch.cat([model.train_inputs[0], model.train_inputs[0] + 1e-8]).to(dtype)
-    _, variance = mean_variance(cache, X)
+    _, variance = mean_variance(cache, torch.cat([model.train_inputs[0], model.train_inputs[0] + 1e-8]).to(dtype))
     assert (variance >= 0).all()
     assert (variance <= 1.1e-4).all()

@@ -15,8 +15,6 @@ from mfbo_torch.ops.cache import Cache, extend, factorize
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import chunked, mean_variance, reference
 
-MASK = torch.tensor([[1.0] * 7, [1.0] * 4 + [0.0] * 3], dtype=torch.double)
-
 
 def alone(kind: str) -> Cache:
     return factor(draw(7, 2), kind=kind)
@@ -31,7 +29,7 @@ def pending(kind: str) -> Cache:
 
 
 def padded(kind: str) -> Cache:
-    return factor(draw(2, 7, 2), kind=kind, mask=MASK)
+    return factor(draw(2, 7, 2), kind=kind, mask=torch.tensor([[1.0] * 7, [1.0] * 4 + [0.0] * 3], dtype=torch.double))
 
 
 def two_axes(kind: str) -> Cache:
@@ -39,21 +37,9 @@ def two_axes(kind: str) -> Cache:
 
 
 SHAPES = [
-    (alone, (6, 2)),
-    (alone, (4, 1, 2)),
-    (alone, (0, 2)),
-    (alone, (2, 3, 5, 2)),
-    (many, (5, 2)),
-    (pending, (6, 2)),
-    (padded, (6, 2)),
-    (padded, (1, 6, 2)),
-    (padded, (2, 6, 2)),
-    (padded, (4, 1, 6, 2)),
-    (padded, (4, 2, 6, 2)),
-    (two_axes, (6, 2)),
-    (two_axes, (2, 6, 2)),
-    (two_axes, (3, 1, 6, 2)),
-    (two_axes, (5, 4, 1, 2, 6, 2)),
+    *((alone, (6, 2)), (alone, (4, 1, 2)), (alone, (0, 2)), (alone, (2, 3, 5, 2)), (many, (5, 2)), (pending, (6, 2))),
+    *((padded, (6, 2)), (padded, (1, 6, 2)), (padded, (2, 6, 2)), (padded, (4, 1, 6, 2)), (padded, (4, 2, 6, 2))),
+    *((two_axes, (6, 2)), (two_axes, (2, 6, 2)), (two_axes, (3, 1, 6, 2)), (two_axes, (5, 4, 1, 2, 6, 2))),
 ]
 
 
@@ -62,8 +48,7 @@ def outcomes(posterior, cache: Cache, X: torch.Tensor) -> list[torch.Tensor]:
     X = X.clone().requires_grad_()
     mean, variance = posterior(cache, X)
     weights = draw(2, *mean.shape, seed=7)
-    loss = (weights[0] * mean).sum() + (weights[1] * variance).sum()
-    return [mean, variance, *torch.autograd.grad(loss, X)]
+    return [mean, variance, *torch.autograd.grad((weights[0] * mean).sum() + (weights[1] * variance).sum(), X)]
 
 
 def assert_same(found: list[torch.Tensor], expected: list[torch.Tensor], atol: float = 1e-10) -> None:
@@ -109,8 +94,7 @@ def test_gradcheck(kind, make):
 def test_single_precision():
     cache, X = alone("matern52"), draw(9, 2, seed=3)
     expected = outcomes(mean_variance, cache, X)
-    found = outcomes(mean_variance, cache.to(torch.float32), X.float())
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(outcomes(mean_variance, cache.to(torch.float32), X.float()), expected, strict=True):
         assert a.dtype == torch.float32
         assert torch.allclose(a.double(), b, rtol=0, atol=20 * TOLERANCES[torch.float32])
 
@@ -182,14 +166,8 @@ def outcomes_of_sum(cache: Cache, X: torch.Tensor) -> list[torch.Tensor]:
 
 HARD = [
     # n, d, lengthscale, noise, scale of the targets
-    (1, 1, 0.3, 1e-6, 1.0),
-    (2, 30, 1e2, 1e-6, 1e6),
-    (60, 1, 1e-2, 1e-6, 1.0),
-    (60, 1, 0.3, 1e-6, 1e-6),
-    (60, 1, 1e2, 1e-6, 1.0),
-    (60, 6, 1e-2, 1e-6, 1e6),
-    (60, 6, 0.3, 1e-6, 1.0),
-    (60, 6, 1e2, 1e-4, 1.0),
+    *((1, 1, 0.3, 1e-6, 1.0), (2, 30, 1e2, 1e-6, 1e6), (60, 1, 1e-2, 1e-6, 1.0), (60, 1, 0.3, 1e-6, 1e-6)),
+    *((60, 1, 1e2, 1e-6, 1.0), (60, 6, 1e-2, 1e-6, 1e6), (60, 6, 0.3, 1e-6, 1.0), (60, 6, 1e2, 1e-4, 1.0)),
     (150, 30, 1.0, 1e-6, 1.0),
 ]
 
@@ -216,8 +194,7 @@ def hard(kind: str, n: int, d: int, lengthscale: float, noise: float, scale: flo
     parts = (X, Y - 0.5 * scale, Yvar.squeeze(-1), base.lengthscale[0], kernel.outputscale, one * 0.5 * scale)
     cache = factorize(kind, *(part.detach() for part in parts), torch.ones_like(Y))
     near = X[: min(n, 5)]
-    A = torch.cat([draw(6, d, seed=2), near, near + 1e-8, near + 0.1 * lengthscale])
-    return model.eval(), cache, A, Y
+    return model.eval(), cache, torch.cat([draw(6, d, seed=2), near, near + 1e-8, near + 0.1 * lengthscale]), Y
 
 
 @pytest.mark.parametrize(("n", "d", "lengthscale", "noise", "scale"), HARD)
@@ -228,8 +205,7 @@ def test_exact(kind, n, d, lengthscale, noise, scale):
     found = [part.numpy() for part in mean_variance(cache, A)]
     hyper = (model.covar_module.base_kernel.lengthscale[0, 0].item(), model.covar_module.outputscale.item())
     mean, variance = exact(kind, draw_of(model), Y, A, *hyper, noise, 0.5 * scale)
-    unit = max(2.0**0.5, float(Y.abs().max()))
-    assert np.abs(found[0] - mean).max() <= 1e-9 * unit
+    assert np.abs(found[0] - mean).max() <= 1e-9 * max(2.0**0.5, float(Y.abs().max()))
     assert np.abs(found[1] - variance).max() <= 1e-9 * 2.0
     assert found[1].min() >= 0
 

@@ -33,8 +33,7 @@ def outputs_of(cache: Cache) -> fused.Outputs:
 @pytest.mark.parametrize("case", CACHES)
 def test_outputs_and_gradients_are_those_of_the_formula(case, kind, b):
     cache = CACHES[case](kind)
-    shift = 1e4 if case == "off centre" else 0.0
-    X = (draw(b, 2, seed=3) + shift).requires_grad_()
+    X = (draw(b, 2, seed=3) + (1e4 if case == "off centre" else 0.0)).requires_grad_()
     outputs = outputs_of(cache)
     mean, variance = reference.mean_variance(cache, X)
     mean, variance = mean.reshape(-1, b), variance.reshape(-1, b)

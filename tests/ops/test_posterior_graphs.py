@@ -11,8 +11,6 @@ from gaussian import draw, factor
 from mfbo_torch.ops.cache import extend
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
 
-KINDS = ("rbf", "matern32", "matern52")
-
 
 def tensors(found: Any) -> list[torch.Tensor]:
     if isinstance(found, torch.Tensor):
@@ -57,14 +55,13 @@ def assert_agrees(cache, X, floor: float = 0.0, keepdim: bool = False) -> None:
     (wanted,) = torch.autograd.grad(expected, points, by)
     ours = X.clone().requires_grad_()
     found = mean_variance(cache, ours, floor=floor, keepdim=keepdim)
-    weights = [w.unsqueeze(-1) for w in by] if keepdim else by
-    (gradient,) = torch.autograd.grad(found, ours, weights)
+    (gradient,) = torch.autograd.grad(found, ours, [w.unsqueeze(-1) for w in by] if keepdim else by)
     for a, b in zip((*found, gradient), (*expected, wanted), strict=True):
         assert (a.reshape(b.shape) - b).abs().max() <= 1e-10 * max(b.abs().max().item(), 1.0)
 
 
 @pytest.mark.parametrize("keepdim", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["rbf", "matern32", "matern52"])
 @pytest.mark.parametrize(
     ("batch", "n", "points"),
     [((), 1, (1,)), ((), 20, (10,)), ((), 33, (3, 1)), ((), 600, (5, 1)), ((2,), 7, (2, 5)), ((2,), 7, (4, 1, 5))],
@@ -87,8 +84,7 @@ def test_one_capture_for_a_bucket(captured):
 
 
 def test_pending_points(captured):
-    cache = extend(factor(draw(7, 2)), draw(3, 2, seed=5), torch.ones(3).double())
-    assert_agrees(cache, draw(6, 2, seed=1))
+    assert_agrees(extend(factor(draw(7, 2)), draw(3, 2, seed=5), torch.ones(3).double()), draw(6, 2, seed=1))
     assert captured
 
 

@@ -32,9 +32,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from benchmarks.gpu.sizes import fit_together
 from mfbo_torch.ops.greedy import triton as greedy
 from mfbo_torch.ops.posterior import triton as posterior
-from mfbo_torch.ops.posterior.tiles import fit_together
 
 NAMES = {torch.float64: "fp64", torch.float32: "fp32", torch.int32: "i32", torch.int64: "i64"}
 KERNELS = {

@@ -246,8 +246,7 @@ def test_near_duplicates(triton_file, monkeypatch, kind, path):
     assert (variance >= 0).all()
     assert (variance <= 1.01e-6 * SCALE + 1e-9).all()
     flat = kind != "matern12"  # it has a cusp
-    gradient = triton_file.backward(cache, X, torch.ones(len(X)).double(), torch.ones(len(X)).double())
-    assert gradient.isfinite().all()
+    assert triton_file.backward(cache, X, torch.ones(len(X)).double(), torch.ones(len(X)).double()).isfinite().all()
     if flat:
         assert_agrees(triton_file, cache, X)
 

@@ -56,8 +56,7 @@ def test_fidelities():
     assert asked[0] == 1
     assert set(asked) == set(EPOCHS)
     best = sampler.best_trial(study)
-    at_target = [trial.value for trial in study.trials if trial.params["epochs"] == 9]
-    assert best.value == min(at_target) < 1.0
+    assert best.value == min([trial.value for trial in study.trials if trial.params["epochs"] == 9]) < 1.0
 
 
 def test_maximising_is_minimising_the_negative():
@@ -92,9 +91,7 @@ def test_workers_that_decide_at_once_get_different_trials():
 
     def decided(trials, study):
         sampler = Sampler("epochs", EPOCHS)
-        return [
-            sampler.sample_relative(study, trial, sampler.infer_relative_search_space(study, trial)) for trial in trials
-        ]
+        return [sampler.sample_relative(study, t, sampler.infer_relative_search_space(study, t)) for t in trials]
 
     study, trials = begun(Sampler("epochs", EPOCHS))
     batch = decided(trials, study)
@@ -114,17 +111,11 @@ def test_threads():
 
 def test_what_a_study_tells():
     study = optuna.create_study(direction="minimize")
-    frozen = {"distributions": SPACE}
+    frozen, pruned = {"distributions": SPACE}, {"distributions": SPACE, "state": TrialState.PRUNED}
     study.add_trial(create_trial(params={"x": 0.5, "epochs": 9}, value=3.0, **frozen))
     study.add_trial(create_trial(params={"x": 0.6, "epochs": 3}, state=TrialState.FAIL, **frozen))
-    study.add_trial(
-        create_trial(
-            params={"x": 0.7, "epochs": 9}, state=TrialState.PRUNED, intermediate_values={1: 8.0, 3: 7.0}, **frozen
-        )
-    )
-    study.add_trial(
-        create_trial(params={"x": 0.8, "epochs": 9}, state=TrialState.PRUNED, intermediate_values={2: 7.0}, **frozen)
-    )
+    study.add_trial(create_trial(params={"x": 0.7, "epochs": 9}, intermediate_values={1: 8.0, 3: 7.0}, **pruned))
+    study.add_trial(create_trial(params={"x": 0.8, "epochs": 9}, intermediate_values={2: 7.0}, **pruned))
     study.add_trial(create_trial(params={"x": 0.9, "epochs": 9}, value=math.inf, **frozen))
     study.add_trial(create_trial(params={"x": 1.0, "epochs": 5}, value=1.0, **frozen))  # none of the fidelities
     study.add_trial(create_trial(params={"epochs": 9}, distributions={"epochs": SPACE["epochs"]}, value=1.0))
@@ -190,10 +181,7 @@ def test_fidelities_by_their_costs():
         ({"fidelity": "x"}, "fidelity = 'x': must be .*by suggest_int"),
         ({"fidelity": "epochs", "costs": [1, 2]}, r"one for each epochs, 1 to 9; or name some, as in \{9: 1.0\}"),
         ({"fidelity": "epochs", "costs": {1: 1, 27: 2}}, "costs = 27: must be a value of epochs, 1 to 9"),
-        (
-            {"fidelity": "epochs", "costs": {1: 0, 9: 2}},
-            "must be a mapping from values of the fidelity to positive numbers",
-        ),
+        ({"fidelity": "epochs", "costs": {1: 0, 9: 2}}, "a mapping from values of the fidelity to positive numbers"),
         ({"fidelity": "epochs", "costs": 27}, "costs = 27: must be a mapping from values of the fidelity"),
         ({"fidelity": "epochs", "costs": "1, 2"}, "must be a mapping from values of the fidelity"),
         ({"fidelity": "epochs", "costs": {1: 2, 9: 2}}, "increasing"),

@@ -24,9 +24,7 @@ def write_tables(folder):
     )
     magic = rng.standard_normal((19020, 10))
     labels = np.where(magic[:, :2].sum(1) + 0.5 * rng.standard_normal(19020) > 0, "g", "h")
-    lines = [
-        ",".join(f"{value:.3f}" for value in row) + f",{label}\n" for row, label in zip(magic, labels, strict=True)
-    ]
+    lines = [",".join(f"{v:.3f}" for v in row) + f",{label}\n" for row, label in zip(magic, labels, strict=True)]
     (folder / "magic04.data").write_text("".join(lines))
 
 

@@ -207,17 +207,13 @@ def test_noise_knows_the_number_and_the_stream_alone(noisy):
     assert all(observed(m) != before for m, before in zip(fidelities, first, strict=True))
 
 
-NAMED = {name: problem for name, problem in NOISY.items() if "," not in name}
-
-
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", [name for name in NOISY if "," not in name])
 def test_the_seed_of_a_run_is_its_stream_of_noise(name, tmp_path):
     own = {"class_path": name, "init_args": {}}
     if name == "MultiFidelityBandit":
         own["init_args"] = dict(zip(("means", "zeta", "costs"), BANDIT, strict=True))
     given = {"problem": own, "strategy": "RandomSearch", "capital": 100.0, "out": str(tmp_path)}
-    made = [builder.build(builder.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)]
-    assert made == [0, 7]
+    assert [builder.build(builder.resolve_run({**given, "seed": seed}))[0].trial for seed in (0, 7)] == [0, 7]
 
 
 def test_a_query_that_is_tried_again_keeps_its_noise():

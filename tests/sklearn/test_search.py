@@ -80,8 +80,7 @@ def test_results_are_those_of_cross_validation():
     for i in full:
         model = LogisticRegression(**results["params"][i])
         assert results["mean_test_score"][i] == pytest.approx(cross_val_score(model, X, Y, cv=2).mean())
-    refitted = LogisticRegression(**found.best_params_).fit(X, Y)
-    assert np.array_equal(found.predict(X), refitted.predict(X))
+    assert np.array_equal(found.predict(X), LogisticRegression(**found.best_params_).fit(X, Y).predict(X))
     assert found.n_resources_ == [20, 60, 180]
     assert set(results["n_resources"]) <= set(found.n_resources_)
     assert list(results["iter"]) == list(range(len(results["iter"])))
@@ -161,11 +160,9 @@ def test_nothing_to_search():
 
 
 def test_several_metrics():
-    settings = {"scoring": ["accuracy", "neg_log_loss"], "budget": 2}
-    found = search(refit="neg_log_loss", **settings).fit(X, Y)
+    found = search(refit="neg_log_loss", scoring=["accuracy", "neg_log_loss"], budget=2).fit(X, Y)
     results = found.cv_results_
-    full = results["n_resources"] == len(X)
-    assert found.best_score_ == results["mean_test_neg_log_loss"][full].max()
+    assert found.best_score_ == results["mean_test_neg_log_loss"][results["n_resources"] == len(X)].max()
     assert [r.value for r in found.history_] == results["mean_test_neg_log_loss"].tolist()
     assert search(refit=lambda results: 0, scoring="accuracy", budget=1).fit(X, Y).best_index_ == 0
     assert not hasattr(search(refit=False, budget=1).fit(X, Y), "best_estimator_")
@@ -245,8 +242,7 @@ def test_alternatives():
     """Of several dictionaries each candidate is one's."""
     spaces = [{"kind": ["bad"], "a": uniform(0, 4)}, {"kind": ["good"], "rounds": [1, 8]}, {"kind": ["bad", "good"]}]
     found = search(Classifier(), spaces, budget=8, strategy=RandomSearch()).fit(X, Y)
-    seen = {tuple(sorted(each)) for each in found.cv_results_["params"]}
-    assert seen == {tuple(sorted(each)) for each in spaces}
+    assert {tuple(sorted(each)) for each in found.cv_results_["params"]} == {tuple(sorted(each)) for each in spaces}
     assert all(each["kind"] == "bad" for each in found.cv_results_["params"] if "a" in each)
     assert found.cv_results_["param_rounds"].mask.any()
 

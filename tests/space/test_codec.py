@@ -9,9 +9,7 @@ CODEC = Codec(
     [
         Coordinate.among(Parameter("kind", choices=("sgd", "adam")), ["SGD", "ADAM"]),
         Coordinate(Parameter("momentum", 0.0, 0.9, when={"kind": "sgd"})),
-        Coordinate(
-            Parameter("width", 0, 3, integer=True), lambda value: value // 16 - 1.0, lambda x: 16 * (round(x) + 1)
-        ),
+        Coordinate(Parameter("width", 0, 3, integer=True), lambda v: v // 16 - 1.0, lambda x: 16 * (round(x) + 1)),
     ],
     "epochs",
     [3, 9],

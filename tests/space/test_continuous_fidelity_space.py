@@ -47,8 +47,7 @@ def test_what_is_no_interval_is_named(given, said):
 def test_costs_of_an_interval():
     assert Space(X, fidelities=SHARE).costs == pytest.approx(np.linspace(0.05, 1, LEVELS), rel=1e-5)
     space = Space(X, (1.0, 400.0), fidelities=SHARE)  # from 0.05 to 1 a factor of 20: the square
-    values = np.array(space.fidelities.values)
-    assert space.costs == pytest.approx(400 * values**2, rel=1e-9)
+    assert space.costs == pytest.approx(400 * np.array(space.fidelities.values) ** 2, rel=1e-9)
     assert Space(X, space.costs, fidelities=space.fidelities) == space
     assert power_costs([0.0, 0.5, 1.0], 1.0, 3.0) == (1.0, 2.0, 3.0)
     refused(r"costs = .*101 numbers", Space, X, (1.0, 2.0, 3.0), fidelities=SHARE)

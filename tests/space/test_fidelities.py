@@ -119,8 +119,7 @@ def test_tables_tell_the_value_and_take_it(tmp_path):
 @pytest.mark.parametrize("told", [1, {"epochs": 2}, {"epochs": 2.0}, {"epochs": "2"}, "2", numpy.int64(1)])
 def test_points_are_told_by_the_number_of_a_fidelity_or_its_value(told):
     """A bare number is the number of a fidelity, also where it is a value of one."""
-    space = Space((Parameter("rate", 0.0, 1.0),), fidelities={"epochs": [1, 2, 4]})
-    optimizer = Optimizer(RandomSearch(space=space))
+    optimizer = Optimizer(RandomSearch(space=Space((Parameter("rate", 0.0, 1.0),), fidelities={"epochs": [1, 2, 4]})))
     assert optimizer.add({"rate": 0.5}, told, 1.0).query.fidelity == 1
     assert optimizer.enqueue({"rate": 0.25}, told).query.fidelity == 1
     assert optimizer.enqueue({"rate": 0.75}).query.fidelity == 2

@@ -10,12 +10,11 @@ from mfbo_torch.space import Parameter
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 
 PARAMETERS = (Parameter("a", 0.0, 2.0), Parameter("b", 1.0, 3.0))
-INPUTS = [[0.0], [0.5], [1.0]]
 
 
 def space(costs=(1.0,), feedback=None, **settings):
     given = Window([0.1] * len(costs)) if feedback is None else feedback
-    return IndirectSpace(PARAMETERS, costs, **{"inputs": INPUTS, "feedback": given, **settings})
+    return IndirectSpace(PARAMETERS, costs, **{"inputs": [[0.0], [0.5], [1.0]], "feedback": given, **settings})
 
 
 def test_survives_pickling():

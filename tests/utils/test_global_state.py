@@ -78,19 +78,10 @@ def test_private_numbers_are_those_of_a_seeded_generator():
 
     def draws():
         return [
-            torch.rand(3),
-            torch.randn(2, 2, dtype=torch.double),
-            torch.randint(9, (4,)),
-            torch.randint(3, 9, (4,)),
-            torch.randperm(5),
-            torch.multinomial(weights, 3),
-            torch.normal(torch.zeros(3), torch.ones(3)),
-            torch.rand_like(weights),
-            torch.randn_like(weights),
-            torch.empty(3).uniform_(),
-            torch.empty(3).normal_(),
-            torch.quasirandom.SobolEngine(2, scramble=True).draw(3),
-            torch.bernoulli(weights),
+            *(torch.rand(3), torch.randn(2, 2, dtype=torch.double), torch.randint(9, (4,)), torch.randint(3, 9, (4,))),
+            *(torch.randperm(5), torch.multinomial(weights, 3), torch.normal(torch.zeros(3), torch.ones(3))),
+            *(torch.rand_like(weights), torch.randn_like(weights), torch.empty(3).uniform_(), torch.empty(3).normal_()),
+            *(torch.quasirandom.SobolEngine(2, scramble=True).draw(3), torch.bernoulli(weights)),
         ]
 
     torch.manual_seed(3)

@@ -166,8 +166,7 @@ def test_a_step_costs_the_same_after_four_thousand_observations_as_after_two_hun
     for size in (200, 4000):
         optimizer = Optimizer(RandomSearch(space=problem.space))
         optimizer._history = grown(problem, size)
-        options = RunOptions(max_pending=pending, stop_at=2.0, patience=1e9)
-        stopping = Stopping(options, problem, optimizer.strategy)
+        stopping = Stopping(RunOptions(max_pending=pending, stop_at=2.0, patience=1e9), problem, optimizer.strategy)
         coming = lambda history, strategy=optimizer.strategy: forecast(strategy, history, capital=1e9)  # noqa: E731
 
         def step(optimizer=optimizer, stopping=stopping) -> None:

@@ -173,11 +173,9 @@ def table(report: dict[str, Any]) -> str:
     """What was measured, as Markdown."""
     trials = report["trials"]
     lines = ["# Multi-fidelity bandits: the four problems of Fig. 2", ""]
-    lines += [f"Mean and standard error over {trials} trials, ρ = {RHO:g} unless told; the late slope is the regret of"]
-    lines += [
-        "the last quarter of the capital per unit of it; seconds of all trials together, wall clock and processor.",
-        "",
-    ]
+    lines += [f"Mean and standard error over {trials} trials, ρ = {RHO:g} unless stated. The late slope is the regret"]
+    lines += ["per unit of capital in the last quarter of the capital. Seconds are the wall-clock and the processor"]
+    lines += ["time of all trials together.", ""]
     body = []
     for number, found in report["problems"].items():
         for name, row in found["strategies"].items():
@@ -190,8 +188,8 @@ def table(report: dict[str, Any]) -> str:
             body.append([str(number), name, *cells, f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}"])
     head = ["problem", "strategy", "regret", "late slope", "plays a trial", "seconds", "processor"]
     lines += [*markdown(head, body, left=2), "", "## Plays of MF-UCB by group of arms", ""]
-    lines += ["Mean plays per arm at each fidelity, the cheapest first; in brackets what Lemma 5 bounds the mean by,"]
-    lines += ["where it does. K(m): the arms that fidelity m tells from the optimum.", ""]
+    lines += ["Mean plays per arm at each fidelity, the cheapest first. In brackets: the bound of Lemma 5 on this"]
+    lines += ["mean, if it has one. K(m): the arms that fidelity m distinguishes from the optimal arm.", ""]
     lines += ["| problem | group | arms | plays at fidelity 1, 2, ... |", "| --- | --- | ---: | --- |"]
     for number, found in report["problems"].items():
         for row in found["strategies"]["MF-UCB"]["groups"]:
@@ -201,9 +199,10 @@ def table(report: dict[str, Any]) -> str:
             ]
             lines.append(f"| {number} | {row['group']} | {row['arms']} | {', '.join(cells)} |")
     lines += ["", "## Between the bounds", ""]
-    lines += ["Arms on which MF-UCB meets the lower bound and those on which it need not (Section 4.2); the leading"]
-    lines += ["term of Theorem 4 at the capital, over the fidelities of the theorem and over all; what was measured;"]
-    lines += ["Theorem 2 with its factors, at most the optimum times the capital.", ""]
+    lines += ["Columns: the number of arms on which MF-UCB meets the lower bound, and of those on which it need not"]
+    lines += ["(Section 4.2); the leading term of Theorem 4 at the capital, over the fidelities of the theorem and"]
+    lines += ["over all fidelities; the measured regret; the bound of Theorem 2 with its factors, at most the optimum"]
+    lines += ["times the capital.", ""]
     two, four = f"{RHO:g}", f"{THEOREM:g}"
     body = []
     for number, found in report["problems"].items():
@@ -215,10 +214,10 @@ def table(report: dict[str, Any]) -> str:
     head = ["problem", "met", "open", "Theorem 4", "all fidelities", f"ρ = {two}", f"ρ = {four}"]
     lines += markdown([*head, f"Theorem 2, ρ = {two}", f"ρ = {four}"], body)
     ratio, (mf, _), (ucb, _) = (report["useless"]["ratio"], *report["useless"]["regret"].values())
-    text = "With a cheap fidelity that tells nothing (problem 3, unrelated means, ζ = 1) the regret is"
+    text = "With a cheap fidelity that has no information (problem 3, unrelated means, ζ = 1) the regret is"
     lines += ["", f"{text} {mf:,.0f},"]
-    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. Told a fifth of the true ζ of problem 1, a run"]
-    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict it.", ""]
+    lines += [f"{ratio:.3f} times UCB's {ucb:,.0f}. A run of problem 1 with a fifth of the true ζ"]
+    lines += [("warns" if report["violated"] else "does not warn") + " that observations contradict ζ.", ""]
     return "\n".join(lines)
 
 

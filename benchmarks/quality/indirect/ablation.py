@@ -68,9 +68,9 @@ def report(path: Path) -> None:
         seed, key = int(row["seed"]), (row["method"], row["capital"])
         simple[key][seed], current[key][seed] = float(row["simple"]), float(row["current"])
         current[row["method"], "settled"][seed] = float(row["mean_current"])
-    lines = ["# CMES and MES on the linear windows, parts exchanged", ""]
-    lines += ["Mean ± standard error over the seeds; in brackets the mean difference from MES on the same seeds."]
-    lines += ["Branin's function has deviation 1 on its box.", ""]
+    lines = ["# Variants of CMES, and MES, on the linear windows", ""]
+    lines += ["Mean regret ± standard error over the seeds. In brackets: mean difference from MES on the same seeds."]
+    lines += ["Branin's function has standard deviation 1 on its box.", ""]
     columns = {str(n): str(n) for n in STUDY.capitals}
     lines += _table("Best input recommended so far", simple, columns)
     lines += _table("Input recommended now", current, {**columns, "settled": f"mean from {SETTLED} on"})

@@ -75,8 +75,8 @@ def even(job: Job) -> list[Row]:
 def report(path: Path) -> None:
     """Mean and median of the simple regret."""
     rows = grouped(path)
-    parts = ["# Several resolutions on other fields", "", "Simple regret of what is recommended best so far, mean and"]
-    parts += ["(median) over the seeds. On the shifted peak 0.2 is the lower, broad peak.", ""]
+    parts = ["# Several resolutions on other fields", "", "Simple regret of the best input recommended so far:"]
+    parts += ["mean (median) over the seeds. On the shifted peak a regret of 0.2 is the lower, broad peak.", ""]
     for setting, columns in CAPITALS.items():
         body = []
         for label in dict.fromkeys(label for name, label, _ in rows if name == setting):

@@ -69,8 +69,8 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
 def table(found: dict[Key, list[float]]) -> str:
     """Means, standard errors and worst seeds, one table for each setting and regret."""
     parts = ["# Regret with indirect queries", ""]
-    parts += ["Mean ± standard error over the seeds (worst seed); Branin's function"]
-    parts += ["has deviation 1 on its box. Bold: the smallest mean, and those within one standard error of it.", ""]
+    parts += ["Mean ± standard error over the seeds (worst seed). Branin's function has standard deviation 1 on its"]
+    parts += ["box. Bold: the smallest mean, and those within one standard error of it.", ""]
     for setting in SETTINGS:
         kind, transformation = setting.split()
         if kind == "fixed":

@@ -81,11 +81,12 @@ def calibration(mean: Tensor, deviation: Tensor, truth: Tensor) -> tuple[float, 
 def report(path: Path) -> None:
     """The table of the medians over problems and seeds."""
     lines = [
-        "# Calibration of the target's bands",
+        "# Calibration of the model's intervals at the target",
         "",
-        f"True target values at {DESIGNS} space-filling designs that the run has not seen, after so much capital in",
-        "units of the target's cost: the mean share within the band over problems and seeds (its least over problems),",
-        "and the median of the mean log density. Both models are of the same observations, those of the default.",
+        f"The true values at the target are compared with the model's intervals, at {DESIGNS} space-filling designs",
+        "that the run has not evaluated. The capital is in units of the target's cost. Columns in %: the share of the",
+        "true values inside the interval, mean over problems and seeds (smallest problem). Log density: the median",
+        "over runs of the mean log density. Both models have the same observations, those of the default strategy.",
         "",
     ]
     body, whole = [], read(path)

@@ -97,10 +97,11 @@ def table(runs: Runs) -> str:
     """Everything as Markdown."""
     flights = {key: found for key, found in runs.items() if key[1] in IN_FLIGHT}
     runs = apart(runs)
-    parts = ["# Does it ever lose: every method on problems nobody tuned it on", ""]
-    parts += ["Loss: regret over what the median of 1,000 random designs at the target leaves to gain, at least"]
-    parts += [f"{FLOOR:g}; of the recommended design and without noise where the target is noisy. Median (worst seed)."]
-    parts += ["Capital in units of the target's cost, everything included. Bold: no other median is smaller.", ""]
+    parts = ["# Losses of every method on the robust suite", ""]
+    parts += ["The loss is the regret, divided by the median regret of 1,000 random designs at the target. It is at"]
+    parts += [f"least {FLOOR:g}. Where the target is noisy, it is the loss of the recommended design, without noise."]
+    parts += ["Entries are the median (worst seed). The capital is in units of the target's cost, and includes all"]
+    parts += ["queries. Bold: no other median is smaller.", ""]
     parts += [*summary(runs), *versions(runs), *several_workers(runs, flights)]
     for name in problems_of(runs):
         parts += ["", f"## {name}" + " (held out)" * (name in HELD_OUT), ""]
@@ -119,14 +120,15 @@ def several_workers(runs: Runs, flights: Runs) -> list[str]:
         return []
     rows = [[base, *(m for m, (name, _) in IN_FLIGHT.items() if name == base)] for base in ("MFGPUCB", BASELINE)]
     methods = [method for row in rows for method in row]
-    lines = ["", "## Workers that are never waited for", ""]
-    lines += ["Median (worst seed) at 20; run times vary around their cost by a deviation of 0.3 of the logarithm.", ""]
+    lines = ["", "## Asynchronous workers", ""]
+    lines += ["Median (worst seed) at 20, number of seeds. Run times are random, with the cost as their centre and a"]
+    lines += ["standard deviation of 0.3 of their logarithm.", ""]
     both, body = {**runs, **flights}, []
     for name in problems_of(flights):
         keys = [(name, m, 20) for m in methods]
         cells = [f"{middle(both, *k):.2g} ({worst(both, *k):.2g}), {len(both[k])}" if k in both else "" for k in keys]
         body.append([name, *cells])
-    return [*lines, *markdown(["problem", *methods], body), "", "Behind the comma the number of seeds."]
+    return [*lines, *markdown(["problem", *methods], body)]
 
 
 def summary(runs: Runs) -> list[str]:
@@ -151,8 +153,8 @@ def summary(runs: Runs) -> list[str]:
         cells = [method, str(len(names)), *means, *near, f"{max(ratios):.3g}×", str(above) if compared else ""]
         body.append([*cells, f"{seconds:.3f}"])
     lines = [*markdown(head, body), ""]
-    lines += [f"Mean: geometric, of the medians. Near: on how many problems the median is within {CLOSE}× of the"]
-    lines += ["smallest; the default is not compared with its own other versions."]
+    lines += ["Mean: the geometric mean of the medians. Near the best: the number of problems on which the median is"]
+    lines += [f"at most {CLOSE} times the smallest one. The default is not compared with its own other versions."]
     return lines
 
 
@@ -162,7 +164,7 @@ def versions(runs: Runs) -> list[str]:
     if len(names) < 2:
         return []
     first, *others = names
-    lines = ["", "## The default before and after", "", f"Median loss in multiples of that of {first}.", ""]
+    lines = ["", "## The default before and after", "", f"Median loss divided by that of `{first}`.", ""]
     body = []
     for name in problems_of(runs):
         ratios = [middle(runs, name, m, c) / middle(runs, name, first, c) for m in others for c in CAPITALS]
@@ -177,7 +179,7 @@ def one_table(runs: Runs, name: str) -> list[str]:
     is_noisy = noisy(PROBLEMS[name]())
     fails = any(run.failed for (problem, _, _), found in runs.items() for run in found if problem == name)
     heads = ["method", "seeds", *(f"at {c}" for c in CAPITALS)]
-    heads += ["luckiest observation at 20"] * is_noisy + ["capital that failed"] * fails
+    heads += ["best observation at 20"] * is_noisy + ["capital that failed"] * fails
     body = []
     for method in there:
         cells = [method, str(max(len(runs.get((name, method, c), [])) for c in CAPITALS))]

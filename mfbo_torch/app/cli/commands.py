@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--costs", metavar="COST[,COST...]", help="of each fidelity, the target last")
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
     init.add_argument("--minimize", action="store_true", help="smaller values are better")
-    repair = command("repair", "mending:repair", "save what is good in a damaged journal as a new one")
+    repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")
     completion = command("completion", "completing:show", "the script that lets a shell complete commands")

@@ -1,4 +1,4 @@
-"""``mfbo show``, ``mfbo best`` and ``mfbo export``."""
+"""``mfbo show``, ``mfbo best``, ``mfbo export`` and ``mfbo repair``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli.terminal import pairs
+from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
 
 FOLLOW_SECONDS = 1.0
@@ -65,10 +66,8 @@ def best(folder: str | None, as_json: bool) -> int:
     rows = [("value", "none at the target yet" if value is None else f"{value:.10g}")]
     rows += [(name, f"{given:.10g}" if isinstance(given, float) else str(given)) for name, given in parameters.items()]
     if found["recommended"] is not None:
-        recommended = found["recommended"]
-        rows.append(
-            ("recommended", ", ".join(f"{name} = {given}" for name, given in recommended["parameters"].items()))
-        )
+        recommended = found["recommended"]["parameters"]
+        rows.append(("recommended", ", ".join(f"{name} = {given}" for name, given in recommended.items())))
     print(pairs(rows, max(len(name) for name, _ in rows)))
     return 0
 
@@ -96,4 +95,14 @@ def export(folder: str, file: str | None) -> int:
         tabular_io.write(run.history, run.problem, path)
         count = len(run.history)
     print(f"{count} records in {path}")
+    return 0
+
+
+def repair(journal: str, new: str | None) -> int:
+    """Save the good rows of a journal as a new one."""
+    path = Path(journal)
+    path = path / run_folder.JOURNAL if path.is_dir() else path
+    saved = path.with_suffix(f".repaired{path.suffix}") if new is None else Path(new)
+    print(f"{salvage(path, saved)} good rows in {saved}")
+    print(f"{path} is as it was. To go on: remove {path}* and move {saved} there.")
     return 0

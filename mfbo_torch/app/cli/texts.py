@@ -8,7 +8,7 @@ from typing import Any
 
 from mfbo_torch.app.cli.terminal import pairs, styled, table
 from mfbo_torch.app.compare import Comparison
-from mfbo_torch.app.regret_curves import final, optimum_of
+from mfbo_torch.app.regret_curves import final, measure, optimum_of
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Record, Status
 from mfbo_torch.space.parameter import format_value
@@ -72,8 +72,7 @@ def compared(comparison: Comparison) -> str:
     lines = [f"{done} of {total} runs begun or finished"]
     for name, problem in problems.items():
         valued = optimum_of(problem) is None
-        regret = "simple regret" if metric == "simple" else "cumulative regret / capital"
-        lines += ["", f"{name}: median {'best value' if valued else regret} at the end"]
+        lines += ["", f"{name}: median {measure(problem, metric)} at the end"]
         ends: list[tuple[float, str, int, int]] = []
         for (of, label), runs in curves.items():
             if of == name:
@@ -90,8 +89,6 @@ def compared(comparison: Comparison) -> str:
 
 
 def _point(parameters: dict[str, Any] | None) -> str:
-    return (
-        "-"
-        if parameters is None
-        else ", ".join(f"{name} = {format_value(value)}" for name, value in parameters.items())
-    )
+    if parameters is None:
+        return "-"
+    return ", ".join(f"{name} = {format_value(value)}" for name, value in parameters.items())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from mfbo_torch.app.report.content import predict
-from mfbo_torch.app.report.view import INK, QUIET, ReportView, axis, figure
+from mfbo_torch.app.report.view import INK, QUIET, ReportView, axis, figure, scatter
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
 
@@ -69,49 +69,30 @@ def figures(view: ReportView, found: list[PredictedRecord], most: int = 400) -> 
     """Predicted against observed values, and the share of values inside intervals against what it should be."""
     step = max(1, math.ceil(len(found) / most))
     drawn = found[::step]
-    data: list[dict[str, Any]] = []
     ends = [bound for r, mean, _ in drawn for bound in (view.value(r), mean)]
-    line = {"color": QUIET, "width": 1, "dash": "dot"}
-    diagonal = {"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip"}
-    data.append({**diagonal, "x": [min(ends), max(ends)], "y": [min(ends), max(ends)]})
+    data = [_diagonal([min(ends), max(ends)])]
     for m, name in enumerate(view.names):
         part = [each for each in drawn if view.place[each.record.query.fidelity] == m]
         bars = {"type": "data", "array": [2 * deviation for _, _, deviation in part], "thickness": 1, "width": 0}
         text = [f"{view.about(r)}<br>predicted {mean:.6g} ± {2 * dev:.3g}" for r, mean, dev in part]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": [view.value(r) for r, _, _ in part],
-                "y": [mean for _, mean, _ in part],
-                "error_y": {**bars, "color": view.color(m, soft=True)},
-                "text": text,
-                "hoverinfo": "text",
-                "marker": {"color": view.color(m), "size": 6},
-            }
-        )
+        look = {"marker": {"color": view.color(m), "size": 6}, "error_y": {**bars, "color": view.color(m, soft=True)}}
+        x, y = [view.value(r) for r, _, _ in part], [mean for _, mean, _ in part]
+        data.append(scatter("markers", x, y, name=name, text=text, hoverinfo="text", **look))
     scale = view.extent([r for r, _, _ in drawn])
     both = {"range": scale} if scale else {}
     left = figure(data, "Predicted and observed", xaxis=axis("observed", **both), yaxis=axis("predicted", **both))
-    widths = [NormalDist().inv_cdf(0.5 + level / 2) for level in LEVELS]
-    curve = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": list(LEVELS),
-        "y": [inside(found, view, width) for width in widths],
-        "line": {"color": INK, "width": 2},
-        "marker": {"size": 5},
-        "hoverinfo": "x+y",
-    }
+    shares = [inside(found, view, NormalDist().inv_cdf(0.5 + level / 2)) for level in LEVELS]
+    line = {"color": INK, "width": 2}
+    curve = scatter("lines+markers", LEVELS, shares, line=line, marker={"size": 5}, hoverinfo="x+y")
+    data = [_diagonal([0, 1]), curve]
     share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.25}
-    right = figure(
-        [{**diagonal, "x": [0, 1], "y": [0, 1]}, curve],
-        "Values inside intervals",
-        xaxis=axis("wanted", **share),
-        yaxis=axis("found", **share),
-    )
-    return [left, right]
+    return [left, figure(data, "Values inside intervals", xaxis=axis("wanted", **share), yaxis=axis("found", **share))]
+
+
+def _diagonal(ends: list[float]) -> dict[str, Any]:
+    """Where predictions would be if they were right."""
+    line = {"color": QUIET, "width": 1, "dash": "dot"}
+    return scatter("lines", ends, ends, line=line, hoverinfo="skip")
 
 
 def drawn(view: ReportView) -> tuple[list[dict[str, Any]], str]:

@@ -88,16 +88,8 @@ def _lines(view: ReportView, records: list[Record], chosen: list[int], whole: bo
 
 
 def _dimension(parameter: Parameter, values: list[float]) -> dict[str, Any]:
-    label, extent = plain(short(parameter.name, 14)), [parameter.lower, parameter.upper]
-    if parameter.choices:
-        return {"label": label, "range": [0, len(parameter.choices) - 1], "values": values, **labels(parameter)}
-    if not parameter.log:
-        whole = parameter.integer and parameter.upper - parameter.lower <= 10
-        ticks: dict[str, Any] = {"tickvals": list(range(int(extent[0]), int(extent[1]) + 1))} if whole else {}
-        return {"label": label, "range": extent, "values": [_digits(value) for value in values], **ticks}
-    powers = decades(parameter)
-    ticks = {"tickvals": powers, "ticktext": [f"{10**k:.4g}" for k in powers], "range": [powers[0], powers[-1]]}
-    return {"label": label, "values": [_digits(math.log10(value)) for value in values], **ticks}
+    numbers = [_digits(math.log10(value) if parameter.log else value) for value in values]
+    return {"label": plain(short(parameter.name, 14)), "values": numbers, **_ticks(parameter)}
 
 
 def _digits(value: float) -> float:
@@ -182,6 +174,12 @@ def _panel(
         "legend": {**LEGEND, "font": {"size": 11}, "itemwidth": 30, "x": -0.15},
     }
     ticks = _ticks(parameter)
+    if parameter.choices:
+        ticks["range"] = [-0.5, len(parameter.choices) - 0.5]
+    elif parameter.log:
+        ticks |= {"type": "log", "tickvals": [10.0**k for k in ticks["tickvals"]]}
+    elif "tickvals" not in ticks:
+        ticks["nticks"] = 5
     title = short(parameter.name, 36)
     return figure(
         data, **layout, xaxis=axis(title, showgrid=False, **ticks), yaxis=axis("value", range=extent, nticks=6)
@@ -189,16 +187,12 @@ def _panel(
 
 
 def _ticks(parameter: Parameter) -> dict[str, Any]:
+    """The range and the ticks of a parameter; those of a logarithmic one are exponents of ten."""
+    lower, upper = parameter.lower, parameter.upper
     if parameter.choices:
-        return {**labels(parameter), "range": [-0.5, len(parameter.choices) - 0.5]}
+        return {**labels(parameter), "range": [0, len(parameter.choices) - 1]}
     if parameter.log:
         powers = decades(parameter)
-        values = [parameter.lower, *(10.0**k for k in powers[1:-1]), parameter.upper]
-        return {
-            "type": "log",
-            "tickvals": values,
-            "ticktext": [f"{value:.4g}" for value in values],
-            "range": [powers[0], powers[-1]],
-        }
-    whole = parameter.integer and parameter.upper - parameter.lower <= 10
-    return {"range": [parameter.lower, parameter.upper], **({"dtick": 1} if whole else {"nticks": 5})}
+        return {"tickvals": powers, "ticktext": [f"{10**k:.4g}" for k in powers], "range": [powers[0], powers[-1]]}
+    few = parameter.integer and upper - lower <= 10
+    return {"range": [lower, upper], **({"tickvals": list(range(int(lower), int(upper) + 1))} if few else {})}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from mfbo_torch.app.report.view import INK, PAGE, QUIET, ReportView, axis, figure, thinned
-from mfbo_torch.history import Record
+from mfbo_torch.app.report.view import INK, PAGE, QUIET, ReportView, axis, figure, scatter, thinned
 
 MOST_DRAWN, MOST_CROSSES = 800, 300
 """Dots and crosses drawn of each fidelity."""
@@ -61,18 +59,14 @@ def progress(view: ReportView) -> tuple[Figures, str]:
 
 def _best_so_far(view: ReportView) -> dict[str, Any]:
     """The best value at the target as a line of steps."""
-    x: list[float] = []
-    y: list[float] = []
+    steps: list[tuple[float, float]] = []
     for record in view.at(view.target, [r for r in view.done if r.feasible]):
         value = view.value(record)
-        if not y or (value > y[-1] if view.problem.maximize else value < y[-1]):
-            x.append(view.spent[record.id])
-            y.append(value)
-    if x:
-        x.append(view.spent[-1])
-        y.append(y[-1])
+        if not steps or view.problem.signed(value) > view.problem.signed(steps[-1][1]):
+            steps.append((view.spent[record.id], value))
+    steps += [(view.spent[-1], steps[-1][1])] if steps else []
     line = {"shape": "hv", "color": INK, "width": 2}
-    return {"type": "scatter", "mode": "lines", "name": "best", "x": x, "y": y, "line": line, "hoverinfo": "y"}
+    return scatter("lines", [x for x, _ in steps], [y for _, y in steps], name="best", line=line, hoverinfo="y")
 
 
 def fidelities(view: ReportView) -> Figures:
@@ -98,7 +92,11 @@ def fidelities(view: ReportView) -> Figures:
         found.append(_across(view, "Share of the target's variance that it explains", [bars], range=[0, 1.15]))
     costs = [[r.cost - r.sunk for r in view.at(m, view.done)] for m in every]
     if any(len({*some}) > 1 for some in costs):
-        boxes = [_box(view, m, some) for m, some in enumerate(costs)]
+        boxes = []
+        for m, name in enumerate(view.names):
+            look = {"marker": {"color": view.color(m), "size": 4}, "line": {"width": 1.5}, "name": name}
+            rows = [name] * len(costs[m])
+            boxes.append({"type": "box", "orientation": "h", "x": costs[m], "y": rows, **look, "hoverinfo": "x"})
         positive = [c for part in costs for c in part if c > 0]
         scale = {"type": "log", "dtick": 1} if max(positive) > 50 * min(positive) else {}
         found.append(_across(view, f"Cost of an evaluation{view.unit}", boxes, **scale))
@@ -115,12 +113,6 @@ def _bars(view: ReportView, x: list[Any], text: list[str], **extra: Any) -> dict
     return {"type": "bar", "orientation": "h", "y": view.names, "x": x, **show, **look}
 
 
-def _box(view: ReportView, m: int, costs: list[float]) -> dict[str, Any]:
-    """What evaluations of one fidelity have cost: quartiles, and each one that lies outside."""
-    look = {"marker": {"color": view.color(m), "size": 4}, "line": {"width": 1.5}, "name": view.names[m]}
-    return {"type": "box", "orientation": "h", "x": costs, "y": [view.names[m]] * len(costs), **look, "hoverinfo": "x"}
-
-
 def _across(view: ReportView, title: str, data: Figures, **x: Any) -> dict[str, Any]:
     """Bars or boxes with a fidelity a row."""
     rows = axis(fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=6, type="category")
@@ -130,27 +122,23 @@ def _across(view: ReportView, title: str, data: Figures, **x: Any) -> dict[str, 
     return figure(data, title, **layout, xaxis=axis(**columns), yaxis=rows)
 
 
-def _seconds(took: dict[int, float], record: Record) -> float:
-    return took[record.id]
-
-
 def times(view: ReportView) -> Figures:
     """Seconds that each decision and each evaluation took."""
-    history = view.history
-    seconds = {
-        "Deciding (s)": {r.id: r.decision_seconds for r in history if r.decided and r.decision_seconds > 0},
-        "Evaluating (s)": {r.id: r.evaluation_seconds for r in view.done if not r.given and r.evaluation_seconds > 0},
-    }
-    found = []
-    for title, took in seconds.items():
-        data = []
-        slowest = thinned([history.records[i] for i in took], partial(_seconds, took), len(view.names) * MOST_DRAWN)
-        for m, name in enumerate(view.names):
-            drawn = [r.id for r in view.at(m, slowest)]
-            mark = {"color": view.color(m), "size": 5, "opacity": 0.8}
-            place = {"x": drawn, "y": [took[number] for number in drawn], "marker": mark, "name": name}
-            data.append({"type": "scatter", "mode": "markers", "hoverinfo": "x+y+name", **place})
-        ends = min(took.values(), default=0), max(took.values(), default=0)
-        scale = {"type": "log", "dtick": 1} if ends[1] > 100 * ends[0] else {"rangemode": "tozero"}
-        found.append(figure(data, title, xaxis=axis("query", showgrid=False), yaxis=axis("seconds", **scale)))
-    return found
+    decided = {r.id: r.decision_seconds for r in view.history if r.decided and r.decision_seconds > 0}
+    done = {r.id: r.evaluation_seconds for r in view.done if not r.given and r.evaluation_seconds > 0}
+    return [_times(view, "Deciding (s)", decided), _times(view, "Evaluating (s)", done)]
+
+
+def _times(view: ReportView, title: str, took: dict[int, float]) -> dict[str, Any]:
+    """A dot for each query, by its number."""
+    data = []
+    records = [view.history.records[i] for i in took]
+    slowest = thinned(records, lambda r: took[r.id], len(view.names) * MOST_DRAWN)
+    for m, name in enumerate(view.names):
+        drawn = [r.id for r in view.at(m, slowest)]
+        mark = {"color": view.color(m), "size": 5, "opacity": 0.8}
+        y = [took[number] for number in drawn]
+        data.append(scatter("markers", drawn, y, name=name, marker=mark, hoverinfo="x+y+name"))
+    ends = min(took.values(), default=0), max(took.values(), default=0)
+    scale = {"type": "log", "dtick": 1} if ends[1] > 100 * ends[0] else {"rangemode": "tozero"}
+    return figure(data, title, xaxis=axis("query", showgrid=False), yaxis=axis("seconds", **scale))

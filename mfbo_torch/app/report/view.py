@@ -17,6 +17,9 @@ INK, QUIET, PAGE, LINE = "--ink", "--quiet", "--page", "--line"
 LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"}
 """Above the axes, in a row."""
 
+HOVER = {"bgcolor": "--raised", "bordercolor": "--edge", "font": {"color": INK}, "align": "left", "namelength": 60}
+"""The text under the pointer."""
+
 MOST_NAMED = 6
 """Parameters named where the pointer rests on a query."""
 
@@ -60,7 +63,7 @@ class ReportView:
         """A dot for each record at its value, 0 where it has none, with its text under the pointer."""
         y = [self.value(r) if r.value is not None else 0.0 for r in records]
         text = [self.about(r) for r in records]
-        return {"type": "scatter", "mode": "markers", "hoverinfo": "text", "x": list(x), "y": y, "text": text, **look}
+        return scatter("markers", x, y, hoverinfo="text", text=text, **look)
 
     def about(self, record: Record) -> str:
         """What a picture says of a query under the pointer."""
@@ -98,6 +101,11 @@ def thinned(records: list[Record], key: Callable[[Record], float], most: int) ->
     return sorted(kept.values(), key=lambda r: r.id)
 
 
+def scatter(mode: str, x: Sequence[float], y: Sequence[float], **look: Any) -> dict[str, Any]:
+    """Dots or lines through points."""
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **look}
+
+
 def axis(title: str = "", **extra: Any) -> dict[str, Any]:
     """An axis in the page's colours."""
     look = {"gridcolor": LINE, "linecolor": "--edge", "tickcolor": "--edge", "zeroline": False, "automargin": True}
@@ -114,13 +122,7 @@ def figure(data: list[dict[str, Any]], title: str = "", **layout: Any) -> dict[s
         "margin": {"l": 56, "r": 12, "t": 44 if title else 12, "b": 48},
         "showlegend": False,
         "hovermode": "closest",
-        "hoverlabel": {
-            "bgcolor": "--raised",
-            "bordercolor": "--edge",
-            "font": {"color": INK},
-            "align": "left",
-            "namelength": 60,
-        },
+        "hoverlabel": HOVER,
         "legend": LEGEND,
         "uirevision": "kept",
     }

@@ -99,8 +99,8 @@ class Journal:
         self.path = Path(path).absolute()
         exists = self._check_header(read_only)
         try:
-            if exists:
-                self._check_content()
+            if exists and (found := self._damage()):
+                raise JournalError(self.path, f"an undamaged journal: {found}")
         except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
         self._lock = Lock(self.path)
@@ -159,20 +159,17 @@ class Journal:
             raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
         return True
 
-    def _check_content(self) -> None:
+    def _damage(self) -> str:
+        """What is wrong with the content, empty where nothing is."""
         if wal_check.damaged(self.path):
-            found = f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
-            raise JournalError(self.path, f"an undamaged journal: {found}")
+            return f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
         with closing(self._connect("ro")) as connection:
             if columns(connection) != COLUMNS:
-                found = f"its columns are not those of schema {SCHEMA_VERSION}"
-                raise JournalError(self.path, f"an undamaged journal: {found}")
+                return f"its columns are not those of schema {SCHEMA_VERSION}"
             if damaged := spans(wrong(rows(connection))):
-                found = f"row {damaged} not as written; mfbo repair saves the ones before"
-                raise JournalError(self.path, f"an undamaged journal: {found}")
+                return f"row {damaged} not as written; mfbo repair saves the ones before"
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise JournalError(self.path, f"an undamaged journal: {' '.join(answer.split())}")
+        return "" if answer == "ok" else " ".join(answer.split())
 
     def _make_table(self) -> None:
         with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
@@ -309,12 +306,11 @@ def _stored(column: str, value: Any) -> Any:
 def plain(query: Query) -> Query:
     """The query as JSON returns it: floats, an integer, and JSON values only. A ``SettingError`` where the metadata is
     not JSON or a number is not finite."""
-    x = tuple(float(value) for value in query.x)
-    for setting, value in (("meta", dict(query.meta)), ("x", x)):
+    given = {"meta": dict(query.meta), "x": [float(value) for value in query.x]}
+    found = {}
+    for setting, value in given.items():
         try:
-            text = json.dumps(value, allow_nan=False)
+            found[setting] = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError) as error:
             raise SettingError(setting, value, f"finite JSON values: {error}") from error
-        if setting == "meta":
-            meta = json.loads(text)
-    return Query(x, int(query.fidelity), meta)
+    return Query(tuple(found["x"]), int(query.fidelity), found["meta"])

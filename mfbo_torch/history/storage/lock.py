@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -70,12 +69,11 @@ class Lock:
         if fcntl is None:
             return
         try:
-            with suppress(BlockingIOError):
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Held(here=False) from None
         except OSError:  # a file system that knows no locks
             return
-        raise Held(here=False)
 
     def _number(self) -> tuple[int, int]:
         found = self._place.stat()

@@ -1,8 +1,6 @@
-"""Check SQLite's write-ahead log, which a killed process leaves beside a journal, for damage.
-
-SQLite reads the log up to the first frame with a wrong checksum and silently drops the rest, since a power failure may
-truncate the last transaction. A wrong frame that is followed by more than that was damaged.
-"""
+"""Check SQLite's write-ahead log, which a killed process leaves beside a journal, for damage. SQLite reads the log up
+to the first frame with a wrong checksum and silently drops the rest, since a power failure may truncate the last
+transaction. A wrong frame that is followed by more than that was damaged."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Where evaluations run: processes of this machine, or the workers of a Dask cluster.
 
-Both are executors of :mod:`concurrent.futures`. What they add to the standard library's own: a worker
-that dies takes its own evaluation with it and no other, and is replaced; an evaluation that outlives a
-timeout is ended; workers that come or go later are counted.
+Both are executors of :mod:`concurrent.futures`. Beyond the standard library's own, a worker that dies takes no other
+evaluation with it and is replaced, a late evaluation is ended, and workers that come or go are counted.
 """
 
 from __future__ import annotations
@@ -34,17 +33,13 @@ def capacity(executor: Executor) -> int:
 def start(
     kind: str = "processes", workers: int | None = None, scheduler: str | None = None, timeout: float | None = None
 ) -> AbstractContextManager[Workers]:
-    """Workers, for as long as the context lasts.
+    """Workers, ``"processes"`` or those of ``"dask"``, for as long as the context lasts.
 
-    Args:
-        kind: ``"processes"`` or ``"dask"``.
-        workers: How many; one a core if not given. Left out where a scheduler has its own.
-        scheduler: Address of a Dask scheduler; a cluster on this machine is made if not given.
-        timeout: Seconds that an evaluation may take.
+    One a core if their number is not given; where a scheduler's address is given they are its own, else Dask makes a
+    cluster on this machine. An evaluation may take ``timeout`` seconds.
 
     Raises:
-        SettingError: An unknown kind, no worker, a timeout that is not positive, no scheduler at the
-            address, or Dask is not installed.
+        SettingError: A setting cannot work, no scheduler is at the address, or Dask is not installed.
     """
     one_of("executor", kind, KINDS)
     if scheduler is not None and kind != "dask":

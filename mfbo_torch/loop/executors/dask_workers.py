@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
@@ -30,7 +30,6 @@ from mfbo_torch.utils.errors import SettingError
 
 SILENCE = 30.0
 """Seconds without a heartbeat after which a worker with a late evaluation is given up."""
-
 GRACE = 20.0
 """Seconds that a cluster of this machine has to close by itself."""
 
@@ -51,12 +50,11 @@ class _Placed(NamedTuple):
 
 
 class DaskWorkers(Workers):
-    """The workers of a Dask cluster, as many as there are at the time.
+    """The workers of a Dask cluster, as many as there are at the time; those with one thread each are best.
 
     Every evaluation is sent to one worker that is free, and to no other: Dask would queue some behind others,
-    to die with them, and move those of a dead worker elsewhere. An evaluation that outlives the timeout is left
-    behind in a thread of its worker, which ends as soon as it has nothing else to do; its nanny, if it has one,
-    starts it anew. Workers with one thread each are best: all that a worker was doing dies with it.
+    to die with them, and move those of a dead worker elsewhere. A worker with an evaluation that outlives the timeout
+    ends as soon as it has nothing else to do; its nanny, if it has one, starts it anew.
     """
 
     def __init__(self, client: Client, timeout: float | None = None) -> None:
@@ -108,11 +106,7 @@ class DaskWorkers(Workers):
             self._place(load)
 
     def _stuck(self) -> list[tuple[Future[Any], _Placed]]:
-        """Late evaluations at workers that do not answer, as the evaluation lets nothing else run there.
-
-        One may be late because its worker is still importing what it needs, which takes long on a busy machine: that
-        worker is heard of.
-        """
+        """Late evaluations at workers that do not answer; a worker that is still importing does."""
         now, timeout = time.monotonic(), math.inf if self.timeout is None else self.timeout
         late = [(future, placed) for future, placed in self._placed.items() if now - placed.since > timeout]
         self._heard = {a: heard for a, heard in self._heard.items() if a in {placed.address for _, placed in late}}
@@ -124,11 +118,8 @@ class DaskWorkers(Workers):
             if placed.address not in self._heard or self._heard[placed.address][0] != beat:
                 self._heard[placed.address] = beat, now
         longest = timeout + IMPORT_SECONDS + SILENCE
-        return [
-            (future, placed)
-            for future, placed in late
-            if now - self._heard[placed.address][1] > SILENCE or now - placed.since > longest
-        ]
+        silent = {address for address, (_, heard) in self._heard.items() if now - heard > SILENCE}
+        return [pair for pair in late if pair[1].address in silent or now - pair[1].since > longest]
 
     def _beats(self) -> dict[str, float]:
         """The time of each worker's last heartbeat, by the scheduler's clock."""
@@ -247,11 +238,7 @@ def _within(timeout: float | None, content: bytes) -> Any:
 
 
 async def _retire(worker: Any) -> None:
-    """Take no more work, let the failure arrive and other evaluations end, start anew.
-
-    The process exits of its own accord: a worker that says goodbye may, if the scheduler is quicker to hang up,
-    take leave of its nanny too, and then nobody starts it again.
-    """
+    """Take no more work, let the failure arrive and other evaluations end, start anew."""
     from distributed.core import Status
 
     worker.status = Status.paused
@@ -260,7 +247,7 @@ async def _retire(worker: Any) -> None:
         await asyncio.sleep(0.1)
     if worker.nanny is None:  # nobody would start it again, and the process may be that of others too
         await worker.close(reason="an evaluation outlived its timeout")
-    else:
+    else:  # a worker that closes may take leave of its nanny too, and then nobody starts it again
         exit_process()
 
 
@@ -308,13 +295,8 @@ def on_dask(workers: int | None, scheduler: str | None, timeout: float | None) -
             if client is not None:
                 client.close()
             if cluster is not None:
-                _end(cluster, before)
-
-
-def _end(cluster: Any, before: Collection[Any]) -> None:
-    """End a cluster of this machine, and what processes of it are left: this one would wait for them at its end."""
-    with suppress(Exception):  # of whatever kind; its workers are ended anyway
-        cluster.close(timeout=GRACE)
-    for process in multiprocessing.active_children():
-        if process not in before and process.name.startswith("Dask Worker"):
-            process.kill()
+                with suppress(Exception):  # of whatever kind; its workers are ended anyway
+                    cluster.close(timeout=GRACE)
+                for process in multiprocessing.active_children():  # or this one would wait for them at its end
+                    if process not in before and process.name.startswith("Dask Worker"):
+                        process.kill()

@@ -24,6 +24,7 @@ from mfbo_torch.loop.executors.workers import (
     IMPORT_SECONDS,
     WorkerLost,
     Workers,
+    fail,
     set_up_worker,
     unpacked,
     without_ctrl_c,
@@ -41,8 +42,8 @@ STARTED = b"begun"
 class Processes(Workers):
     """Fresh processes of this machine with one thread each, which end with this process however it ends.
 
-    Each has its own pipe to this process and shares no lock with another: one that is killed loses its own evaluation
-    and no other. All processes that it has started end with it, unless they have left its session.
+    Each has its own pipe and shares no lock: one that is killed loses its own evaluation and no other. All processes
+    that it has started end with it, unless they have left its session.
     """
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
@@ -74,9 +75,6 @@ class Processes(Workers):
                 for slot in self._slots:
                     slot.start()
         return call
-
-    def _translated(self, error: BaseException) -> BaseException:
-        return error
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes; if ``wait``, after their present evaluations."""
@@ -185,13 +183,7 @@ class _Slot(threading.Thread):
             return None, unreadable
 
     def _begun(self, content: bytes) -> bool:
-        """Send an evaluation; whether the process has begun it.
-
-        Raises:
-            TimeoutError: It takes too long to import what it needs.
-            EOFError: It has ended.
-            OSError: It has ended.
-        """
+        """Send an evaluation; whether the process has begun it. Errors as of :meth:`_heard`, also for slow imports."""
         self._ready()
         late = threading.Event()
 
@@ -214,13 +206,7 @@ class _Slot(threading.Thread):
                 watch.cancel()
 
     def _heard(self, timeout: float | None) -> bytes:
-        """The next message of the process.
-
-        Raises:
-            TimeoutError: Nothing in time.
-            EOFError: It has ended.
-            OSError: It has ended.
-        """
+        """The next message; :class:`TimeoutError` if it is late, :class:`EOFError` or :class:`OSError` at the end."""
         until = math.inf if timeout is None else time.monotonic() + timeout
         while not self._line.poll(0):
             if time.monotonic() >= until:
@@ -231,11 +217,7 @@ class _Slot(threading.Thread):
         return self._line.recv_bytes()
 
     def _ready(self) -> None:
-        """Start a process if there is none.
-
-        Raises:
-            EOFError: No process may start any more.
-        """
+        """Start a process if there is none; :class:`EOFError` if none may start any more."""
         if self.process is not None and self.process.is_alive():
             return
         self._end()
@@ -260,8 +242,7 @@ class _Slot(threading.Thread):
 
     def _end(self) -> int | None:
         """End the process and all that it has started; its exit code."""
-        process = self.process
-        if process is None or process.pid is None:
+        if (process := self.process) is None or process.pid is None:
             return None
         self._kill()
         self.process = None
@@ -286,7 +267,7 @@ def _work(line: Connection, begin: Callable[[], None]) -> None:
             try:
                 call = unpacked(content, pickle.loads)
             except BaseException as error:
-                call = partial(_raise, error)
+                call = partial(fail, error)
             line.send_bytes(STARTED)
             answer = _answer(call)
             if os.getpid() != this:  # a copy that the evaluation has made and that has come back from it
@@ -305,10 +286,6 @@ def _answer(call: Callable[[], Any]) -> bytes:
     except Exception as error:
         unsendable = answer[1] or error
         return pickle.dumps((None, RuntimeError(f"{type(unsendable).__name__}: {unsendable}")))
-
-
-def _raise(error: BaseException) -> None:
-    raise error
 
 
 def _begin() -> None:

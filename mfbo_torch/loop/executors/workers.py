@@ -32,8 +32,7 @@ class WorkerLost(RuntimeError):
 class Workers(Executor):
     """An executor whose futures end with a value, with :class:`TimeoutError` or with :class:`WorkerLost`.
 
-    Args:
-        timeout: Seconds that an evaluation may take, ``None`` for as long as it likes.
+    An evaluation may take ``timeout`` seconds, ``None`` for as long as it likes.
     """
 
     def __init__(self, timeout: float | None) -> None:
@@ -47,8 +46,8 @@ class Workers(Executor):
     @abstractmethod
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
 
-    @abstractmethod
-    def _translated(self, error: BaseException) -> BaseException: ...
+    def _translated(self, error: BaseException) -> BaseException:
+        return error
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:  # type: ignore[override]
         """Evaluate ``fn(*args)`` on a worker."""
@@ -74,20 +73,18 @@ def unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]
     try:
         fn, args = loads(content)
     except SystemExit as error:
-        return partial(_lost, f"a module that it imports calls sys.exit({error.code!r})")
+        return partial(fail, WorkerLost(f"a module that it imports calls sys.exit({error.code!r})"))
     return partial(fn, *args)
 
 
-def _lost(reason: str) -> None:
-    raise WorkerLost(reason)
+def fail(error: BaseException) -> None:
+    """Raise an error."""
+    raise error
 
 
 @contextmanager
 def without_ctrl_c() -> Iterator[None]:
-    """A context in which processes and threads are started that ignore Ctrl-C from their first moment on.
-
-    In the main thread Ctrl-C takes effect at the end of the context, also where another thread has received it.
-    """
+    """A context whose new processes and threads ignore Ctrl-C; in the main thread it takes effect at the end."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -53,12 +53,8 @@ class SingleOutputModel(Model):
     ) -> Posterior:
         """Joint posterior at ``b x q x d`` points; of several fidelities, in any mix, where the last column is one.
 
-        Args:
-            X: Points in the units of the data.
-            output_indices: Not used: there is one output.
-            observation_noise: Whether to add the model's noise variances (the mean one, where they are known), or
-                ``b x q x 1`` variances to add.
-            posterior_transform: Applied to the posterior.
+        ``observation_noise`` adds the model's noise variances (the mean one, where they are known) or is ``b x q x 1``
+        variances to add; ``output_indices`` is not used, as there is one output.
         """
         if self.training:
             self.eval()

@@ -30,14 +30,8 @@ FORWARDED = {"train_inputs", "train_targets", "likelihood", "input_transform", "
 
 
 class CachedPosterior(GPyTorchPosterior):
-    """Mean and variance at single points; the whole posterior is computed when anything else is needed.
-
-    Args:
-        mean: ``b x 1 x 1``.
-        variance: ``b x 1 x 1``.
-        compute: Gives the whole posterior at points.
-        X: ``b x 1 x d``.
-    """
+    """Mean and variance, ``b x 1 x 1`` each, at ``b x 1 x d`` points; ``compute`` gives the whole posterior at points
+    when anything else is needed."""
 
     def __init__(
         self, mean: Tensor, variance: Tensor, compute: Callable[[Tensor], GPyTorchPosterior], X: Tensor
@@ -73,29 +67,24 @@ class CachedPosterior(GPyTorchPosterior):
 class CachedGP(ConditionedModel):
     """An exact single-output GP whose posteriors at single points (``q = 1``) cost a fraction.
 
-    They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in
-    ``X`` alone. Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior
-    transform, observation noise, ``botorch.settings.propagate_grads``, and everything where its kernel,
-    mean, likelihood or transforms are not among those supported, or it has a ``forward`` or ``posterior`` of
-    its own; :meth:`explain` gives the reason. All :class:`CachedGP` of one model share its factor.
+    They come from a factor computed once (:mod:`mfbo_torch.ops.posterior`) and are differentiable in ``X`` alone.
+    Whatever the cache cannot answer goes through the wrapped model: ``q > 1``, a posterior transform, observation
+    noise, ``botorch.settings.propagate_grads``, and everything where its kernel, mean, likelihood or transforms are not
+    among those supported, or it has a ``forward`` or ``posterior`` of its own; :meth:`explain` gives the reason. All
+    :class:`CachedGP` of one model share its factor.
 
-    With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also
-    conditioned on observations with the model's noise (the mean noise, where it is known) at these points. What
-    the factor cannot answer then comes from the wrapped model's joint posterior with them, as exactly; what has
-    no such posterior (:meth:`fantasize`, a call of the model itself, outcomes that are not normal, given noise
-    variances) is refused.
+    With points pending (:meth:`hallucinate`) a posterior has the mean of the data, and deviations also conditioned on
+    observations with the model's noise (the mean noise, where it is known) at these points. What the factor cannot
+    answer then comes from the wrapped model's joint posterior with them, as exactly; what has no such posterior
+    (:meth:`fantasize`, a call of the model itself, outcomes that are not normal, given noise variances) is refused.
 
-    Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred
-    and known noise; any input transform of one point to one point; ``Standardize`` or no outcome
-    transform. The factor is renewed when parameters, data or transforms have changed, or the model has
-    been in training mode; hyper-parameters assigned by hand in evaluation mode are only seen after
-    ``train()``, as in GPyTorch itself.
+    Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred and known
+    noise; any input transform of one point to one point; ``Standardize`` or no outcome transform. The factor is renewed
+    when parameters, data or transforms have changed, or the model has been in training mode; hyper-parameters assigned
+    by hand in evaluation mode are only seen after ``train()``, as in GPyTorch itself.
 
-    Args:
-        model: A single-output ``SingleTaskGP`` or another exact GP of BoTorch.
-
-    Raises:
-        UnsupportedError: A model with several outputs, or one that is not an exact GP; see also above.
+    The ``model`` is a ``SingleTaskGP`` or another exact GP of BoTorch, of one output; else an ``UnsupportedError`` is
+    raised.
     """
 
     def __init__(self, model: Model) -> None:
@@ -179,10 +168,8 @@ class CachedGP(ConditionedModel):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given.
-
-        Arguments are passed on to the wrapped model; with pending points ``observation_noise`` is true or false.
-        """
+        """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given. The arguments
+        are the wrapped model's; with pending points ``observation_noise`` is true or false."""
         plain = posterior_transform is None and observation_noise is False
         if plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1:
             state = current_state(self._wrapped)
@@ -206,11 +193,8 @@ class CachedGP(ConditionedModel):
         return self._wrapped.posterior(X) if self._pending is None else super().posterior(X)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean ``... x q``, covariance ``... x q x q`` and noise variances ``... x q`` at ``... x q x d`` points.
-
-        Raises:
-            UnsupportedError: The outcomes are not normal.
-        """
+        """Mean ``... x q``, covariance ``... x q x q`` and noise variances ``... x q`` at ``... x q x d`` points; an
+        ``UnsupportedError`` where the outcomes are not normal."""
         cache = self.cache
         if cache is not None and not propagate_grads.on():
             mean, covariance = mean_covariance(cache, self.cache_points(X))

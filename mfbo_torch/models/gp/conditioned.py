@@ -65,16 +65,12 @@ class ConditionedModel(SingleOutputModel):
         return None
 
     def hallucinate(self, X_pending: Tensor | None, former: Self | None = None) -> Self:
-        """This model with deviations also conditioned on pending points. The means stay.
+        """This model with deviations also conditioned on ``p`` pending points like those of the data. The means stay.
 
-        Args:
-            X_pending: ``p`` points like those of the data, or ``None``.
-            former: This model with other pending points. Where ``X_pending`` begins with them, only the
-                further ones cost anything; the factor follows the order in which they came, to its last digit.
-
-        Raises:
-            BotorchTensorDimensionError: Points of another shape.
-            InputDataError: NaN or infinity, or a fidelity that does not exist.
+        ``former`` is this model with other pending points: where ``X_pending`` begins with them, only the further ones
+        cost anything, and the factor follows the order in which they came, to its last digit. A
+        ``BotorchTensorDimensionError`` says that points have another shape, an ``InputDataError`` NaN, infinity or an
+        unknown fidelity.
         """
         if X_pending is None or X_pending.shape[-2:-1] == (0,):
             return self
@@ -150,14 +146,8 @@ def _shared_start(A: Tensor | None, B: Tensor) -> int:
 def given(
     joint: Callable[[Tensor], tuple[Tensor, Tensor]], X: Tensor, pending: Tensor, noise: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Mean ``... x q`` as it is, and covariance ``... x q x q`` conditioned on pending points.
-
-    Args:
-        joint: Gives the posterior mean and covariance at points, without the pending ones.
-        X: ``... x q x (d + 1)`` points.
-        pending: ``p x (d + 1)`` points.
-        noise: ``p`` noise variances of observations at the pending points.
-    """
+    """Mean ``... x q`` as it is, and covariance ``... x q x q`` conditioned on ``p x (d + 1)`` pending points with
+    ``p`` noise variances; ``joint`` gives mean and covariance at ``... x q x (d + 1)`` points without them."""
     q, pending = X.shape[-2], pending.to(X)
     mean, covariance = joint(torch.cat([X, pending.expand(*X.shape[:-2], *pending.shape)], -2))
     corner = covariance[..., q:, q:] + torch.diag_embed(noise)
@@ -165,9 +155,7 @@ def given(
 
 
 def conditioned(covariance: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
-    r"""Covariance ``... x q x q`` given ``p`` noisy values, :math:`\Sigma_{XX} - \Sigma_{XP} C^{-1} \Sigma_{PX}`.
-
-    ``cross`` is :math:`\Sigma_{PX}`, ``corner`` is :math:`C = \Sigma_{PP} + D` with the noise variances ``D``.
-    """
+    r"""Covariance ``... x q x q`` given ``p`` noisy values, :math:`\Sigma_{XX} - \Sigma_{XP} C^{-1} \Sigma_{PX}`, where
+    ``cross`` is :math:`\Sigma_{PX}` and ``corner`` is ``C``, the covariance of the values with their noise."""
     explained = torch.linalg.solve_triangular(psd_safe_cholesky(corner), cross, upper=False)
     return covariance - explained.mT @ explained

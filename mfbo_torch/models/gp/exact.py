@@ -26,17 +26,9 @@ _RENEWING = RLock()
 
 
 class FactorState(NamedTuple):
-    """The state of a model when its factor was made.
-
-    Attributes:
-        cache: The factor, in the units of inputs and outcomes; ``None`` where the model is not supported.
-        reason: Why it is not.
-        transforms: Whether points need the model's input transform.
-        strategy: GPyTorch's own factor, which it drops when it is out of date.
-        targets: The data.
-        parameters: The hyper-parameters.
-        versions: How often these have been written to.
-    """
+    """The factor of a model in the units of inputs and outcomes, ``None`` with a reason where it is not supported;
+    whether points need its input transform; and what the factor was made of: GPyTorch's own factor, dropped when out of
+    date, the data, the hyper-parameters, and how often these have been written to."""
 
     cache: Cache | None
     reason: str
@@ -91,11 +83,8 @@ def _versions(parameters: tuple[Tensor, ...]) -> int:
 
 
 def _factor(model: ExactGP) -> tuple[Cache, bool]:
-    """The factor of a model in evaluation mode, in the outcomes' units, and whether points need its input transform.
-
-    Raises:
-        UnsupportedError: Whatever of the model is not supported, by name.
-    """
+    """The factor of a model in evaluation mode, in the outcomes' units, and whether points need its input transform; an
+    ``UnsupportedError`` names what of the model is not supported."""
     for name in ("forward", "posterior"):
         if getattr(type(model), name) is not getattr(SingleTaskGP, name):
             raise UnsupportedError(f"{name} of {type(model).__name__}: must be that of SingleTaskGP")

@@ -13,12 +13,8 @@ from torch import Tensor
 
 
 class ScaledConstantMean(Mean):
-    r"""The mean :math:`c = s_0 + s_1 r`, with a standard normal prior on the parameter ``r``.
-
-    Args:
-        shift: :math:`s_0`, such as the mean of the data.
-        scale: :math:`s_1 > 0`, such as their standard deviation.
-    """
+    """The mean :math:`c = s_0 + s_1 r`, with a standard normal prior on the parameter ``r``; ``shift`` and ``scale``
+    are :math:`s_0` and :math:`s_1 > 0`, such as mean and deviation of the data."""
 
     shift: Tensor
     scale: Tensor

@@ -17,12 +17,8 @@ from torch import Tensor
 
 
 class SharedRBF(RBFKernel):
-    """An RBF kernel whose inputs share lengthscales.
-
-    Args:
-        groups: For each input the number of its lengthscale, counted from 0.
-        **settings: Those of ``gpytorch.kernels.RBFKernel`` for as many inputs as there are lengthscales.
-    """
+    """An RBF kernel whose inputs share lengthscales: ``groups`` has for each input the number of its lengthscale, from
+    0; the ``settings`` are those of ``RBFKernel`` for as many inputs as there are lengthscales."""
 
     def __init__(self, groups: Sequence[int], **settings: Any) -> None:
         super().__init__(ard_num_dims=max(groups) + 1, **settings)
@@ -44,13 +40,9 @@ class SharedRBF(RBFKernel):
 
 
 def ard_kernel(dim: int, groups: Sequence[int] | None = None) -> RBFKernel:
-    """BoTorch's RBF kernel on the unit cube, a lengthscale for each input [Hvarfner2024vanilla]_.
-
-    Args:
-        dim: Number of inputs.
-        groups: For each input the number of its lengthscale, where some share one: the columns of a choice, which
-            then has the kernel of the Hamming distance. The prior is that of as many inputs as there are lengthscales.
-    """
+    """BoTorch's RBF kernel on the unit cube, a lengthscale for each input [Hvarfner2024vanilla]_. ``groups`` has for
+    each input the number of its lengthscale, where some share one: the columns of a choice, whose kernel is then that
+    of the Hamming distance. The prior is that of as many inputs as there are lengthscales."""
     if groups is None:
         return get_covar_module_with_dim_scaled_prior(dim)
     usual = get_covar_module_with_dim_scaled_prior(max(groups) + 1)

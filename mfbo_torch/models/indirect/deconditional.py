@@ -3,7 +3,6 @@ r"""A Gaussian process on inputs, learned from averages of it."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,8 +10,7 @@ from typing import Any, Self
 import gpytorch
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, ModelFittingError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.posteriors import Posterior
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
@@ -23,11 +21,11 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import GP
 from gpytorch.priors import LogNormalPrior
 from linear_operator import to_linear_operator
-from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.models.gp.base import joint_posterior
 from mfbo_torch.models.gp.conditioned import ConditionedModel
+from mfbo_torch.models.gp.likelihood import maximize
 from mfbo_torch.models.gp.means import ScaledConstantMean
 from mfbo_torch.models.indirect.conditionals import Conditional
 from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, check_queries
@@ -42,14 +40,9 @@ EXACT_SIZE = 4096
 
 @dataclass(frozen=True)
 class Solved:
-    """The factor from which the posteriors of ``f`` and ``g`` follow, without a gradient.
-
-    Args:
-        embedding: The ``t`` queries, pending ones included and last.
-        features: Of further queries, where the conditional has them.
-        known: ``t x r`` features of the queries, where there are any.
-        factor: Of their noisy averages.
-    """
+    """The factor of noisy averages, from which the posteriors of ``f`` and ``g`` follow, without a gradient; with the
+    ``t`` embedded queries, pending ones last, and, where the conditional has features, these and the queries'
+    ``t x r``."""
 
     embedding: Embedding
     features: Features | None
@@ -124,12 +117,12 @@ class DeconditionalGP(ConditionedModel, GP):
             module.to(train_A)
 
     @property
-    def train_inputs(self) -> tuple[Tensor]:
-        return (self.train_A,)
-
-    @property
     def train_targets(self) -> Tensor:
         return self.train_Z.squeeze(-1)
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return (self.train_A,)
 
     @property
     def noise(self) -> Tensor:
@@ -153,20 +146,13 @@ class DeconditionalGP(ConditionedModel, GP):
         return MultivariateNormal(embedding.mean(self.mean_module), to_linear_operator(covariance))
 
     def fit(self, **kwargs: Any) -> Self:
-        """Fit kernel, mean and noise by marginal likelihood, priors included.
-
-        Args:
-            kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
-        """
+        """Fit kernel, mean and noise by marginal likelihood, priors included; ``kwargs`` go to
+        ``botorch.fit.fit_gpytorch_mll``."""
         if len(self.train_A) == 0:
             return self.eval()
         mll = ExactMarginalLogLikelihood(self.likelihood, self)
-        try:
-            with gpytorch.settings.max_cholesky_size(EXACT_SIZE):
-                fit_gpytorch_mll(mll, **kwargs)
-        except (ModelFittingError, NanError, NotPSDError):
-            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
-            warnings.warn(message, stacklevel=2)
+        with gpytorch.settings.max_cholesky_size(EXACT_SIZE):
+            maximize(mll, **kwargs)
         return self.eval()
 
     @property
@@ -217,13 +203,9 @@ class DeconditionalGP(ConditionedModel, GP):
         return solved.embedding.joined(new), known, cross, corner + torch.diag(noise), prior
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
-        """This model with more averages and the same hyper-parameters; the factor grows, which is quick.
-
-        Args:
-            X: ``n x p`` queries.
-            Y: ``n x 1`` averages.
-            noise: ``n x 1`` known noise variances; by default the mean one, where they are known.
-        """
+        """This model with ``n x p`` more queries and ``n x 1`` averages and the same hyper-parameters; the factor
+        grows, which is quick. ``noise`` is ``n x 1`` known noise variances; by default the mean one, where they are
+        known."""
         if X.dim() != 2 or Y.shape != (len(X), 1):
             raise BotorchTensorDimensionError(
                 f"X of shape {tuple(X.shape)} and Y of shape {tuple(Y.shape)}: must be n x p and n x 1, without batches"
@@ -259,14 +241,8 @@ class DeconditionalGP(ConditionedModel, GP):
         return features @ solved.known.mT, mean, own
 
     def mean_variance(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of ``g`` at single queries.
-
-        Args:
-            A: ``... x p`` queries. Differentiable.
-
-        Returns:
-            Two ``...`` tensors, in the units of ``train_Z`` and their square.
-        """
+        """Posterior mean and variance of ``g`` at single ``... x p`` queries, two ``...`` tensors in the units of
+        ``train_Z`` and their square. Differentiable."""
         cross, mean, own = self._prior(A.reshape(-1, A.shape[-1]), joint=False)
         mean, variance = self._solved.factor.mean_variance(cross, mean, own)
         return mean.view(A.shape[:-1]), variance.view(A.shape[:-1])
@@ -280,11 +256,8 @@ class DeconditionalGP(ConditionedModel, GP):
         return mean.view(X.shape[:-1]), variance.view(X.shape[:-1])
 
     def latent_covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Callable[[int], Tensor]]:
-        """Posterior of ``f`` at ``n x d`` inputs, column by column: for inputs whose joint covariance is too large.
-
-        Returns:
-            ``n`` means, ``n`` variances, and a function from ``j`` to the ``n`` covariances with the ``j``-th input.
-        """
+        """Posterior of ``f`` at ``n x d`` inputs whose joint covariance is too large: ``n`` means, ``n`` variances, and
+        a function from ``j`` to the ``n`` covariances with the ``j``-th input."""
         solved, kernel = self._solved, self.covar_module
         cross = solved.embedding.cross(kernel, X)
         V = solved.factor.whitened(cross)
@@ -301,12 +274,7 @@ class DeconditionalGP(ConditionedModel, GP):
         return *self._solved.factor.mean_covariance(cross, mean, own), self.noise
 
     def latent_posterior(self, X: Tensor, posterior_transform: PosteriorTransform | None = None) -> Posterior:
-        """Joint posterior of ``f`` at ``b x q x d`` inputs.
-
-        Args:
-            X: Inputs.
-            posterior_transform: Applied to the posterior.
-        """
+        """Joint posterior of ``f`` at ``b x q x d`` inputs, transformed if there is a transform."""
         self.eval()
         solved = self._solved
         cross = solved.embedding.cross(self.covar_module, X)

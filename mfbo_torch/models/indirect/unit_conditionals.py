@@ -21,10 +21,8 @@ from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 
 
 def conditional_of(space: IndirectSpace) -> Conditional:
-    """The distributions that the queries of a space average over; queries and inputs are scaled to unit cubes.
-
-    A conditional of the user's own keeps its inputs as they are.
-    """
+    """The distributions that the queries of a space average over; queries and inputs are scaled to unit cubes, but a
+    conditional of the user's own keeps its inputs as they are."""
     feedback = space.feedback
     if isinstance(feedback, Samples):
         return EmpiricalConditional(_scaled(space, feedback.X), _to_unit(space, feedback.A))

@@ -22,15 +22,11 @@ from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 
 
 class AdditiveFidelityKernel(Kernel):
-    r"""Covariance of ``f^(m) = f^(m-1) + δ^(m)`` with independent ``δ`` [Huang2006mfsko]_.
+    """Covariance of ``f^(m) = f^(m-1) + δ^(m)`` with independent ``δ`` [Huang2006mfsko]_.
 
-    ``k((x, l), (x', l')) = Σ_{j <= min(l, l')} s_j k_j(x, x')``, with one RBF kernel ``k_j`` and one
-    scale ``s_j`` a fidelity. The last input column is the fidelity ``0 ... M - 1``.
-
-    Args:
-        dim: Number of parameters, without the fidelity.
-        num_fidelities: ``M``.
-        groups: Those of :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
+    ``k((x, l), (x', l')) = Σ_{j <= min(l, l')} s_j k_j(x, x')``, with one RBF kernel ``k_j`` over ``dim`` parameters
+    and one scale ``s_j`` a fidelity. The last input column is the fidelity ``0 ... M - 1``. Parameters share
+    lengthscales by ``groups`` as in :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
     """
 
     def __init__(self, dim: int, num_fidelities: int, groups: Sequence[int] | None = None) -> None:

@@ -12,11 +12,7 @@ from mfbo_torch.models.input_checks import check_fidelities, check_points
 
 
 class FidelityModel(ConditionedModel):
-    """A model of the fidelities ``0 .. M - 1`` of one objective, the last one the target.
-
-    Attributes:
-        num_fidelities: ``M``.
-    """
+    """A model of the ``M = num_fidelities`` fidelities ``0 .. M - 1`` of one objective, the last one the target."""
 
     num_fidelities: int
 
@@ -46,6 +42,11 @@ class FidelityModel(ConditionedModel):
 def levels(X: Tensor) -> Tensor:
     """The fidelities ``...`` of ``... x (d + 1)`` points, as indices."""
     return X[..., -1].round().long()
+
+
+def at_fidelity(X: Tensor, fidelity: float) -> Tensor:
+    """``... x d`` designs with the fidelity as their last column."""
+    return torch.cat([X, torch.full_like(X[..., :1], float(fidelity))], dim=-1)
 
 
 def at_every_fidelity(X: Tensor, fidelities: int | Tensor) -> Tensor:

@@ -14,20 +14,15 @@ from mfbo_torch.utils.standardize import varies
 
 
 def links(X: Tensor, num_fidelities: int, link: str) -> list[bool]:
-    """Whether each fidelity follows the one below: ``link`` is ``"recursive"`` and both have data.
-
-    ``X`` is ``... x n x (d + 1)`` designs, the last column the fidelity.
-    """
+    """Whether each fidelity of ``... x n x (d + 1)`` designs, the last column the fidelity, follows the one below:
+    ``link`` is ``"recursive"`` and both have data."""
     known = [bool((X[..., -1] == m).any()) for m in range(num_fidelities)]
     return [link == "recursive" and m > 0 and known[m - 1] and known[m] for m in range(num_fidelities)]
 
 
 def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The observations of one fidelity, padded to its largest count over the batch, and the mask of the padding.
-
-    ``mask`` is ``... x n``, whether an observation is of that fidelity; ``U`` is ``... x n x d`` designs, ``Y`` and
-    ``noise`` are ``... x n`` targets and noise variances.
-    """
+    """The observations of one fidelity, padded to its largest count over the batch, and the mask of the padding; from
+    ``... x n`` booleans, ``... x n x d`` designs, and ``... x n`` targets and noise variances."""
     count = int(mask.sum(-1).max())
     order = torch.argsort(~mask, dim=-1, stable=True)[..., :count]
     wide = order.expand(*Y.shape[:-1], count)
@@ -36,10 +31,8 @@ def gathered(mask: Tensor, U: Tensor, Y: Tensor, noise: Tensor) -> tuple[Tensor,
 
 
 def mean_below(levels: Sequence[Level], linked: Sequence[bool], caches: Sequence[Cache], U: Tensor, m: int) -> Tensor:
-    """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked.
-
-    [LeGratiet2014recursive]_ (Eq. 9).
-    """
+    """Standardised posterior mean of fidelity ``m - 1`` at designs of fidelity ``m``; zeros if not linked
+    [LeGratiet2014recursive]_ (Eq. 9)."""
     mean = torch.zeros_like(U[..., 0])
     for k in range(m if linked[m] else 0):
         own, _ = mean_variance(caches[k], U)
@@ -67,14 +60,9 @@ def couplings(levels: Sequence[Level], linked: Sequence[bool], shift: Tensor, sc
 def summed(
     parts: Sequence[tuple[Tensor, Tensor]], weights: Tensor, offsets: Tensor, fidelity: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Mean ``... x q`` and covariance ``... x q x q`` of values at some fidelities.
-
-    Args:
-        parts: Means ``... x P x q`` and covariances ``... x P x q x q`` of the residuals, ``M`` in all.
-        weights: ``M x M``, those of :func:`couplings`.
-        offsets: ``M``, as well.
-        fidelity: ``... x q``.
-    """
+    """Mean ``... x q`` and covariance ``... x q x q`` of values at ``... x q`` fidelities. The ``parts`` are means
+    ``... x P x q`` and covariances ``... x P x q x q`` of the ``M`` residuals, ``weights`` and ``offsets`` those of
+    :func:`couplings`."""
     means, covariances = zip(*parts, strict=True)
     W = weights[fidelity].mT
     mean = (W * torch.cat(means, -2)).sum(-2) + offsets[fidelity]
@@ -89,17 +77,12 @@ def mean_noise(fidelity: Tensor, Yvar: Tensor, num_fidelities: int) -> Tensor:
 
 
 def units(train_X: Tensor, train_Y: Tensor, linked: Sequence[bool], link: str) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the targets per fidelity, ``M`` each.
+    """Mean and standard deviation of the targets per fidelity, ``M`` each, of ``... x n x (d + 1)`` designs and
+    ``... x n x 1`` observations.
 
-    A fidelity with fewer than two values has those of the nearest one. The values of one with fewer than
-    ``2 (d + 1)`` may be alike by chance: linked, its deviation is at least that of the fidelity below;
-    independent, it has mean and deviation of all fidelities together.
-
-    Args:
-        train_X: ``... x n x (d + 1)`` designs, the last column the fidelity.
-        train_Y: ``... x n x 1`` observations.
-        linked: ``M`` times whether a fidelity follows the one below.
-        link: ``"recursive"`` or ``"independent"``.
+    A fidelity with fewer than two values has those of the nearest one. The values of one with fewer than ``2 (d + 1)``
+    may be alike by chance: linked, its deviation is at least that of the fidelity below; independent, it has mean and
+    deviation of all fidelities together.
     """
     shifts: list[Tensor] = []
     scales: list[Tensor] = []

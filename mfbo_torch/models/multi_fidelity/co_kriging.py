@@ -26,8 +26,8 @@ class CoKrigingGP(FidelityModel):
     as in :class:`~mfbo_torch.models.PerFidelityGP` [Kennedy2000multifidelity]_, from which it takes the lowest
     fidelity, and every one that follows none. Where there are few values, point estimates of :math:`c_m`,
     :math:`\rho_m` and the residual's hyper-parameters are overconfident. Here the coefficients have a normal prior and
-    are integrated out [LeGratiet2014recursive]_ (Sec. 3), and the hyper-parameters of :math:`\delta_m` averaged over
-    a grid (:func:`~mfbo_torch.models.multi_fidelity.residual.averaged`) of hypotheses ``h`` with weights ``w``,
+    are integrated out [LeGratiet2014recursive]_ (Sec. 3), and the hyper-parameters of :math:`\delta_m` averaged over a
+    grid (:func:`~mfbo_torch.models.multi_fidelity.residual.averaged`) of hypotheses ``h`` with weights ``w``,
 
     .. math::
         \mu^{(m)} = \sum_h w_h \mu_h, \qquad
@@ -39,11 +39,7 @@ class CoKrigingGP(FidelityModel):
     values near an incumbent vary less than the function. Nothing is fitted: the model follows from the observations and
     the lowest fidelity's hyper-parameters.
 
-    Args:
-        chain: A fitted recursive model without a batch shape.
-
-    Raises:
-        UnsupportedError: One with a batch shape, or with pending points.
+    The ``chain`` is a fitted recursive model; a batch shape or pending points raise an ``UnsupportedError``.
     """
 
     def __init__(self, chain: PerFidelityGP) -> None:
@@ -123,11 +119,9 @@ class CoKrigingGP(FidelityModel):
         return torch.stack(found[::-1])
 
     def slopes_at(self, x: Tensor) -> Tensor:
-        r"""``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1.
-
-        :math:`\mathrm{Cov}(f^{(M)}(x), f^{(m)}(x)) / \sigma^{2(m)}(x)`: :attr:`slopes` where the designs are nested,
-        less where the target was queried nearby and the fidelity was not; 0 for a fidelity without variance.
-        """
+        r"""``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1:
+        :math:`\mathrm{Cov}(f^{(M)}(x), f^{(m)}(x)) / \sigma^{2(m)}(x)`, which is :attr:`slopes` where the designs are
+        nested, less where the target was queried nearby and the fidelity was not; 0 for a fidelity without variance."""
         with torch.no_grad():
             _, joint = self._joint(at_every_fidelity(x, self.num_fidelities).squeeze(0))
         own = joint.diagonal()
@@ -178,14 +172,8 @@ class CoKrigingGP(FidelityModel):
         return total
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of every fidelity at once.
-
-        Args:
-            X: ``... x d`` designs without a fidelity. Differentiable.
-
-        Returns:
-            Two ``... x M`` tensors, in the units of the targets and their square.
-        """
+        """Posterior mean and variance of every fidelity at ``... x d`` designs, two ``... x M`` tensors in the units of
+        the targets and their square. Differentiable."""
         points = X.reshape(-1, self.dim)
         if self._pending is None:
             posteriors = self._posteriors(self._inputs(points))

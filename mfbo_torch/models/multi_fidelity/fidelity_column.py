@@ -75,12 +75,8 @@ class FidelityColumn(SingleOutputModel):
         return weights
 
     def hallucinate(self, X_pending: Tensor | None, former: Any = None) -> Self:
-        """This model with deviations also conditioned on ``p x (d + 1)`` pending points.
-
-        Raises:
-            BotorchTensorDimensionError: Points of another shape.
-            InputDataError: NaN, infinity, or a fidelity that is none of :attr:`fidelities`.
-        """
+        """This model with deviations also conditioned on ``p x (d + 1)`` pending points; errors as of
+        :meth:`ConditionedModel.hallucinate`, also for a fidelity that is none of :attr:`fidelities`."""
         if X_pending is None or not len(X_pending):
             return self
         X = check_points("X_pending", X_pending, self.dim + 1)
@@ -91,11 +87,7 @@ class FidelityColumn(SingleOutputModel):
 
 
 def with_fidelities(model: Any) -> Any:
-    """A model of several fidelities: itself, or a :class:`FidelityColumn` of it.
-
-    Raises:
-        UnsupportedError, SettingError: As that.
-    """
+    """A model of several fidelities: itself, or a :class:`FidelityColumn` of it, with the errors of that."""
     return model if hasattr(model, "num_fidelities") else FidelityColumn(model)
 
 

@@ -3,13 +3,10 @@ r"""The hyper-parameters of one fidelity and their fit."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import ModelFittingError
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.gpytorch import GPyTorchModel
 from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
@@ -19,10 +16,9 @@ from gpytorch.means import Mean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
-from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.models.gp.likelihood import closed_form, maximize
 from mfbo_torch.models.gp.means import give_prior
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
@@ -33,11 +29,9 @@ NOISE_FLOOR = 1e-8
 
 
 def little_noise() -> GaussianLikelihood:
-    """The likelihood of standardised values with a prior on small noise variances.
-
-    BoTorch's default is at least 1e-4, a hundredth of the values' deviation: a function without noise would be queried
-    again at its best design, and be known to no more digits than that.
-    """
+    """The likelihood of standardised values with a prior on small noise variances. BoTorch's default is at least 1e-4,
+    a hundredth of the values' deviation: a function without noise would be queried again at its best design, and be
+    known to no more digits than that."""
     constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-4)
     return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
 
@@ -69,17 +63,10 @@ class _ResidualGP(ExactGP, GPyTorchModel):
 
 
 class Level(torch.nn.Module):
-    """Kernel, mean and noise of one fidelity's (residual) process, in standardised units.
-
-    Args:
-        dim: Number of design inputs ``d``.
-        linked: Whether the mean follows the fidelity below.
-        infer_noise: Whether the noise is a hyper-parameter.
-        kernel: The covariance; by default RBF with a lengthscale prior that scales with the
-            dimension, and for a residual an output scale with a prior on small ones.
-        groups: Which inputs share a lengthscale of that kernel, see
-        :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
-    """
+    """Kernel, mean and noise of one fidelity's (residual) process over ``dim`` inputs, in standardised units; the mean
+    follows the fidelity below if ``linked``. By default the kernel is RBF with a lengthscale prior that scales with the
+    dimension and shared lengthscales as in :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`; for a residual
+    it has an output scale with a prior on small ones."""
 
     def __init__(
         self,
@@ -111,35 +98,23 @@ class Level(torch.nn.Module):
         return self.mean_module.rho
 
     def fit(self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, **kwargs: Any) -> None:
-        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``.
-
-        Args:
-            U: ``n x d`` designs.
-            Y: ``n`` standardised observations.
-            noise: ``n`` noise variances; only used where they are known.
-            below: ``n`` standardised means of the fidelity below.
-        """
+        """Maximise the marginal likelihood, priors included, by ``fit_gpytorch_mll``, which gets ``kwargs``: at
+        ``n x d`` designs, with ``n`` standardised observations, noise variances, used where known, and means of the
+        fidelity below."""
         likelihood = self.likelihood if self.infer_noise else FixedNoiseGaussianLikelihood(noise)
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
         noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
         closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
-        try:
-            fit_gpytorch_mll(mll, closure=closure, **kwargs)
-        except (ModelFittingError, NanError, NotPSDError):
-            message = "The marginal likelihood could not be maximised; the hyper-parameters stay as they were."
-            warnings.warn(message, stacklevel=2)
+        maximize(mll, closure=closure, **kwargs)
 
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None
     ) -> Cache:
-        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`.
-
-        Args:
-            mask: ``... x n``, zero where there is padding.
-            former: The factor of the first of the observations, which grows.
-        """
+        """The factor of the residuals, without a gradient in the hyper-parameters; arguments as for :meth:`fit`. The
+        ``mask``, ``... x n``, is zero where there is padding; ``former`` is the factor of the first observations, which
+        grows."""
         constant = self.constant.detach()
         residuals = Y - constant - self.rho.detach() * below
         if former is not None and former.num_points:

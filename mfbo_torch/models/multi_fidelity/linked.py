@@ -27,11 +27,7 @@ from mfbo_torch.ops.kriging import Prediction, covariance, predict, variance
 
 
 class FidelityPosterior(ABC):
-    """The posterior of a fidelity at ``... x q`` points, in its unit.
-
-    Attributes:
-        mean: ``... x q``.
-    """
+    """The posterior of a fidelity at ``... x q`` points, in its unit; ``mean`` is ``... x q``."""
 
     mean: Tensor
 
@@ -54,12 +50,7 @@ class FidelityPosterior(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BaseProcess:
-    """A fidelity that follows none.
-
-    Args:
-        cache: Its factor.
-        designs: ``r x d`` designs of upper fidelities.
-    """
+    """A fidelity that follows none: its factor, and ``r x d`` designs of upper fidelities."""
 
     cache: Cache
     designs: Tensor
@@ -106,15 +97,9 @@ class BasePosterior(FidelityPosterior):
 
 @dataclass(frozen=True, eq=False)
 class LinkedProcess:
-    """A fidelity that follows the one below.
-
-    Args:
-        below: The fidelity below.
-        residual: The residual against it.
-        slope: The expected slope, from a fit without the variance of the fidelity below.
-        squared: The expected square of the slope.
-        designs: ``r x d`` designs of upper fidelities: those of ``below`` less its own.
-    """
+    """A fidelity that follows the one ``below``, and the residual against it; ``slope`` is the expected slope, from a
+    fit without the variance of the fidelity below, ``squared`` the expected square of the slope. The designs ``r x d``
+    of upper fidelities are those of ``below`` less its own."""
 
     below: BaseProcess | LinkedProcess
     residual: Residual
@@ -140,16 +125,9 @@ class LinkedProcess:
 
 @dataclass(frozen=True, eq=False)
 class LinkedPosterior(FidelityPosterior):
-    """See :class:`FidelityPosterior`.
-
-    Args:
-        process: The fidelity.
-        X: The points.
-        mean: Of the mixture.
-        below: The posterior of the fidelity below.
-        seen: The posterior of each hypothesis.
-        further: ``... x q x r``, covariances of the fidelity below with the designs of upper fidelities.
-    """
+    """The posterior of a linked process at points ``X``, see :class:`FidelityPosterior`: the mean of the mixture, the
+    posteriors of the fidelity below and of each hypothesis, and covariances ``... x q x r`` of the fidelity below with
+    the designs of upper fidelities."""
 
     process: LinkedProcess
     X: Tensor
@@ -193,11 +171,9 @@ class LinkedPosterior(FidelityPosterior):
 
 
 def between(posteriors: Sequence[BasePosterior | LinkedPosterior]) -> dict[tuple[int, int], Tensor]:
-    r"""Covariances ``... x q x q`` of every fidelity ``m`` (rows) with ``k <= m`` (columns), in their units.
-
-    With :math:`G = E[k K_y^{-1}]` at its points, :math:`\rho C - G \rho C_X` for the one below, :math:`C_X` being the
-    covariances of that at the designs of ``m``.
-    """
+    r"""Covariances ``... x q x q`` of every fidelity ``m`` (rows) with ``k <= m`` (columns), in their units: with
+    :math:`G = E[k K_y^{-1}]` at its points, :math:`\rho C - G \rho C_X` for the one below, :math:`C_X` being the
+    covariances of that at the designs of ``m``."""
     found: dict[tuple[int, int], Tensor] = {}
     there: dict[int, Tensor] = {}  # of the last fidelity at the designs of upper ones with each ``k`` here
     for m, posterior in enumerate(posteriors):

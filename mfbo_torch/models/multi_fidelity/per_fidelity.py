@@ -41,20 +41,18 @@ FIT_POINTS = 256
 class PerFidelityGP(FidelityModel, FantasizeMixin):
     r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
 
-    ``link="independent"`` conditions fidelity ``m`` on its own observations alone
-    [Kandasamy2016mfgpucb]_ (Eq. 1). ``link="recursive"`` chains them,
+    ``link="independent"`` conditions fidelity ``m`` on its own observations alone [Kandasamy2016mfgpucb]_ (Eq. 1).
+    ``link="recursive"`` chains them,
 
     .. math:: f^{(m)} = c_m + \rho_m f^{(m-1)} + \delta_m,
 
     with one process per residual :math:`\delta_m` [Kennedy2000multifidelity]_, so that
     :math:`\mu^{(m)} = c_m + \rho_m \mu^{(m-1)} + \mu_{\delta_m}` and
-    :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_
-    (Eqs. 9, 10). Where the designs are nested and noise-free this is the joint process exactly;
-    elsewhere the residual is taken against the posterior mean of the fidelity below. A fidelity
-    without data, or above one without data, is not linked.
+    :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_ (Eqs. 9, 10). Where
+    the designs are nested and noise-free this is the joint process exactly; elsewhere the residual is taken against the
+    posterior mean of the fidelity below. A fidelity without data, or above one without data, is not linked.
 
-    Targets are standardised per fidelity inside; everything handed in and out is in their own
-    units.
+    Targets are standardised per fidelity inside; everything handed in and out is in their own units.
 
     Args:
         train_X: ``n x (d + 1)`` designs, best in the unit cube, the last column the fidelity.
@@ -68,8 +66,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
 
     Raises:
         BotorchTensorDimensionError: Wrong shapes.
-        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in
-            ``0..M-1``.
+        InputDataError: No data, NaN or infinite data, or fidelities that are not whole numbers in ``0..M-1``.
         SettingError: An unknown link, ``num_fidelities`` below 1, or a wrong number of kernels.
     """
 
@@ -163,10 +160,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         """Fit the hyper-parameters of each fidelity in turn by marginal likelihood, the cheapest first.
 
         Links and units follow the data, also those that came by conditioning. A fidelity with more than
-        :data:`FIT_POINTS` observations is fitted to that many of them, evenly spaced in the order of the data.
-
-        Args:
-            kwargs: Passed to ``botorch.fit.fit_gpytorch_mll``.
+        :data:`FIT_POINTS` observations is fitted to that many of them, evenly spaced in the order of the data. The
+        ``kwargs`` go to ``botorch.fit.fit_gpytorch_mll``.
         """
         if self.batch_shape:
             raise UnsupportedError(f"batch_shape = {tuple(self.batch_shape)}: must be empty to fit")
@@ -251,14 +246,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         return some if len(some) else None
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of every fidelity at once.
-
-        Args:
-            X: ``... x d`` designs without a fidelity. Differentiable.
-
-        Returns:
-            Two ``[batch_shape x] ... x M`` tensors, in the units of the targets and their square.
-        """
+        """Posterior mean and variance of every fidelity at ``... x d`` designs, two ``[batch_shape x] ... x M`` tensors
+        in the units of the targets and their square. Differentiable."""
         if X.shape[-1] != self.dim:
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
         points = X
@@ -325,13 +314,9 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         return mean_noise(self.train_X[..., -1], self.train_Yvar.squeeze(-1), self.num_fidelities)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any) -> Self:
-        """This model with more observations and the same hyper-parameters.
-
-        Args:
-            X: ``b x q x (d + 1)`` designs and fidelities.
-            Y: ``s x b x q x 1`` observations; extra leading axes are further batches.
-            noise: Known noise variances like ``Y``; by default the mean of ``train_Yvar``, where that was given.
-        """
+        """This model with ``b x q x (d + 1)`` more points and ``s x b x q x 1`` observations, whose extra leading axes
+        are further batches, and the same hyper-parameters. ``noise`` is known noise variances like ``Y``; by default
+        the mean of ``train_Yvar``, where that was given."""
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
         clone = self._twin()

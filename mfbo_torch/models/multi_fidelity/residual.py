@@ -26,14 +26,8 @@ WEIGHED = 256
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Weighed hypotheses, each a universal kriging with the basis ``(1, mean below)``.
-
-    Args:
-        weights: ``H`` numbers that sum to 1.
-        kriging: ``H`` processes.
-        noise: The mean noise variance.
-        evidence: The log marginal likelihood, averaged over all hypotheses with their prior.
-    """
+    """Hypotheses, each a universal kriging with the basis ``(1, mean below)``, with ``H`` weights that sum to 1; the
+    mean noise variance; and the log marginal likelihood, averaged over all hypotheses with their prior."""
 
     weights: Tensor
     kriging: Kriging
@@ -72,14 +66,9 @@ def averaged(
     lowest fidelity has the prior :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence, of at most
     :data:`WEIGHED` observations; the posteriors are given all of them.
 
-    Args:
-        kernel: That of the lowest fidelity, fitted.
-        X: ``n x d`` designs.
-        Y: ``n`` observations in the fidelity's unit.
-        below: ``n`` means of the fidelity below in its unit.
-        usual_noise: The noise variance of the lowest fidelity.
-        known_noise: ``n`` noise variances, where they are known.
-        further: ``n x n`` covariances beside those of the residual.
+    ``kernel`` and ``usual_noise`` are those of the lowest fidelity. In the fidelity's unit, ``Y`` are ``n``
+    observations at ``n x d`` designs, ``below`` the means of the fidelity below, ``known_noise`` the noise variances,
+    where known, and ``further`` ``n x n`` covariances beside those of the residual.
     """
     kind, lengthscale, _ = describe(kernel, X.shape[-1])
     root = math.sqrt(X.shape[-1])

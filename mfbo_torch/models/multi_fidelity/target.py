@@ -11,12 +11,8 @@ from mfbo_torch.models.gp.base import SingleOutputModel
 
 
 class TargetModel(SingleOutputModel):
-    """The target without its fidelity column, for BoTorch's acquisition functions of one design.
-
-    Args:
-        model: A model with ``mean_variance``, such as :class:`~mfbo_torch.models.PerFidelityGP`.
-        unit: What values are divided by, as the tolerances of optimisers are absolute.
-    """
+    """The target of a model with ``mean_variance`` without its fidelity column, for BoTorch's acquisition functions of
+    one design. Values are divided by ``unit``, as the tolerances of optimisers are absolute."""
 
     def __init__(self, model: Any, unit: Tensor) -> None:
         super().__init__()

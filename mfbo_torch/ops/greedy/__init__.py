@@ -18,12 +18,7 @@ __all__ = ["Selection", "first_equal", "greedy"]
 
 
 class Selection(NamedTuple):
-    """Picks of a finite set.
-
-    Args:
-        indices: ``q`` indices in the order of selection.
-        num_variances: Number of variances that were computed.
-    """
+    """Picks of a finite set: ``q`` indices in the order of selection, and the number of variances computed."""
 
     indices: Tensor
     num_variances: int
@@ -32,12 +27,12 @@ class Selection(NamedTuple):
 def greedy(
     cache: Cache, X: Tensor, width: float | Tensor, q: int, backend: str = "auto", *, lazy: bool = True
 ) -> Selection:
-    r"""Select ``q`` candidates one after another by hallucinated upper confidence bound.
+    r"""Select ``q`` of ``m x d`` candidates one after another by hallucinated upper confidence bound.
 
-    Pick ``t`` maximises :math:`\mu(x) + w \sigma_t(x)`, where :math:`\sigma_t` is also conditioned on the
-    picks before, as if they had been observed with the noise of the process, and :math:`\mu` is not
-    [Desautels2012gpbucb]_ (Eq. 4). Points that are pending already belong into the cache
-    (:func:`mfbo_torch.ops.cache.extend`).
+    Pick ``t`` maximises :math:`\mu(x) + w \sigma_t(x)`, where :math:`\sigma_t` is also conditioned on the picks before,
+    as if they had been observed with the noise of the process, and :math:`\mu` is not [Desautels2012gpbucb]_ (Eq. 4).
+    Points that are pending already belong into the cache (:func:`mfbo_torch.ops.cache.extend`). Of equal candidates the
+    first is picked; one can be picked again.
 
     Args:
         cache: The factor of one process.
@@ -45,13 +40,8 @@ def greedy(
         width: Weight ``w`` of the deviation: :math:`\beta^{1/2}` of UCB.
         q: Number of picks, at least 1.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X``.
-        lazy: Compute only the variances that may matter. The picks are the same. On a CUDA device all are
-            computed, which is quicker there.
-
-    Returns:
-        ``q`` indices on the device of ``X``, in the order of selection, and the number of variances
-        computed. Of equal candidates the first is picked; one can be picked again. On the CPU memory is
-        bounded but for a few numbers a candidate; elsewhere it is ``(n + q) m`` numbers.
+        lazy: Compute only the variances that may matter, for the same picks; on a CUDA device all are quicker. On the
+            CPU memory is bounded but for a few numbers a candidate; elsewhere it is ``(n + q) m`` numbers.
 
     Raises:
         BotorchTensorDimensionError: ``X`` of another shape, or without candidates.

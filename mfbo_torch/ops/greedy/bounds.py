@@ -18,19 +18,11 @@ LOG2E = math.log2(math.e)
 
 
 def upper_bounds(cache: Cache, X: Tensor, width: float) -> Tensor:
-    r"""Bounds of :math:`\mu(x) + w \sigma(x)` from above.
+    r"""``m`` bounds of :math:`\mu(x) + w \sigma(x)` from above, at ``m x d`` candidates of one process.
 
-    The deviation is that given the first of the cached points alone. Distances come from inner products,
-    which is fast and costs digits: with ``e`` the error of a squared distance, a correlation is off by at
-    most ``e / 2``, or by the root of ``e`` where it has a kink. The bounds are raised by the largest such error.
-
-    Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight ``w`` of the deviation.
-
-    Returns:
-        ``m`` numbers.
+    The deviation is that given the first of the cached points alone. Distances come from inner products, which is fast
+    and costs digits: with ``e`` the error of a squared distance, a correlation is off by at most ``e / 2``, or by the
+    root of ``e`` where it has a kink. The bounds are raised by the largest such error.
     """
     ready, n, d = cache.prepared, cache.num_points, X.shape[-1]
     part, known = max(n // PART, min(n, MIN_POINTS)), ready.alpha.shape[-1]

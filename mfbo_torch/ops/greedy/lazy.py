@@ -27,17 +27,9 @@ KEPT_BYTES = 2**30
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> tuple[list[int], int]:
-    r"""The picks of :func:`mfbo_torch.ops.greedy.reference.select`, whose arguments it has.
-
-    Lazy or not, a candidate's score comes from the same operations on the same block, so the picks
-    are the same to the last bit.
-
-    Args:
-        lazy: Refresh only blocks that may hold the best; else all of them before each pick.
-
-    Returns:
-        ``q`` indices, and the number of variances computed. The first bounds are not counted.
-    """
+    """The picks of :func:`mfbo_torch.ops.greedy.reference.select`, and the number of variances computed, the first
+    bounds not counted. If ``lazy`` only blocks that may hold the best are refreshed, else all of them before each pick;
+    either way a score comes from the same operations on the same block, so the picks are the same to the last bit."""
     field = _Field(cache, X, width, q)
     picks: list[int] = []
     for _ in range(q):
@@ -52,10 +44,8 @@ def select(cache: Cache, X: Tensor, width: float, q: int, lazy: bool = True) -> 
 
 @dataclass
 class _Block:
-    """``b`` candidates that are refreshed together: indices, ascending; scaled points; upper bounds of the scores.
-
-    Once computed, mean, variance and the ``b x (n + q - 1)`` correlations with the cached points and the picks.
-    """
+    """``b`` candidates that are refreshed together: ascending indices, scaled points, and upper bounds of the scores;
+    once computed, mean, variance and the ``b x (n + q - 1)`` correlations with the cached points and the picks."""
 
     index: Tensor
     points: Tensor

@@ -15,21 +15,12 @@ JITTER = 1e-12
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int) -> Tensor:
-    r"""Picks by hallucinated upper confidence bound [Desautels2012gpbucb]_ (Eq. 4).
+    r"""``q`` picks of ``m x d`` candidates by hallucinated upper confidence bound [Desautels2012gpbucb]_ (Eq. 4).
 
-    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins. With
-    :math:`V = L^{-1} k(\cdot, X)`, a pick ``*`` adds to ``V`` the row
-    :math:`u = (k(*, X) - V_*^\top V) / \sqrt{\sigma_*^2 + \sigma^2}`, and the variance falls by
-    :math:`u^2`. The radicand is at least :data:`JITTER` times the prior variance.
-
-    Args:
-        cache: The factor of one process.
-        X: ``m x d`` candidates.
-        width: Weight ``w`` of the deviation.
-        q: Number of picks.
-
-    Returns:
-        ``q`` indices. A candidate can be picked again.
+    Each maximises :math:`\mu + w \sigma` with the earlier ones pending; the first of equals wins, and one can be picked
+    again. With :math:`V = L^{-1} k(\cdot, X)`, a pick ``*`` adds to ``V`` the row
+    :math:`u = (k(*, X) - V_*^\top V) / \sqrt{\sigma_*^2 + \sigma^2}`, and the variance falls by :math:`u^2`. The
+    radicand is at least :data:`JITTER` times the prior variance.
     """
     n, m = cache.num_points, X.shape[0]
     V = X.new_empty(m, n + q - 1)

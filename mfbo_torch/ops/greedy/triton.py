@@ -1,11 +1,10 @@
 r"""Greedy selection in fused Triton kernels: the twin of ``reference.py``.
 
-:math:`V = L^{-1} k(X, \cdot)` of all candidates is computed once, a row for each cached point and a
-column for each candidate. A pick adds one row: with the pick ``*``,
-:math:`c = k(x, *) - V_x \cdot V_*` and :math:`u = c / \sqrt{\sigma_*^2 + \sigma^2}`, so that the
-variance falls by :math:`u^2`. One launch reads ``V`` once, appends the row and scores; a second
-finds the best of the blocks and gathers what the next one needs. The pick stays on the device. A
-pick moves ``n + t`` numbers a candidate, once.
+:math:`V = L^{-1} k(X, \cdot)` of all candidates is computed once, a row for each cached point and a column for each
+candidate. A pick adds one row: with the pick ``*``, :math:`c = k(x, *) - V_x \cdot V_*` and
+:math:`u = c / \sqrt{\sigma_*^2 + \sigma^2}`, so that the variance falls by :math:`u^2`. One launch reads ``V`` once,
+appends the row and scores; a second finds the best of the blocks and gathers what the next one needs. The pick stays on
+the device. A pick moves ``n + t`` numbers a candidate, once.
 
 Speed on a GPU is unmeasured.
 """
@@ -96,11 +95,8 @@ def pick_kernel(
 
 @torch.no_grad()
 def select(cache: Cache, X: Tensor, width: float | Tensor, q: int, scratch: int | None = None) -> Tensor:
-    """As :func:`mfbo_torch.ops.greedy.reference.select`, on a CUDA device or under Triton's interpreter.
-
-    Args:
-        scratch: Bytes of scratch besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's.
-    """
+    """As :func:`mfbo_torch.ops.greedy.reference.select`, on a CUDA device or under Triton's interpreter, with
+    ``scratch`` bytes besides the ``(n + q - 1) x m`` matrix ``V``; by default a part of the device's."""
     factor = PackedFactor.of(cache)
     points, _, _ = factor.flatten(X)
     cache = factor.cache

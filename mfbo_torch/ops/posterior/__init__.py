@@ -24,21 +24,18 @@ MOST_PROCESSES = 2**16 - 1
 def mean_variance(
     cache: Cache, X: Tensor, backend: str = "auto", *, floor: float = 0.0, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance at single points [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
+    r"""Mean and variance at single points, ``... x m`` or ``... x m x 1`` each [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
 
-    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`, in the units of the
+    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`, never negative, in the units of the
     observations and their square.
 
     Args:
         cache: Factors of ``...`` processes.
-        X: ``... x m x d`` points, broadcast against the processes. Differentiable once. Where the
-            factor itself has a gradient, as a fantasy's may, so have all results.
+        X: ``... x m x d`` points, broadcast against the processes. Differentiable once. Where the factor itself has a
+            gradient, as a fantasy's may, so have all results.
         backend: ``"torch"``, ``"triton"`` or ``"auto"``: by the device of ``X`` and the version of Triton.
         floor: Variances below are raised to it, and have no gradient.
         keepdim: Keep the last axis of ``X``, with one entry.
-
-    Returns:
-        Two ``... x m`` tensors, or ``... x m x 1``; the variance is never negative.
 
     Raises:
         BotorchTensorDimensionError: ``X`` of another width than the factor's inputs.

@@ -21,14 +21,9 @@ CACHED_BYTES = 2**21
 
 
 class Saved(NamedTuple):
-    """What the forward pass saves for the backward pass, for ``B x m`` points.
-
-    Args:
-        scaled: ``B x m x d`` points in the scale of the prepared ones.
-        fall: ``B x m x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
-        products: ``B x m x w`` each: the correlations times the prepared blocks.
-        variance: ``B x m`` before it is raised to the floor.
-    """
+    """What the forward pass saves for the backward pass, for ``B x m`` points: these scaled like the prepared ones,
+    ``B x m x d``; the fall, ``B x m x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`; the correlations times the
+    prepared blocks, ``B x m x w`` each; and the variance ``B x m`` before it is raised to the floor."""
 
     scaled: Tensor
     fall: Tensor
@@ -120,10 +115,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
     be kept; with the last axis of ``X`` if ``keepdim``."""
     ready = cache.prepared
     batch = ready.batch_shape
-    if batch:
-        folded, lead = _folded(cache, X)
-    else:
-        folded = X.flatten(0, -2)
+    folded, lead = _folded(cache, X)
     m = folded.shape[-2]
     kept = None
     size = CHUNK_BYTES if X.requires_grad or X.is_cuda else min(CACHED_BYTES, CHUNK_BYTES)
@@ -151,20 +143,11 @@ def whitened(cache: Cache, X: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def backward(
-    cache: Cache,
-    X: Tensor,
-    grad_mean: Tensor,
-    grad_variance: Tensor,
-    kept: Saved | None = None,
-    floor: float = 0.0,
+    cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Saved | None = None, floor: float = 0.0
 ) -> Tensor:
-    r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2`, in bounded memory for any ``m``.
-
-    Args:
-        grad_mean: ``... x m`` weights of the means.
-        grad_variance: ``... x m`` weights of the variances. A variance below ``floor`` has no gradient.
-        kept: From :func:`evaluate` at the same points; computed anew if omitted.
-    """
+    r"""Gradient in ``X`` of :math:`\sum \bar\mu \mu + \bar\sigma^2 \sigma^2` with weights ``... x m``, in bounded
+    memory for any ``m``. A variance below ``floor`` has no gradient; what :func:`evaluate` kept at the same points is
+    computed anew if omitted."""
     kernel, ready = cache.kernel, cache.prepared
     if kept is not None and not ready.batch_shape:
         return _backward(kernel, ready, kept, grad_mean.reshape(-1), grad_variance.reshape(-1), floor).view(X.shape)

@@ -30,15 +30,9 @@ FEW_POINTS, FEW_THREADS = 32, 2
 
 
 class Moments(NamedTuple):
-    """Mean and variance at ``b`` points, and what :func:`gradient` needs.
-
-    Args:
-        mean: ``b``.
-        variance: ``b``, not raised to any floor.
-        scaled: ``b x d`` points in the scale of the process.
-        fall: ``b x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`.
-        weights: :math:`L^{-\\top} L^{-1} k`, ``n x b``; ``None`` where no gradient follows.
-    """
+    r"""Mean ``b`` and variance ``b``, not raised to any floor, and what :func:`gradient` needs: the points in the scale
+    of the process, ``b x d``, the fall, ``b x n``, see :func:`~mfbo_torch.ops.kernels.with_fall`, and
+    :math:`L^{-\top} L^{-1} k`, ``n x b``, ``None`` where no gradient follows."""
 
     mean: Array
     variance: Array
@@ -91,13 +85,8 @@ def _product(factor: Array, columns: Array) -> Array:
 
 
 def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Moments:
-    r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2`, as the reference has them.
-
-    Args:
-        process: A process.
-        X: ``b x d`` points.
-        gradient: Whether :func:`gradient` follows.
-    """
+    r"""Mean :math:`c + k^\top \alpha` and variance :math:`k(x, x) - |L^{-1} k|^2` at ``b x d`` points, as the reference
+    has them; with ``gradient``, what :func:`gradient` needs."""
     scaled = (X - process.center) * process.scale
     value, fall = _with_fall(process.kernel, scaled, process.points)
     # not by BLAS, whose rounding follows the shape: points without a value must leave the mean
@@ -120,16 +109,9 @@ def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Momen
 
 
 def gradient(process: PreparedProcess, found: Moments, by_mean: Array | float, by_variance: Array) -> Array:
-    r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`.
-
-    :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`.
-
-    Args:
-        process: The process.
-        found: Its moments with a gradient.
-        by_mean: ``b``, or one number.
-        by_variance: ``b``.
-    """
+    r"""Gradient ``b x d`` of :math:`\sum_b \bar\mu_b \mu_b + \bar\sigma^2_b \sigma^2_b`, for moments found with a
+    gradient: :math:`\sum_j (\bar\mu \alpha_j - 2 \bar\sigma^2 (L^{-\top} L^{-1} k)_j) \, \partial k_j / \partial x`;
+    ``by_mean`` is ``b`` or one number, ``by_variance`` ``b``."""
     if found.weights is None:
         raise ValueError("found: must be moments with gradient=True")
     weights = found.weights * by_variance
@@ -153,13 +135,9 @@ def _by_differences(process: PreparedProcess, scaled: Array, weights: Array) -> 
 
 @dataclass(frozen=True)
 class Outputs:
-    r"""Outputs of a model that combine independent processes: :math:`\mu = W m + o`, :math:`\sigma^2 = W^{\circ 2} v`.
-
-    Args:
-        processes: ``P`` processes with means ``m`` and variances ``v``.
-        weights: ``M x P``, :math:`W`, of several outputs, ``P`` of one, ``None`` where that is the process itself.
-        offsets: ``M x 1``, :math:`o`, or one number.
-    """
+    r"""Outputs of a model that combine ``P`` independent processes with means ``m`` and variances ``v``,
+    :math:`\mu = W m + o`, :math:`\sigma^2 = W^{\circ 2} v`: weights ``M x P`` of several outputs, ``P`` of one,
+    ``None`` where that is the process itself; offsets ``M x 1``, or one number."""
 
     processes: Sequence[PreparedProcess]
     weights: Array | None = None

@@ -89,25 +89,14 @@ def _fill(buffers: Prepared, ready: Prepared) -> None:
 
 @dataclass(frozen=True)
 class Token:
-    """A forward pass, for its backward pass.
-
-    Args:
-        graph: What computed it.
-        serial: Which of its passes it was.
-    """
+    """A forward pass, for its backward pass: the graph that computed it, and which of its passes it was."""
 
     graph: Graph
     serial: int
 
 
 class Graph:
-    """The captured posterior at ``B x b x d`` points, of one factor at a time.
-
-    Args:
-        cache: The first factor.
-        points: ``b``.
-        floor: Least variance.
-    """
+    """The captured posterior at ``B x points x d`` points, of one factor at a time, at first ``cache``."""
 
     def __init__(self, cache: Cache, points: int, floor: float) -> None:
         self.n, self.points, self.serial = bucket(cache.num_points, 32), points, 0

@@ -42,10 +42,8 @@ def correlation(square, KERNEL: tl.constexpr):
 
 @triton.jit
 def times_slope(tile, square, KERNEL: tl.constexpr):
-    """``tile f`` where ``dk / dx = f (x - z)`` in lengthscales; zero at ``x = z`` where it is not defined.
-
-    Factor by factor, which leaves fewer numbers alive in registers.
-    """
+    """``tile f`` where ``dk / dx = f (x - z)`` in lengthscales; zero at ``x = z`` where it is not defined. Factor by
+    factor, which leaves fewer numbers alive in registers."""
     if KERNEL == "rbf":
         return -tile * tl.exp(-0.5 * square)
     elif KERNEL == "matern12":
@@ -82,10 +80,8 @@ def covariance_kernel(
     KERNEL: tl.constexpr, DIM: tl.constexpr, RAGGED: tl.constexpr,
     POINTS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """One tile ``POINTS x ROWS`` of the covariances, and its part of the mean.
-
-    ``covariance`` is ``B x padded_points x width``, ``means`` is ``width / ROWS x B x num_points``.
-    """
+    """One tile ``POINTS x ROWS`` of the covariances, ``B x padded_points x width``, and its part of the mean,
+    ``width / ROWS x B x num_points``."""
     process = tl.program_id(1).to(tl.int64)
     blocks = width // ROWS
     block = tl.program_id(0) % blocks
@@ -123,10 +119,9 @@ def product_kernel(
 ):  # fmt: skip
     """``ROWS`` rows of ``v`` at ``POINTS`` points, and the sum of their squares.
 
-    ``inverse`` is padded to ``width x width``. With ``STORED`` the covariances are read, otherwise
-    they are recomputed and the part of the mean that belongs to these columns comes along. With
-    ``WHOLE`` there is one block of rows, whose sums are the mean and the variance. With ``KEEP``,
-    ``v`` is written to ``V`` too.
+    ``inverse`` is padded to ``width x width``. With ``STORED`` the covariances are read, otherwise they are recomputed
+    and the part of the mean that belongs to these columns comes along. With ``WHOLE`` there is one block of rows, whose
+    sums are the mean and the variance. With ``KEEP``, ``v`` is written to ``V`` too.
     """
     process = tl.program_id(1).to(tl.int64)
     blocks = tl.cdiv(num_inputs, ROWS)

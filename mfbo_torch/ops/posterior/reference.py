@@ -14,27 +14,17 @@ def _mean(cache: Cache, cross: Tensor) -> Tensor:
 
 
 def mean_variance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance at single points [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26).
-
-    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`.
-
-    Args:
-        cache: Factors of ``...`` processes.
-        X: ``... x m x d`` points, broadcast against the processes. Differentiable.
-
-    Returns:
-        Two ``... x m`` tensors; the variance is never negative.
-    """
+    r"""Mean and variance at single ``... x m x d`` points, ``... x m`` each [Rasmussen2006gpml]_ (Eqs. 2.25, 2.26):
+    :math:`\mu = c + k^\top \alpha` and :math:`\sigma^2 = k(x, x) - |L^{-1} k|^2`, never negative. Points are broadcast
+    against the processes. Differentiable."""
     cross = cache.cross_covariance(X)
     explained = (cross @ cache.inverse.mT).square().sum(-1)
     return _mean(cache, cross), (cache.outputscale.unsqueeze(-1) - explained).clamp_min(0.0)
 
 
 def mean_covariance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Mean ``... x q`` and joint covariance ``... x q x q`` at ``... x q x d`` points.
-
-    :math:`k(X, X) - (L^{-1} k)^\top (L^{-1} k)` [Rasmussen2006gpml]_ (Eq. 2.24).
-    """
+    r"""Mean ``... x q`` and joint covariance :math:`k(X, X) - (L^{-1} k)^\top (L^{-1} k)`, ``... x q x q``, at
+    ``... x q x d`` points [Rasmussen2006gpml]_ (Eq. 2.24)."""
     cross = cache.cross_covariance(X)
     V = cross @ cache.inverse.mT
     scaled = cache.scaled(X)

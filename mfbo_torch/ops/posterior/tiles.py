@@ -18,17 +18,9 @@ TABLE = Path(__file__).with_name("tiles.json")
 
 @dataclass(frozen=True)
 class Tiles:
-    """Block sizes of one launch.
-
-    Args:
-        points: Points to predict.
-        rows: Rows of the factor.
-        columns: Columns at a time.
-        num_warps: Warps of a program.
-        num_stages: Loads under way.
-        registers: Most registers of a thread. By default all may be used: left alone the assembler spills for
-            occupancy.
-    """
+    """Block sizes of one launch: points to predict, rows of the factor and columns at a time, and how it is compiled.
+    ``num_stages`` is loads under way, ``registers`` the most of a thread: by default all, as left alone the assembler
+    spills for occupancy."""
 
     points: int
     rows: int
@@ -55,20 +47,3 @@ def load(table: Path = TABLE) -> dict[tuple[str, torch.dtype], Tiles]:
 
 
 TILES = load()
-
-
-def fit_together(tiles: dict[tuple[str, torch.dtype], Tiles]) -> bool:
-    """Whether the blocks of launches that share a scratch divide each other, and all of them :data:`PAD`."""
-    for kind in {kind for _, kind in tiles}:
-        few, recomputed, stored, covariance, gradient = (
-            tiles[way, kind] for way in ("few", "recomputed", "stored", "covariance", "gradient")
-        )
-        for whole in (few, recomputed, stored):
-            if PAD % whole.rows or whole.rows % whole.columns:
-                return False
-        for whole, part in ((recomputed, gradient), (stored, gradient), (stored, covariance)):
-            if whole.rows % part.rows or whole.points % part.points:
-                return False
-        if gradient.rows % gradient.columns:
-            return False
-    return True

@@ -1,15 +1,14 @@
 r"""Posterior mean and variance in fused Triton kernels (``programs.py``): the twin of ``reference.py``.
 
-One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of
-its part of :math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which
-is :math:`n^2 m` operations. The products are float64 tensor-core products or plain float32 ones.
+One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of its part of
+:math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which is :math:`n^2 m` operations. The
+products are float64 tensor-core products or plain float32 ones.
 
-Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20`
-operations of the ordinary float64 unit and is used in :math:`n / 2` multiplications of the tensor
-cores on average, each at half the price. With few points on either side (``RECOMPUTE``, ``FEW``)
-the entries are recomputed for each block of rows, and nothing of size ``m x n`` exists. Otherwise
-they are written once to a scratch of bounded size and read back: 16 bytes of traffic an entry, for
-a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
+Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20` operations of the ordinary
+float64 unit and is used in :math:`n / 2` multiplications of the tensor cores on average, each at half the price. With
+few points on either side (``RECOMPUTE``, ``FEW``) the entries are recomputed for each block of rows, and nothing of
+size ``m x n`` exists. Otherwise they are written once to a scratch of bounded size and read back: 16 bytes of traffic
+an entry, for a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
 :math:`w = L^{-\top} v`, so it keeps ``v`` in a scratch of bounded size in any case.
 
 Speed on a GPU is unmeasured.
@@ -56,13 +55,8 @@ def scratch_of(tensor: Tensor) -> int:
 
 @dataclass(frozen=True)
 class PackedFactor:
-    """A cache with one batch dimension ``B``, contiguous; :meth:`of` makes it once for each cache.
-
-    Args:
-        cache: Its fields with one batch dimension.
-        batch: The batch shape it had.
-        inverse: The inverse row by row, ``B x width x width``, with zeros up to a multiple of :data:`PAD`.
-    """
+    """A cache with one batch dimension ``B``, contiguous, and the batch shape it had; :meth:`of` makes it once for each
+    cache. The inverse is row by row, ``B x width x width``, with zeros up to a multiple of :data:`PAD`."""
 
     cache: Cache
     batch: torch.Size
@@ -89,10 +83,8 @@ class PackedFactor:
         return cls(Cache(kernel=cache.kernel, **flat), batch, inverse)
 
     def flatten(self, X: Tensor) -> tuple[Tensor, torch.Size, list[int]]:
-        """Points as ``B x M x d``, with what :meth:`restore` needs to undo it.
-
-        Dimensions in which the processes differ come first; all others are more points.
-        """
+        """Points as ``B x M x d``, with what :func:`_restore` needs to undo it. Dimensions in which the processes
+        differ come first; all others are more points."""
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch)
         first = len(shape) - len(self.batch)
         own = [i for i in range(first, len(shape)) if self.batch[i - first] > 1]
@@ -233,11 +225,8 @@ class SavedProduct(NamedTuple):
 
 
 def forward(cache: Cache, X: Tensor, scratch: int | None = None) -> tuple[Tensor, Tensor]:
-    """As :func:`mfbo_torch.ops.posterior.reference.mean_variance`, on a CUDA device or under Triton's interpreter.
-
-    Args:
-        scratch: Bytes of scratch for a chunk of points; by default :func:`scratch_of` the device.
-    """
+    """As :func:`mfbo_torch.ops.posterior.reference.mean_variance`, on a CUDA device or under Triton's interpreter, with
+    ``scratch`` bytes for a chunk of points; by default :func:`scratch_of` the device."""
     return _forward(cache, X, scratch, False)[:2]
 
 
@@ -283,16 +272,10 @@ def backward(
     scratch: int | None = None,
     kept: SavedProduct | None = None,
 ) -> Tensor:
-    r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle`.
-
-    :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x` with
-    :math:`w = L^{-\top} L^{-1} k`; nothing from the variance where it is clamped to zero.
-
-    Args:
-        grad_mean: ``... x m``, like ``grad_variance``.
-        scratch: As for :func:`forward`.
-        kept: From :func:`forward_kept` at the same points; computed anew if omitted.
-    """
+    r"""Gradient in ``X`` of :math:`\langle g_\mu, \mu \rangle + \langle g_{\sigma^2}, \sigma^2 \rangle` with weights
+    ``... x m``: :math:`\sum_j (g_\mu \alpha_j - 2 g_{\sigma^2} w_j) \, \partial k_j / \partial x` with
+    :math:`w = L^{-\top} L^{-1} k`; nothing from the variance where it is clamped to zero. ``scratch`` is as for
+    :func:`forward`; what :func:`forward_kept` kept at the same points is computed anew if omitted."""
     factor = PackedFactor.of(cache)
     points, shape, order = factor.flatten(X)
     B, m, d = points.shape

@@ -154,9 +154,8 @@ class SyntheticBandit(MultiFidelityBandit):
         if design.rewards == "bernoulli":
             means = means.clip(0.0, 1.0)
         self.number, self.capital = number, design.capital
-        super().__init__(
-            means[rng.permutation(K)].tolist(), design.zeta, design.costs, design.rewards, design.scale, trial=trial
-        )
+        rows = means[rng.permutation(K)].tolist()
+        super().__init__(rows, design.zeta, design.costs, design.rewards, design.scale, trial=trial)
 
 
 def played(problem: Problem, x: Sequence[float], fidelity: int) -> tuple[int, int]:

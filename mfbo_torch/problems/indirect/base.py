@@ -45,12 +45,10 @@ class IndirectProblem(Problem):
     def regrets(
         self, history: History, recommendations: Sequence[Record | Recommendation | None]
     ) -> tuple[Tensor, Tensor]:
-        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2).
-
+        r"""Simple and instant regret after each of the ``n`` records [Zhang2024indirect]_ (Definitions 1, 2):
         :math:`f^* - \max f(x_t)` over the inputs recommended so far, one after each record, and
         :math:`f^* - \max g(a_t)` over the queries with a value, at their own resolution and without noise; infinite
-        before there is one.
-        """
+        before there is one."""
         f = self.advised(recommendations)
         known = torch.tensor([record.value is not None for record in history], dtype=torch.bool)
         g = torch.where(known, self.pseudo_rewards(history), -torch.inf)

@@ -12,15 +12,9 @@ from mfbo_torch.utils.validation import number, whole
 
 
 class SwissRoll(NamedTuple):
-    """Points of a roll, the slices they are in, and noisy means by slice.
-
-    Attributes:
-        X: ``N x 3`` points.
-        A: ``N x 1`` the middle of the slice that each point is in: ``D1`` is ``(X, A)``.
-        position: ``N`` positions along the roll, to be recovered.
-        queries: ``m x 1`` middles of the slices.
-        means: ``m x 1`` noisy means of the positions in each.
-    """
+    """Points ``X`` of a roll (``N x 3``), the middles ``A`` of the slices that they are in (``N x 1``; ``D1`` is
+    ``(X, A)``), their positions along the roll, to be recovered (``N``), the middles of the slices as queries, and the
+    noisy means of the positions in each (both ``m x 1``)."""
 
     X: Tensor
     A: Tensor

@@ -19,8 +19,8 @@ class Cascade:
 
     A weak classifier compares a difference of grey sums over rectangles, divided by the number of pixels inside a
     border of one and by their standard deviation, with its own cut, and adds one of two votes to the sum of its stage.
-    A window of height and width ``size`` passes where the sum of every stage reaches the stage's threshold, in the file
-    one of ``thresholds``. The sums are the same whatever the thresholds are.
+    A window of height and width ``size`` passes where the sum of every stage reaches its threshold (in the file
+    ``thresholds``).
     """
 
     def __init__(self, path: str | Path) -> None:

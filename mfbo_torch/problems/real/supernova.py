@@ -14,8 +14,6 @@ from mfbo_torch.space import Parameter, Space
 SPEED_OF_LIGHT = 299_792.458
 """The speed of light, in kilometres per second."""
 
-_FLOOR = -1e4
-
 
 class Supernova(Problem):
     r"""Log-likelihood of 192 type Ia supernovae under the Robertson-Walker metric, maximised.
@@ -47,7 +45,7 @@ class Supernova(Problem):
     """
 
     grids = (10**2, 10**4, 10**6)
-    worst = _FLOOR
+    worst: float = -1e4
 
     def __init__(self, measured: bool = False) -> None:
         self.redshift, self.modulus, self.error = load("supernovae").T
@@ -59,7 +57,7 @@ class Supernova(Problem):
         (hubble, omega_m, omega_lambda), level = self.checked(x, fidelity)
         distance = luminosity_distance(self.redshift, hubble, omega_m, omega_lambda, self.grids[level])
         if distance is None:
-            return _FLOOR
+            return self.worst
         deviation = (self.modulus - 5 * np.log10(distance) - 25) / self.error
         constants = np.log(self.error).sum() + len(self.error) * math.log(2 * math.pi) / 2
         return float(-0.5 * (deviation**2).sum() - constants)

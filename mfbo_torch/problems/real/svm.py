@@ -74,10 +74,9 @@ class SVM(Problem):
         (bandwidth, C), level = self.checked(x, fidelity)
         n = self.sizes[level]
         machine = SVC(C=C, gamma=0.5 / (self.features.shape[1] * bandwidth**2), max_iter=self.max_iterations)
+        scaled = make_pipeline(StandardScaler(), machine)
         folds = StratifiedKFold(5, shuffle=True, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            scores = cross_val_score(
-                make_pipeline(StandardScaler(), machine), self.features[:n], self.labels[:n], cv=folds
-            )
+            scores = cross_val_score(scaled, self.features[:n], self.labels[:n], cv=folds)
         return math.fsum(scores) / len(scores)

@@ -61,9 +61,8 @@ class ViolaJones(Problem):
         cascade = Cascade(cascade_file())
         self.thresholds = tuple(cascade.thresholds.tolist())
         halves = pictures((self.sizes[-1], whole("held_out", held_out, 10)), whole("seed", seed, 0))
-        (self._sums, self._faces), (self._unseen, self._unseen_faces) = (
-            (stage_sums(cascade, made), faces) for made, faces in halves
-        )
+        seen, unseen = ((stage_sums(cascade, made), faces) for made, faces in halves)
+        (self._sums, self._faces), (self._unseen, self._unseen_faces) = seen, unseen
         bounds = ((f"stage{i}", t * (1 - REACH), t * (1 + REACH)) for i, t in enumerate(self.thresholds, 1))
         costs = tuple(n / self.sizes[0] for n in self.sizes)
         self.space = Space(tuple(Parameter(*bound) for bound in bounds), costs, measured)

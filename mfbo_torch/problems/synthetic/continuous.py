@@ -10,10 +10,8 @@ from torch import Tensor
 
 from mfbo_torch.problems.synthetic.multi_fidelity import Borehole, Currin, Hartmann3, Hartmann6, SyntheticProblem
 from mfbo_torch.space import Parameter
+from mfbo_torch.space.continuous_fidelity import LEVELS
 from mfbo_torch.utils.validation import whole
-
-LEVELS = 101
-"""Number of levels of the grid that a continuous fidelity is."""
 
 
 class ContinuousProblem(SyntheticProblem):
@@ -21,13 +19,10 @@ class ContinuousProblem(SyntheticProblem):
 
     The functions, their perturbations and costs are those of the authors' package [Kandasamy2020dragonfly]_. Where it
     has ``p`` fidelities this is the diagonal of their cube, all of them equal to ``z``. A query costs
-
-    .. math:: \lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}.
+    :math:`\lambda(z) = 0.1 + \frac{0.9}{p} \sum_i z^{a_i}`.
 
     Args:
         levels: Number of values of ``z``, at least 2, evenly from 0 to 1; with 3 there are three discrete fidelities.
-        noise_std: Standard deviation of the observation noise, at every fidelity.
-        negate: Whether to return the negative of the function, to be minimised.
     """
 
     powers: ClassVar[tuple[float, ...]] = (2.0,)
@@ -47,8 +42,10 @@ class ContinuousProblem(SyntheticProblem):
 
 
 class ContinuousCurrin(ContinuousProblem, Currin):
-    r"""Currin's function with :math:`1 - \alpha(z) e^{-1/(2 x_2)}` for its first factor, ``d = 2``;
-    :math:`\alpha(z) = 1 - 0.1 (1 - z)`, so that the target is :class:`~mfbo_torch.problems.Currin`'s."""
+    r"""Currin's function with :math:`1 - \alpha(z) e^{-1/(2 x_2)}` for its first factor, ``d = 2``.
+
+    :math:`\alpha(z) = 1 - 0.1 (1 - z)`, so that the target is :class:`~mfbo_torch.problems.Currin`'s.
+    """
 
     def _at(self, x: Tensor, z: Tensor) -> Tensor:
         x1, x2 = x.unbind(-1)

@@ -6,7 +6,6 @@ import itertools
 from functools import cache
 
 import torch
-from torch import Tensor
 
 from mfbo_torch.problems.synthetic.finite import FiniteProblem
 from mfbo_torch.space import Parameter, Space
@@ -24,7 +23,7 @@ class Electrodes(FiniteProblem):
 
     .. math:: f(x) = \sum_{k=1}^{10} h_k \exp(-\tfrac12 \sum_j ((x_j - c_{kj}) / w_j)^2)
 
-    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]`` and widths of one row and 0.7 of a
+    with centres ``c`` drawn from the pairs, heights ``h`` uniform on ``[0.3, 1]``, widths of one row and 0.7 of a
     column.
 
     Args:
@@ -33,8 +32,14 @@ class Electrodes(FiniteProblem):
     """
 
     def __init__(self, seed: int = 0, noise_std: float = 0.05) -> None:
-        space, seed = _array(), whole("seed", seed, 0)
-        super().__init__(space, _response(torch.tensor(space.candidates, dtype=torch.double), seed), noise_std)
+        space = _array()
+        generator = torch.Generator().manual_seed(whole("seed", seed, 0))
+        pairs = torch.tensor(space.candidates, dtype=torch.double)
+        centres = pairs[torch.randperm(len(pairs), generator=generator)[:MODES]]
+        heights = 0.3 + 0.7 * torch.rand(MODES, generator=generator, dtype=torch.double)
+        widths = torch.tensor([1.0, 0.7, 1.0, 0.7], dtype=torch.double)
+        distances = ((pairs.unsqueeze(1) - centres) / widths).square().sum(-1)
+        super().__init__(space, torch.exp(-0.5 * distances) @ heights, noise_std)
 
 
 @cache
@@ -45,12 +50,3 @@ def _array() -> Space:
     names = {"cathode_row": ROWS, "cathode_column": COLUMNS, "anode_row": ROWS, "anode_column": COLUMNS}
     parameters = tuple(Parameter(name, 0, size - 1, integer=True) for name, size in names.items())
     return Space(parameters, (1.0,), candidates=pairs)
-
-
-def _response(pairs: Tensor, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    centres = pairs[torch.randperm(len(pairs), generator=generator)[:MODES]]
-    heights = 0.3 + 0.7 * torch.rand(MODES, generator=generator, dtype=torch.double)
-    widths = torch.tensor([1.0, 0.7, 1.0, 0.7], dtype=torch.double)
-    distances = ((pairs.unsqueeze(1) - centres) / widths).square().sum(-1)
-    return torch.exp(-0.5 * distances) @ heights

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
@@ -122,16 +123,8 @@ class Program:
             raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
 
     def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
-        """Run the program and read the value.
-
-        Args:
-            parameters: Values by name, those of the fidelity's own name included.
-            fidelity: ``0`` the cheapest.
-            folder: What ``{folder}`` is.
-
-        Raises:
-            EvaluationError: The program failed, outlived the timeout, or left no value.
-        """
+        """Run the program with values by name and read the value; ``folder`` is what ``{folder}`` stands for. An
+        ``EvaluationError`` where it failed, outlived the timeout, or left no value."""
         values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
         with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
             return self._evaluated(values, Path(own))
@@ -221,14 +214,11 @@ def _result(given: str | Mapping[str, str]) -> dict[str, str]:
     if given == LAST_LINE:
         return {}
     found = _texts("result", given) if isinstance(given, Mapping) else {}
-    for known in ({"json", "key"}, {"pattern", "file"}):
-        if found and next(iter(known & {"json", "pattern"})) in found:
-            if other := [key for key in found if key not in known]:
-                hint = did_you_mean(other[0], known)
-                raise SettingError("result", other[0], f"one of {', '.join(sorted(known))}{hint}")
-            break
-    else:
+    known = ("json", "key") if "json" in found else ("file", "pattern")
+    if not {"json", "pattern"} & {*found}:
         raise SettingError("result", given, forms)
+    if other := [key for key in found if key not in known]:
+        raise SettingError("result", other[0], f"one of {', '.join(known)}{did_you_mean(other[0], known)}")
     for file in ("json", "file"):
         if file in found and not _inside(found[file]):
             raise SettingError(f"result.{file}", found[file], "the name of a file within the folder of an evaluation")
@@ -242,12 +232,12 @@ def _result(given: str | Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _content(path: Path) -> str:
-    """The last part of a file that a program has written."""
+def _content(path: Path, most: int = LONGEST) -> str:
+    """The last bytes of a file that a program has written, as text."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - LONGEST))
-            return file.read(LONGEST).decode("utf-8", "replace")
+            file.seek(max(0, path.stat().st_size - most))
+            return file.read(most).decode("utf-8", "replace")
     except OSError as error:
         raise EvaluationError(f"{path.name} cannot be read: {error.strerror}") from None
 
@@ -268,10 +258,8 @@ def _at(text: str, key: str | None, place: str) -> Observed:
 
 def _observed(text: str, place: str) -> Observed:
     """A number, or JSON that a program has written."""
-    try:
+    with suppress(ValueError):
         return float(text)
-    except ValueError:
-        pass
     try:
         return _from_json(json.loads(text))
     except ValueError:
@@ -286,20 +274,11 @@ def _from_json(found: Any) -> Any:
 
 def _tail(folder: Path) -> str:
     """The end of the standard error, of the output where there is none."""
-    for name in (STDERR, STDOUT):
-        with (folder / name).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            if text := file.read(TAIL).decode("utf-8", "replace").strip():
-                return text
-    return ""
+    return _content(folder / STDERR, TAIL).strip() or _content(folder / STDOUT, TAIL).strip()
 
 
 def _ending(code: int) -> str:
     """An exit code in words."""
-    number = code - 128 if code > 128 else -code
-    if code < 0 or code > 128:
-        try:
-            return f"exit code {code} ({signal.Signals(number).name})"
-        except ValueError:
-            pass
+    with suppress(ValueError):  # as there is no such signal
+        return f"exit code {code} ({signal.Signals(code - 128 if code > 128 else -code).name})"
     return f"exit code {code}"

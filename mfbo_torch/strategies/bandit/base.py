@@ -24,35 +24,26 @@ class ZetaWarning(UserWarning):
 
 
 class Plays(NamedTuple):
-    """What a history says of each arm at each fidelity: ``... x M x K`` double tensors.
-
-    Attributes:
-        asked: Plays, pending and failed ones included: what the widths shrink with.
-        done: Plays that gave a value.
-        sums: Sums of their values, added in the order of asking.
-    """
+    """What a history says of each arm at each fidelity: ``... x M x K`` double tensors."""
 
     asked: Tensor
+    """Plays, pending and failed ones included; the widths shrink with them."""
     done: Tensor
+    """Plays that gave a value."""
     sums: Tensor
+    """Sums of their values, added in the order of the queries."""
 
 
 class ArmStrategy(Strategy):
     """Plays arms: the values of the space's only parameter, a whole number.
 
-    An arm is played again and again, so nothing keeps it from being queried twice. A play that is
-    pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity has
-    given a value, the least of all means stands in for its own (0 while there is none), so that arms which
-    only fail are left.
+    A play that is pending or failed counts in the widths and not in the means. While no play of an arm at a fidelity
+    has given a value, the least of all means stands in for its own, so that arms which only fail are left.
 
     Args:
         rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``), or a
             :class:`~mfbo_torch.confidence.concentration.Tail` with any pair of ψ and its inverse.
-        scale: The scale σ of sub-Gaussian rewards, in the unit of the values; 1 if not given.
-        **settings: ``seed`` (nothing is random), ``space`` and ``capital``.
-
-    Raises:
-        SettingError: Unknown rewards, a scale that is not positive, or a space of anything but arms.
+        scale: The scale σ of sub-Gaussian rewards, above 0, in the unit of the values; 1 if not given.
     """
 
     def __init__(self, *, rewards: str | Tail = "gaussian", scale: float | None = None, **settings: Any) -> None:
@@ -79,17 +70,29 @@ class ArmStrategy(Strategy):
         return round(arm.upper - arm.lower) + 1
 
     def plays(self, history: History) -> Plays:
-        """Plays and values of each arm at each fidelity, ``M x K``.
+        """Plays and values of each arm at each fidelity, ``M x K``; a value out of the tail's interval is refused."""
+        fold = self._fold(self.space, lambda: Fold(self._empty, self._count))
+        return Plays(*torch.from_numpy(fold(history)))
 
-        Raises:
-            SettingError: A value is not finite, or not where :attr:`tail` has rewards.
-        """
+    def _empty(self) -> np.ndarray:
+        """Plays, values and sums before the first play, each ``M x K``."""
+        return np.zeros((3, self.space.num_fidelities, self.num_arms))
 
-        def made() -> Fold[np.ndarray]:
-            counting = _Counting(self.space, self.tail)
-            return Fold(counting.empty, counting)
-
-        return Plays(*torch.from_numpy(self._fold(self.space, made)(history)))
+    def _count(self, table: np.ndarray, record: Record) -> np.ndarray:
+        """The table with one more record."""
+        lowest, size = round(self.space.parameters[0].lower), self.num_arms
+        arm, fidelity = round(record.query.x[0]) - lowest, record.query.fidelity
+        if not 0 <= arm < size:
+            raise SettingError("arm", record.query.x[0], f"from {lowest} to {lowest + size - 1}")
+        if record.status == Status.DONE:
+            value, (low, high) = record.value, self.tail.interval
+            if value is None or not low <= value <= high or not abs(value) < np.inf:
+                bounded = f"between {low:g} and {high:g}, as the rewards are said to"
+                raise SettingError("value", value, "a finite number" if low == -np.inf else bounded)
+            table[1, fidelity, arm] += 1.0
+            table[2, fidelity, arm] += value
+        table[0, fidelity, arm] += 1.0
+        return table
 
     def play(self, arm: int, fidelity: int) -> Query:
         """The query of an arm, ``0 ... K - 1``, at a fidelity."""
@@ -116,14 +119,12 @@ def means(plays: Plays) -> Tensor:
     return torch.where(known, mean, least)
 
 
-def contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> Tensor:
-    r"""Whether what the fidelities say of an arm cannot all be true, ``... x K``.
+def warn_if_contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> bool:
+    r"""Whether what the fidelities say of an arm cannot all be true; warns with a :class:`ZetaWarning` if so.
 
-    Each fidelity says that :math:`\mu^{(M)}` lies within :math:`\zeta^{(m)}` and the half-width of
-    its mean's confidence interval around that mean, where the intervals of all arms and fidelities hold at
-    all times at once but with probability :data:`~mfbo_torch.confidence.concentration.CONTRADICTION`. Two that do not
-    meet differ by more than their widths and ζ allow. What is only seen at fidelities that agree
-    is not found.
+    Each fidelity says that :math:`\mu^{(M)}` lies within :math:`\zeta^{(m)}` and the half-width of its mean's
+    confidence interval around that mean. All intervals hold at once but with probability :data:`CONTRADICTION`; two
+    that do not meet differ by more than ζ allows.
     """
     num_fidelities, num_arms = plays.done.shape[-2:]
     known = plays.done > 0
@@ -131,45 +132,10 @@ def contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> Tensor:
     reach = anytime_width(plays.done, num_fidelities * num_arms, tail, CONTRADICTION) + zeta.unsqueeze(-1)
     lower = torch.where(known, mean - reach, -torch.inf).amax(-2)
     upper = torch.where(known, mean + reach, torch.inf).amin(-2)
-    return lower > upper
-
-
-def warn_if_contradicted(plays: Plays, zeta: Tensor, tail: Tail) -> bool:
-    """Say so if observations contradict ζ, and of which arm; whether they do."""
-    arms = contradicted(plays, zeta, tail)
+    arms = lower > upper
     if not arms.any():
         return False
     arm = int(arms.nonzero()[0, -1])
     message = f"zeta = {zeta.tolist()} is contradicted by what arm {arm} gave: some fidelity is farther off"
     warnings.warn(message, ZetaWarning, stacklevel=2)
     return True
-
-
-class _Counting:
-    """From a table of plays, values and sums, each ``M x K``, and a record to the table with it."""
-
-    def __init__(self, space: Space, tail: Tail) -> None:
-        arm = space.parameters[0]
-        self.lowest, self.size = round(arm.lower), round(arm.upper - arm.lower) + 1
-        self.interval = tail.interval
-        self.shape = (3, space.num_fidelities, self.size)
-
-    def empty(self) -> np.ndarray:
-        return np.zeros(self.shape)
-
-    def __call__(self, table: np.ndarray, record: Record) -> np.ndarray:
-        arm, fidelity = round(record.query.x[0]) - self.lowest, record.query.fidelity
-        if not 0 <= arm < self.size:
-            raise SettingError("arm", record.query.x[0], f"from {self.lowest} to {self.lowest + self.size - 1}")
-        if record.status == Status.DONE:
-            value = record.value
-            low, high = self.interval
-            if value is None or not low <= value <= high or not abs(value) < np.inf:
-                wanted = (
-                    "a finite number" if low == -np.inf else f"between {low:g} and {high:g}, as the rewards are said to"
-                )
-                raise SettingError("value", value, wanted)
-            table[1, fidelity, arm] += 1.0
-            table[2, fidelity, arm] += value
-        table[0, fidelity, arm] += 1.0
-        return table

@@ -21,14 +21,9 @@ from mfbo_torch.utils.validation import number
 
 
 class Rule(NamedTuple):
-    """Equation (3) and the switching rule over the ``L`` fidelities that are played.
+    """Equation (3) and the switching rule over the ``L`` fidelities that are played, the target last.
 
-    Attributes:
-        fidelities: Which they are, the target last.
-        zeta: Their ζ, ``L`` numbers, the last 0.
-        gamma: Their γ, ``L`` numbers, the last minus infinity: the target is always wide enough.
-        tail: ψ.
-        rho: ρ.
+    The last ``zeta`` is 0, the last ``gamma`` minus infinity: the target is always wide enough. ``tail`` is ψ.
     """
 
     fidelities: tuple[int, ...]
@@ -51,10 +46,6 @@ class UpperConfidenceBounds(ArmStrategy):
 
     Args:
         rho: ``ρ``. The theory needs more than 4; smaller values explore less and do better in practice.
-        **settings: Those of :class:`~mfbo_torch.strategies.bandit.base.ArmStrategy`.
-
-    Raises:
-        SettingError: ``rho`` is not positive.
     """
 
     def __init__(self, *, rho: float = 2.0, **settings: Any) -> None:
@@ -72,11 +63,9 @@ class UpperConfidenceBounds(ArmStrategy):
         """The rule for the space at hand."""
 
     def decide(self, history: History) -> Query:
-        """The next query."""
         rule = self.rule
-        everything = self.plays(history)
         chosen = list(rule.fidelities)
-        plays = Plays(*(table[chosen] for table in everything))
+        plays = Plays(*(table[chosen] for table in self.plays(history)))
         if len(chosen) > 1:
             warn_if_contradicted(plays, rule.zeta, rule.tail)
         bounds, widths = self.bounds(plays)
@@ -99,15 +88,13 @@ class UpperConfidenceBounds(ArmStrategy):
 class MFUCB(UpperConfidenceBounds):
     r"""MF-UCB [Kandasamy2016mfucb]_ (Algorithm 1).
 
-    Plays :math:`I_t = \operatorname{argmax}_k B_k` (Eq. 3), the lowest of several, at the lowest
-    fidelity with :math:`\psi^{-1}(\rho \log t / T^{(m)}_{I_t}) \ge \gamma^{(m)}` (Eq. 4), the target
-    if there is none. Needs to know how far each fidelity can be off; warns with a
-    :class:`~mfbo_torch.strategies.bandit.base.ZetaWarning` if observations contradict that.
+    Plays :math:`I_t = \operatorname{argmax}_k B_k` (Eq. 3), the lowest of several, at the lowest fidelity with
+    :math:`\psi^{-1}(\rho \log t / T^{(m)}_{I_t}) \ge \gamma^{(m)}` (Eq. 4), the target if there is none. Warns with a
+    :class:`~mfbo_torch.strategies.bandit.base.ZetaWarning` if observations contradict ``zeta``.
 
     Args:
         zeta: ``M`` bounds on :math:`|\mu_k^{(M)} - \mu_k^{(m)}|`, decreasing to 0 at the target; the
             problem's if not given.
-        **settings: ``rho``, ``rewards``, ``scale``, ``seed``, ``space`` and ``capital``.
 
     Raises:
         SettingError: ``zeta`` does not decrease to 0, or nobody knows it.
@@ -132,9 +119,6 @@ class UCB(UpperConfidenceBounds):
 
     With rewards in [0, 1] and ``ρ = 4`` it is UCB1 [Auer2002finite]_; what was played at other
     fidelities is left out.
-
-    Args:
-        **settings: ``rho``, ``rewards``, ``scale``, ``seed``, ``space`` and ``capital``.
     """
 
     def make_rule(self) -> Rule:

@@ -21,11 +21,7 @@ class SuccessiveElimination(ArmStrategy):
     one, the lowest of several, is next. The best arm stays in with probability ``1 - δ``.
 
     Args:
-        delta: ``δ``.
-        **settings: ``rewards``, ``scale``, ``seed``, ``space`` and ``capital``.
-
-    Raises:
-        SettingError: ``delta`` is not in (0, 1).
+        delta: ``δ``, in (0, 1).
     """
 
     def __init__(self, *, delta: float = 0.05, **settings: Any) -> None:
@@ -34,9 +30,7 @@ class SuccessiveElimination(ArmStrategy):
         self._table = torch.zeros(0, dtype=torch.double)
 
     def decide(self, history: History) -> Query:
-        """The next query."""
-        everything = self.plays(history)
-        plays = Plays(*(table[-1] for table in everything))
+        plays = Plays(*(table[-1] for table in self.plays(history)))
         arm = least_played(means(plays), self.widths(plays.asked), plays.asked)
         return self.play(int(arm), self.space.target)
 

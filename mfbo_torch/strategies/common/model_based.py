@@ -120,17 +120,16 @@ class ModelBased(Strategy):
         stage: str = "model",
         **meta: Any,
     ) -> Query:
-        """The query at a design near ``u`` that was not queried before.
+        """The query at a design near ``u``, ``d`` or ``1 x d`` in the unit cube, that was not queried before.
 
-        Args:
-            u: A point of the unit cube, ``d`` or ``1 x d``.
-            fidelity: Where it is to be queried.
-            snapshot: What was queried so far.
-            generator: Random numbers for the way from ``u``.
-            stage: What it is queried for.
-            **meta: What to note with it.
+        The stage and ``meta`` are noted with it.
         """
+        fidelity = self.free(fidelity, snapshot)
         return self.query(clear(u, fidelity, snapshot, generator), fidelity, stage=stage, **meta)
+
+    def free(self, fidelity: int, snapshot: Snapshot) -> int:
+        """The fidelity to query instead of one where a finite space may be used up."""
+        return fidelity
 
     def noise_deviations(self, snapshot: Snapshot) -> tuple[float | None, ...]:
         """The standard deviation of the noise in an observation at each fidelity; ``None`` where no model tells it."""

@@ -1,12 +1,10 @@
 """Baselines for indirect queries: a Gaussian process on the queries that ignores what they average over.
 
-They differ from their namesakes in what they recommend: the maximiser of the posterior mean of ``f``, under
-the model that CMES has [Zhang2024indirect]_ (Section 7).
+They recommend the maximiser of the posterior mean of ``f`` under CMES's model [Zhang2024indirect]_ (Section 7).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -27,24 +25,24 @@ CANDIDATES = 1000
 
 
 class OverQueries(OverAverages):
-    """A strategy for one fidelity decides over the queries at the finest resolution; what was queried at another
-    one only counts for the recommendation.
+    """A strategy for one fidelity decides over the queries at the finest resolution; others only count for advice.
 
     Args:
         prior: The process over the queries, where it is known; nothing is fitted to them then.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.OverAverages`.
     """
+
+    kind: type[OneFidelity]
+    """The strategy that decides."""
 
     def __init__(self, *, prior: Prior | None = None, **settings: Any) -> None:
         super().__init__(**settings)
         self.prior = prior
-        self._rule = self.make_rule(
-            prior=prior, seed=self.seed, refit_every=self.refit_every, device=self.device, dtype=self.dtype
-        )
+        shared = {name: getattr(self, name) for name in ("prior", "seed", "refit_every", "device", "dtype")}
+        self._rule = self.kind(**shared, **self.own_settings())
 
-    @abstractmethod
-    def make_rule(self, **settings: Any) -> OneFidelity:
-        """What decides, with what it has in common with this strategy."""
+    def own_settings(self) -> dict[str, Any]:
+        """The settings of :attr:`kind` beyond those that every strategy here has."""
+        return {}
 
     @property
     def rule(self) -> OneFidelity:
@@ -72,8 +70,9 @@ class QueryUCB(OverQueries):
         beta: The squared width, see :class:`~mfbo_torch.strategies.single.base.Banded`.
         delta: As there.
         scale: As there.
-        **settings: Those of :class:`OverQueries`.
     """
+
+    kind = GPUCB
 
     def __init__(
         self, *, beta: float | str | None = None, delta: float = 0.1, scale: float = 1.0, **settings: Any
@@ -81,25 +80,14 @@ class QueryUCB(OverQueries):
         self.beta, self.delta, self.scale = beta, delta, scale
         super().__init__(**settings)
 
-    def make_rule(self, **settings: Any) -> OneFidelity:
-        return GPUCB(beta=self.beta, delta=self.delta, scale=self.scale, **settings)
+    def own_settings(self) -> dict[str, Any]:
+        return {"beta": self.beta, "delta": self.delta, "scale": self.scale}
 
 
 class QueryEI(OverQueries):
     """:class:`~mfbo_torch.strategies.ExpectedImprovement` over the queries."""
 
-    def make_rule(self, **settings: Any) -> OneFidelity:
-        return ExpectedImprovement(**settings)
-
-
-class QueryMES(OverQueries):
-    """Max-value entropy search over the queries [Wang2017mes]_, as BoTorch has it.
-
-    The maximum of ``g`` is sampled by the Gumbel approximation over at most :data:`CANDIDATES` queries.
-    """
-
-    def make_rule(self, **settings: Any) -> OneFidelity:
-        return _MaxValueEntropy(**settings)
+    kind = ExpectedImprovement
 
 
 class _MaxValueEntropy(OneFidelity):
@@ -122,3 +110,9 @@ class _MaxValueEntropy(OneFidelity):
             return sobol(self.space.dim, CANDIDATES, seed)
         candidates = self.space.unit_candidates
         return candidates[:: max(1, -(-len(candidates) // CANDIDATES))]
+
+
+class QueryMES(OverQueries):
+    """BoTorch's max-value entropy search [Wang2017mes]_, by Gumbel samples over at most :data:`CANDIDATES` queries."""
+
+    kind = _MaxValueEntropy

@@ -23,10 +23,6 @@ class CMES(Informative):
     Args:
         resolutions: ``"target"``: every query at the finest resolution; ``"all"``: at the one that tells most
             per unit of its cost.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.Informative`.
-
-    Raises:
-        SettingError: Unknown ``resolutions``.
     """
 
     def __init__(self, *, resolutions: str = "target", **settings: Any) -> None:

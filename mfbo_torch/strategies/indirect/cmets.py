@@ -28,23 +28,14 @@ MOST_CHILDREN = 256
 class Tree:
     r"""Where the search stands [Zhang2024indirect]_ (Algorithm 1).
 
-    Args:
-        leaves: :math:`\mathcal L`, nodes whose cells are to be queried next.
-        ahead: :math:`\mathcal L'`, children of leaves past and present, which may be queried before their parents.
-        highest: ``l_max``.
-        cut: How cells become children.
+    It has the leaves :math:`\mathcal L`, whose cells are to be queried next, and ahead of them :math:`\mathcal L'`, the
+    children of leaves past and present, which may be queried before their parents. ``highest`` is :math:`l_{max}`.
     """
 
     leaves: frozenset[Node]
     ahead: frozenset[Node]
     highest: int
     cut: Cut
-
-    @classmethod
-    def root(cls, cut: Cut, highest: int) -> Tree:
-        """Nothing has been queried: the root is the only leaf."""
-        root = Node(0, (0,) * cut.dim)
-        return cls(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
 
     @property
     def active(self) -> list[Node]:
@@ -61,8 +52,9 @@ class Tree:
 
 
 def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
-    """The tree after some queries; what is no active node changes nothing."""
-    tree = Tree.root(cut, highest)
+    """The tree after some queries; first the root is the only leaf. A node that is not active changes nothing."""
+    root = Node(0, (0,) * cut.dim)
+    tree = Tree(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
     for node in nodes:
         if node in tree.leaves or node in tree.ahead:
             tree = tree.queried(node)
@@ -73,23 +65,16 @@ class CMETS(Informative):
     r"""Conditional max-value entropy tree search [Zhang2024indirect]_ (Algorithm 1).
 
     The box of the queries is cut in halves along every side, again and again, or into another number of parts. A node
-    of the tree is a cell, queried at its centre; its height is its fidelity, so that heights have the costs and the
-    noise of the space and what they average over comes from its feedback. Each query is
-    :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the active nodes, the leaves and their children. Where only
-    some queries are possible, a cell is queried at the one in it that is nearest to its centre, and cells without any
-    are passed over.
+    of the tree is a cell, queried at its centre or at the candidate in it nearest to that; its height is its fidelity.
+    Each query is :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the leaves and their children.
 
-    The tree is a fold over the nodes queried so far, pending and failed ones included, which are not queried
-    again. There is no initial design: the first query follows from the prior. Once every node has been queried
-    the search goes on at the finest resolution, at random points or at the choices that are left.
+    No node is queried twice. There is no initial design (``initial`` is not used): the first query follows from the
+    prior. Once every node has been queried the search goes on at the finest resolution, at random points or at the
+    candidates that are left.
 
     Args:
-        children: ``K``, how many cells a cell is cut into: a ``d``-th power cuts every side, another number one side
-            after another. ``None`` for :math:`2^d`.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.Informative`; ``initial`` is not used.
-
-    Raises:
-        SettingError: ``children`` below 2, or more than :data:`MOST_CHILDREN` in the space's dimensions.
+        children: ``K``, how many cells a cell is cut into, from 2 to :data:`MOST_CHILDREN`: a ``d``-th power cuts every
+            side, another number one side after another. ``None`` for :math:`2^d`.
     """
 
     def __init__(self, *, children: int | None = None, **settings: Any) -> None:
@@ -111,8 +96,8 @@ class CMETS(Informative):
 
     def tree(self, snapshot: Snapshot) -> Tree:
         """The tree as the history left it."""
-        found = [r.query for r in snapshot.records if "node" in r.query.meta]
-        nodes = [Node(query.fidelity, tuple(query.meta["node"])) for query in found]
+        queries = (r.query for r in snapshot.records if "node" in r.query.meta)
+        nodes = (Node(query.fidelity, tuple(query.meta["node"])) for query in queries)
         return fold(nodes, self.cut, self.space.target)
 
     def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:

@@ -19,32 +19,23 @@ from mfbo_torch.utils.validation import number, whole
 def window_variance(t: int, dim: int) -> float:
     r""":math:`\tau_t^2 / \tau_1^2` in (0, 1], falling in ``t >= 1`` [Zhang2024indirect]_ (Theorem 2).
 
-    :math:`t^{-1/2} (\log t)^{d/2}` rises up to :math:`t = e^d`; with the constant factor that makes it one
-    there and one before, it is of the same order and shrinks from the start.
-
-    Raises:
-        SettingError: ``t`` below 1.
+    :math:`t^{-1/2} (\log t)^{d/2}` rises up to :math:`t = e^d`; scaled to one there and kept at one before, it is of
+    the same order and never rises. A :class:`SettingError` is raised for ``t`` below 1.
     """
     scaled = max(whole("t", t), math.e**dim)
     return (scaled / math.e**dim) ** -0.5 * (math.log(scaled) / dim) ** (dim / 2)
 
 
 class ShrinkingWindow(OverAverages):
-    r"""GP-UCB on ``f``, queried through ever smaller windows [Zhang2024indirect]_ (Theorem 2).
+    r"""GP-UCB on ``f``, queried through ever smaller windows around each query [Zhang2024indirect]_ (Theorem 2).
 
-    The queries are inputs, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, and
-    :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})`: the ``t``-th query has the coarsest resolution whose window is
-    no wider than :math:`\tau_t`, which starts as the coarsest window of all. That keeps the rate of direct queries.
-    Where this would not come to the finest window with half of the capital it is a higher power of ``t`` that does,
-    :math:`\tau_t^2 = \tau_1^2 t^{-r}`, which is of that order too (:meth:`rate`).
+    The ``t``-th query, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, has the coarsest resolution
+    whose window is no wider than :math:`\tau_t`, where :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})` starts as the
+    coarsest of all; that keeps the rate of direct queries. Where this would not come to the finest window with half of
+    the capital it is :math:`\tau_t^2 = \tau_1^2 t^{-r}` (:meth:`rate`). The initial queries follow the schedule too.
 
     Args:
-        beta: :math:`\beta`; by default ``0.2 d log 2t``.
-        **settings: Those of :class:`~mfbo_torch.strategies.indirect.base.OverAverages`; the initial queries follow the
-            schedule too.
-
-    Raises:
-        SettingError: A negative ``beta``, or a space whose feedback is no window around the query itself.
+        beta: :math:`\beta`, from 0 on; by default ``0.2 d log 2t``.
     """
 
     def __init__(self, *, beta: float | None = None, **settings: Any) -> None:
@@ -60,15 +51,14 @@ class ShrinkingWindow(OverAverages):
         return [width / max(widest) for width in widest]
 
     def rate(self) -> float:
-        """The power ``r`` of ``1 / t`` with which the squared width comes to the finest one by half of the capital, all
-        of it spent there; 0 without a capital."""
-        half = (self.capital or 0.0) / (2 * self.space.costs[self.level])
+        """The power ``r`` of ``1 / t`` with which windows are finest after half of the capital; 0 without a capital."""
+        half = (self.capital or 0.0) / (2 * self.space.costs[self.space.target])
         return -2 * math.log(min(self.widths())) / math.log(half) if math.e < half < math.inf else 0.0
 
     def resolution(self, t: int) -> int:
         """The coarsest resolution that the schedule allows the ``t``-th query; else the finest."""
         deviation = math.sqrt(min(window_variance(t, self.space.dim), t ** -self.rate()))
-        return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.level)
+        return next((m for m, width in enumerate(self.widths()) if width <= deviation * (1 + 1e-12)), self.space.target)
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         counts = [0] * self.space.num_fidelities
@@ -82,6 +72,6 @@ class ShrinkingWindow(OverAverages):
         beta = practical_beta(t, d) if self.beta is None else self.beta
         model = self.model(snapshot).model
         with torch.no_grad():
-            mean, variance = model.hallucinate(self.pending(snapshot)).latent_mean_variance(self.inputs())
+            mean, variance = model.hallucinate(self.queries(snapshot.pending)).latent_mean_variance(self.inputs())
         best = int((mean + (beta * variance).sqrt()).argmax())
         return self.placed(self.space.to_unit(self.space.inputs[best]), fidelity, snapshot, generator, beta=beta)

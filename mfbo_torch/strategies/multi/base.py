@@ -10,7 +10,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Record, Status, values
+from mfbo_torch.history import History, Record, Status, values
 from mfbo_torch.space.continuous_fidelity import MANY
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, used_up
 from mfbo_torch.strategies.common.initial_design import multi_fidelity_counts
@@ -46,18 +46,6 @@ class MultiFidelityModelBased(ModelBased):
 
     def modelled(self, snapshot: Snapshot) -> list[Record]:
         return self.subset(self.space, snapshot.done)
-
-    def placed(
-        self,
-        u: Tensor,
-        fidelity: int,
-        snapshot: Snapshot,
-        generator: torch.Generator,
-        stage: str = "model",
-        **meta: Any,
-    ) -> Query:
-        """As at one fidelity, or above, where a finite space is used up there."""
-        return super().placed(u, self.free(fidelity, snapshot), snapshot, generator, stage, **meta)
 
     def probing(self, u: Tensor, fidelity: int, snapshot: Snapshot) -> int:
         r"""The fidelity to query at a design: the cheapest first, where that is likely to save a failure at another.

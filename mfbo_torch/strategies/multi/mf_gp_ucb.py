@@ -65,7 +65,9 @@ class MFGPUCB(Strategy):
         prior: The process of every fidelity, where it is known; nothing is fitted then.
         strict: Whether the experiments' protocol is followed to the letter: fits every 25 queries and no more, all of
             the initial capital spent, half of it on the lowest fidelity, and bounds maximised by DIRECT.
-        **settings: ``seed``, ``space``, ``capital``, ``device`` and ``dtype``.
+        device: Where the models compute, such as ``"cuda"``.
+        dtype: Their precision, ``"float64"`` or ``"float32"``.
+        **settings: ``seed``, ``space`` and ``capital``.
 
     Raises:
         SettingError: An unknown link, a negative ``beta``, a ``hedge`` or ``strict`` that is neither true nor false, or

@@ -8,10 +8,11 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement, at_fidelity
+from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import Query
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.strategies.common.fit_schedule import quiet
 from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Snapshot, data_of

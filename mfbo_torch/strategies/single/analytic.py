@@ -14,11 +14,7 @@ MIN_IMPROVEMENT = 0.01
 
 
 class GPUCB(Banded):
-    """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6).
-
-    Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
-    """
+    """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6)."""
 
     heeds_limits = True
 
@@ -29,10 +25,7 @@ class GPUCB(Banded):
 
 
 class ExpectedImprovement(OneFidelity):
-    """Expected improvement ``E[max(f(x) - y*, 0)]`` over the best observation ``y*`` [Jones1998ego]_.
-
-    Its logarithm is maximised.
-    """
+    """Expected improvement ``E[max(f(x) - y*, 0)]`` over the best observation ``y*``, as its log [Jones1998ego]_."""
 
     heeds_limits = True
 
@@ -42,10 +35,9 @@ class ExpectedImprovement(OneFidelity):
 
 
 class ProbabilityOfImprovement(OneFidelity):
-    """Probability ``P[f(x) > y* + ξ]`` of an improvement over the best observation ``y*`` [Jones1998ego]_.
+    """Probability ``P[f(x) > y* + ξ]`` of an improvement over the best observation ``y*``, as its log [Jones1998ego]_.
 
-    Its logarithm is maximised. The improvement ``ξ`` is :data:`MIN_IMPROVEMENT` deviations of the values
-    [Lizotte2008practical]_: a smaller step is more likely the smaller it is.
+    ``ξ`` is :data:`MIN_IMPROVEMENT` deviations of the values [Lizotte2008practical]_.
     """
 
     heeds_limits = True

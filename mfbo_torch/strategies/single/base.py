@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import WithinLimits
@@ -40,16 +39,12 @@ class OneFidelity(ModelBased):
 
     Where the space has candidates, the acquisition is maximised over them, exactly, and a design is queried
     again where that is best; designs that failed are left out while there are others. Losses that explode and penalties
-    in place of failures are drawn near the other values (:meth:`map`).
+    in place of failures are drawn near the other values (:meth:`transform`).
 
     Args:
-        initial: Number of uniform random initial queries; by default 10, at most what half of the
-            capital pays for and at least 2. None by default where ``prior`` is given.
+        initial: Number of uniform random initial queries, at least 1, or 0 where ``prior`` is given; by default 10, at
+            most what half of the capital pays for and at least 2. None by default where ``prior`` is given.
         prior: The process, where it is known; nothing is fitted then.
-        **settings: Those of :class:`~mfbo_torch.strategies.common.model_based.ModelBased`.
-
-    Raises:
-        SettingError: ``initial`` below 1, or below 0 where ``prior`` is given.
     """
 
     def __init__(self, *, initial: int | None = None, prior: Prior | None = None, **settings: Any) -> None:
@@ -91,7 +86,7 @@ class OneFidelity(ModelBased):
         return self.prior is not None or super().ready(snapshot)
 
     def untouched(self, snapshot: Snapshot) -> bool:
-        """Whether no query has a value or is pending: all designs are equal under the known prior."""
+        """Whether no query has a value or is pending, so that all designs are equal under the known prior."""
         return not self.modelled(snapshot) and not len(self.pending(snapshot))
 
     def pending(self, snapshot: Snapshot) -> Tensor:
@@ -99,14 +94,14 @@ class OneFidelity(ModelBased):
         return snapshot.designs(snapshot.at(self.level, Status.PENDING))
 
     def observed(self, snapshot: Snapshot) -> Data:
-        """``n x d`` designs of the unit cube, and their ``n x 1`` values as :meth:`transform` has them, with the
-        variances of their noise where known."""
+        """``n x d`` designs of the unit cube, their ``n x 1`` transformed values, and noise variances where known."""
         return _designs(data_of(self.space, self.modelled(snapshot), self.transform(snapshot)))
 
     def transform(self, snapshot: Snapshot) -> Warp:
-        """Through which the model sees the values: a monotone map where there are outliers far below all others, such
-        as losses that explode or penalties in place of failures, beside which the others would be lost; else the
-        identity, as where the process is known or the first design has too few values to tell."""
+        """The monotone map of the values that the model sees, where outliers lie far below all others.
+
+        The identity elsewhere, and where the process is known or the initial design has too few values to tell.
+        """
         known = self.modelled(snapshot)
         if self.prior is not None or len(snapshot.initial_design(known)) < MIN_VALUES:
             return IDENTITY
@@ -148,8 +143,7 @@ class OneFidelity(ModelBased):
         return mean, deviation
 
     def predict_observation(self, snapshot: Snapshot, u: Tensor) -> tuple[float, float]:
-        """Mean and deviation of what would be observed at a ``1 x d`` design of the unit cube, as :meth:`transform` has
-        it."""
+        """Mean and deviation of the transformed observation at a ``1 x d`` design of the unit cube."""
         mean, deviation = self.gp.predict(*self.observed(snapshot), u, observed=True)
         return mean.item(), deviation.item()
 
@@ -163,20 +157,14 @@ class OneFidelity(ModelBased):
         return self.gp.units(Y)[1]
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
-        if self.untouched(snapshot):
-            return self.query_at(self.anywhere(snapshot, generator), snapshot, generator)
-        u, noted = self.design(snapshot, generator)
-        return self.query_at(u, snapshot, generator, **noted)
+        u, noted = self.anywhere(snapshot, generator) if self.untouched(snapshot) else self.design(snapshot, generator)
+        if self.space.candidates:  # queried again where that is best
+            return self.query(u, self.level, stage="model", **noted)
+        return self.placed(u, self.level, snapshot, generator, **noted)
 
     @abstractmethod
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
-        """The design to query, ``1 x d`` in the unit cube, and what to note: mostly a :meth:`maximiser`."""
-
-    def query_at(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, **noted: Any) -> Query:
-        """The query at a design, or near it; a candidate is queried again where that is best."""
-        if self.space.candidates:
-            return self.query(u, self.level, stage="model", **noted)
-        return self.placed(u, self.level, snapshot, generator, **noted)
+        """The design to query, mostly a :meth:`maximiser`, and what to note."""
 
     def candidates(self, snapshot: Snapshot) -> Tensor:
         """The candidates that may be queried, ``m x d`` in the unit cube; ``0 x d`` for a box."""
@@ -185,12 +173,12 @@ class OneFidelity(ModelBased):
         left = [i for i, x in enumerate(self.space.candidates) if x not in failed] if failed else []
         return candidates[left] if left else candidates
 
-    def anywhere(self, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
-        """A random design: before anything was queried, all are equal under a known prior."""
+    def anywhere(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
+        """A random design, with nothing to note."""
         candidates = self.candidates(snapshot)
         if len(candidates):
-            return candidates[torch.randint(len(candidates), (1,), generator=generator)]
-        return self.random_design(generator).unsqueeze(0)
+            return candidates[torch.randint(len(candidates), (1,), generator=generator)], {}
+        return self.random_design(generator).unsqueeze(0), {}
 
     def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """An acquisition, the logarithm of a gain as is usual, that knows where evaluations fail."""
@@ -221,14 +209,9 @@ class Banded(OneFidelity):
             space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), times ``scale``; ``"rkhs"``:
             case 3, for a fixed function whose norm in the space of the kernel of ``prior`` is at most ``norm``.
             ``t`` is one more than the queries at this fidelity that have ended, so that a batch has one width.
-        delta: Probability with which the bound may fail.
-        scale: What ``α_t`` is multiplied by; 0.2 in the experiments of [Srinivas2010gpucb]_.
-        norm: The bound ``M`` of case 3.
-        **settings: Those of :class:`OneFidelity`.
-
-    Raises:
-        SettingError: ``beta`` is none of these, or negative, or ``"rkhs"`` without a ``prior``; ``delta`` is not
-            between 0 and 1; ``scale`` or ``norm`` is not positive.
+        delta: Probability with which the bound may fail, in (0, 1).
+        scale: What ``α_t`` is multiplied by, above 0; 0.2 in the experiments of [Srinivas2010gpucb]_.
+        norm: The bound ``M`` of case 3, above 0.
     """
 
     def __init__(
@@ -251,9 +234,8 @@ class Banded(OneFidelity):
 
     def width(self, snapshot: Snapshot) -> float:
         """``β_t``."""
-        t = 1 + sum(
-            r.query.fidelity == self.level and r.status != Status.PENDING and r.decided for r in snapshot.records
-        )
+        ended = [r for r in snapshot.records if r.query.fidelity == self.level and r.status != Status.PENDING]
+        t = 1 + sum(r.decided for r in ended)
         if self.beta is None:
             return practical_beta(t, self.space.dim)
         if not isinstance(self.beta, str):
@@ -269,11 +251,12 @@ class Banded(OneFidelity):
 
     def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """A bound gains what it is above the largest mean of an observed design."""
-        return self.feasible(acquisition, snapshot, self.level, lambda: self._best_mean(acquisition.model, snapshot))
 
-    def _best_mean(self, model: Model, snapshot: Snapshot) -> float:
-        if not self.modelled(snapshot):
-            return 0.0
-        feasible = snapshot.designs([r for r in self.modelled(snapshot) if r.feasible])
-        with torch.no_grad(), quiet():
-            return float(model.posterior(self.surrogate.to(feasible).unsqueeze(-2)).mean.max())
+        def best_mean() -> float:
+            if not (records := self.modelled(snapshot)):
+                return 0.0
+            feasible = self.surrogate.to(snapshot.designs([r for r in records if r.feasible]))
+            with torch.no_grad(), quiet():
+                return float(acquisition.model.posterior(feasible.unsqueeze(-2)).mean.max())
+
+        return self.feasible(acquisition, snapshot, self.level, best_mean)

@@ -23,18 +23,13 @@ class _Unknown(Exception):
 class Direct(RandomSearch):
     """DIRECT [Jones1993direct]_ at the target fidelity, by SciPy's implementation.
 
-    The algorithm is replayed over the history: known values are looked up by their design, and the
-    first unknown one is the next query. Pending, failed and forbidden designs count as the worst value seen, so
-    that DIRECT can go on without them. It draws no random numbers; only where it ends (every
+    The algorithm is replayed over the history, and the first value that is not known is the next query. Pending, failed
+    and forbidden designs count as the worst value seen, so that DIRECT can go on without them. Where it ends (every
     rectangle it would divide is known, on whole numbers) random designs follow.
 
     Args:
-        eps: Least improvement wanted of a rectangle, relative to the best value.
+        eps: Least improvement wanted of a rectangle, relative to the best value, from 0 on.
         locally_biased: Use the locally biased variant.
-        **settings: ``seed``, ``space`` and ``capital``.
-
-    Raises:
-        SettingError: ``eps`` is negative.
     """
 
     takes_choices = False
@@ -46,7 +41,6 @@ class Direct(RandomSearch):
         self.locally_biased = bool(locally_biased)
 
     def decide(self, history: History) -> Query:
-        """The next query."""
         target = self.space.target
         records = [r for r in history if r.query.fidelity == target]
         worst = min((r.value for r in records if r.value is not None), default=0.0)
@@ -64,16 +58,8 @@ class Direct(RandomSearch):
 
         most = 10 * len(known) + 1000  # on whole numbers DIRECT can divide known designs for ever
         try:
-            direct(
-                negated,
-                [(0.0, 1.0)] * self.space.dim,
-                eps=self.eps,
-                maxfun=most,
-                maxiter=most,
-                locally_biased=self.locally_biased,
-                vol_tol=0.0,
-                len_tol=0.0,
-            )
+            ends = {"maxfun": most, "maxiter": most, "vol_tol": 0.0, "len_tol": 0.0}
+            direct(negated, [(0.0, 1.0)] * self.space.dim, eps=self.eps, locally_biased=self.locally_biased, **ends)
         except _Unknown as unknown:
             return unknown.query
         return super().decide(history)

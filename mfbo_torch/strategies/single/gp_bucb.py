@@ -8,43 +8,37 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
-from mfbo_torch.confidence import gp_bucb_beta
+from mfbo_torch.confidence import batch_gain_bound, gp_bucb_beta
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.single.base import PROVEN, Banded, Noted
-from mfbo_torch.strategies.single.gp_bucb_init import BatchInformation, multiplier
+from mfbo_torch.strategies.single.gp_bucb_init import most_information, multiplier, places
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number, whole
 
 
 class GPBUCB(Banded):
     r"""GP-BUCB, :math:`x_t = \arg\max_x \mu_{fb[t]}(x) + \beta_t^{1/2} \sigma_{t-1}(x)` [Desautels2012gpbucb]_ (Eq. 4).
 
-    The mean uses the values that have arrived, the deviation also the pending queries. The
-    history says which those are, so batches, fixed delays and asynchronous workers need no setting: ask
-    for several queries at once, or for one whenever a worker is free.
+    The mean uses the values that have arrived, the deviation also the pending queries. Batches, fixed delays and
+    asynchronous workers need no setting: ask for several queries at once, or for one whenever a worker is free.
 
     Args:
         initialisation: Number of queries of the initialisation stage, ``T_init`` of Theorem 2, after the
-            initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)` and no value
-            is taken into account, unless to fit hyper-parameters that are not known. 0 with ``beta="theory"``: as many
-            as are needed, see :mod:`~mfbo_torch.strategies.single.gp_bucb_init`.
+            initial ones: each is the most uncertain design :math:`\arg\max_x \sigma_{t-1}(x)`, whatever the values
+            (they only fit hyper-parameters that are not known). 0 with ``beta="theory"``: as many as are needed.
         gain: ``C`` of Theorem 1 in nats: with ``beta="theory"`` the squared width is ``exp(2C) α_t``. 0: the bound for
-            the largest number of queries that were ever pending at once, from
-            :func:`~mfbo_torch.confidence.batch_gain_bound`.
-        lazy: Whether to compute over candidates only the variances that may matter; the queries are the
-            same without.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
+            the largest number of queries that were ever pending at once.
+        lazy: Whether to compute over candidates only the variances that may matter; the queries are the same without.
 
     Raises:
-        SettingError: ``initialisation`` or ``gain`` below 0, or at a decision: more queries are wanted at
-            once than there are candidates.
+        SettingError: At a decision, more queries are wanted at once than there are candidates.
     """
 
     heeds_limits = True
@@ -53,7 +47,7 @@ class GPBUCB(Banded):
         super().__init__(**settings)
         self.initialisation, self.gain = whole("initialisation", initialisation, 0), number("gain", gain, 0)
         self.lazy = lazy
-        self._information = BatchInformation()
+        self._information: Memo[float] = Memo()
 
     def ask(self, history: History, n: int = 1) -> list[Query]:
         if (size := len(self.space.candidates)) and whole("n", n) > size:
@@ -65,14 +59,8 @@ class GPBUCB(Banded):
         snapshot = self.snapshot(history)
         candidates = self.candidates(snapshot)
         failed = any(r.status == Status.FAILED for r in snapshot.records)
-        if (
-            failed
-            or self.space.limits
-            or not len(candidates)
-            or self.due(snapshot) is not None
-            or not self.ready(snapshot)
-            or self.untouched(snapshot)
-        ):
+        begun = self.due(snapshot) is None and self.ready(snapshot) and not self.untouched(snapshot)
+        if failed or self.space.limits or not len(candidates) or not begun:
             return [self.next_query(snapshot)]
         one = self.beta in PROVEN  # the width grows with the batch
         q = 1 if one else min(n, len(candidates), self._left(snapshot) or n)
@@ -93,18 +81,33 @@ class GPBUCB(Banded):
         return max([len(self.pending(snapshot)) + 1, *(r.query.meta.get("batch", 1) for r in snapshot.records)])
 
     def _batch_information(self, snapshot: Snapshot, pending: Tensor, batch: int) -> float:
-        """A bound in nats on what the rest of a batch can tell; 0 for one query at a time."""
-        return 0.0 if batch == 1 else self._information(self.gp, self.observed(snapshot), pending, self.space, batch)
+        """``C`` in nats [Desautels2012gpbucb]_ (Theorem 1), given the observations and ``p x d`` pending designs.
+
+        It bounds what ``B - 1`` further observations can tell; as information never hurts it is a bound for all later
+        rounds.
+        """
+        if batch == 1:
+            return 0.0
+        gp, data = self.gp, self.observed(snapshot)
+        if not len(data.X) and not len(pending) and gp.prior is not None:
+            return most_information(gp.prior, places(self.space), batch - 1)
+        model, waiting = gp.posterior(*data, pending)
+        model = model.hallucinate(waiting)
+
+        def bound() -> float:
+            with torch.no_grad():
+                _, covariance, noise = model.joint(self.surrogate.to(places(self.space)))
+            return batch_gain_bound(covariance, noise.min().item(), batch)
+
+        return self._information((data.X.tolist(), data.Y.tolist(), pending.tolist(), batch), bound)
 
     def _left(self, snapshot: Snapshot) -> int:
         r"""How many queries of the initialisation are left, as far as is known.
 
-        ``T_init``, where it is not given, is the least number of rounds after which ``C`` is at most
-        :math:`\log C'`, the multiplier of Table 1, so that batches of any size cost that factor; the table bounds it
-        from above where the constants of its bounds on the information are known. Half of the capital, where that is
-        known, is the most that it takes.
+        Unless given, ``T_init`` is the least number of rounds after which ``C`` is at most :math:`\log C'`, the
+        multiplier of Table 1, so that batches of any size cost that factor; at most half of the capital goes there.
         """
-        rounds = self._rounds(snapshot)
+        rounds = sum(r.query.fidelity == self.level and r.query.meta.get("stage") == "model" for r in snapshot.records)
         if self.initialisation or self.beta not in PROVEN:
             return max(0, self.initialisation - rounds)
         batch = self._batch(snapshot)
@@ -130,26 +133,16 @@ class GPBUCB(Banded):
 
     def posterior(self, snapshot: Snapshot) -> tuple[CachedGP, Tensor]:
         model, pending = super().posterior(snapshot)
-        if self._left(snapshot):
-            model = CachedGP(_flat(model))
+        if self._left(snapshot):  # the observations are where they were, at the value of the prior mean
+            flat = copy.deepcopy(model.model)
+            flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
+            model = CachedGP(flat)
         return model, pending
 
     def _beta(self, snapshot: Snapshot) -> float:
         """The squared width; while no value is taken into account the mean is constant, and any will do."""
         return 1.0 if self._left(snapshot) else self.width(snapshot)
 
-    def _rounds(self, snapshot: Snapshot) -> int:
-        """How many queries the model has decided."""
-        at_level = [r for r in snapshot.records if r.query.fidelity == self.level]
-        return sum(r.query.meta.get("stage") == "model" for r in at_level)
-
     def _noted(self, snapshot: Snapshot) -> dict[str, Any]:
         noted: dict[str, Any] = {"uncertainty": True} if self._left(snapshot) else {"beta": self.width(snapshot)}
         return {**noted, "batch": self._batch(snapshot)} if self.beta in PROVEN else noted
-
-
-def _flat(model: CachedGP) -> Model:
-    """A model whose observations are where they were, at the value of the prior mean."""
-    flat = copy.deepcopy(model.model)
-    flat.set_train_data(targets=flat.mean_module(flat.train_inputs[0]).detach(), strict=False)
-    return flat

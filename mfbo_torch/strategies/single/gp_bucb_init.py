@@ -5,55 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mfbo_torch.confidence import (
-    batch_gain_bound,
-    linear_initialization,
-    matern_initialization,
-    rbf_initialization,
-)
+from mfbo_torch.confidence import batch_gain_bound, linear_initialization, matern_initialization, rbf_initialization
 from mfbo_torch.confidence.prior import SMOOTHNESS, Prior
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.strategies.snapshot import Data
-from mfbo_torch.utils.memo import Memo
 
 MOST = 1000
 """Number of designs, at most, at which the information of a batch is bounded: candidates evenly, or a Sobol set of a
 box."""
-
-
-class BatchInformation:
-    r"""``C`` of [Desautels2012gpbucb]_ (Theorem 1) for the model at hand.
-
-    It bounds what ``B - 1`` further observations can tell given those that have arrived; as information never hurts it
-    is a bound for all later rounds.
-    """
-
-    def __init__(self) -> None:
-        self._bound: Memo[float] = Memo()
-
-    def __call__(self, gp: UnitCubeGP, data: Data, pending: Tensor, space: Space, batch: int) -> float:
-        """``C`` in nats, given the observations and the pending designs.
-
-        Args:
-            gp: The model.
-            data: The observations.
-            pending: ``p x d`` designs of the unit cube, where the model lives.
-            space: Where a batch may be queried.
-            batch: ``B``, at least 2.
-        """
-        if not len(data.X) and not len(pending) and gp.prior is not None:
-            return most_information(gp.prior, places(space), batch - 1)
-        model, waiting = gp.posterior(*data, pending)
-        model = model.hallucinate(waiting)
-
-        def bound() -> float:
-            with torch.no_grad():
-                _, covariance, noise = model.joint(gp.surrogate.to(places(space)))
-            return batch_gain_bound(covariance, noise.min().item(), batch)
-
-        return self._bound((data.X.tolist(), data.Y.tolist(), pending.tolist(), batch), bound)
 
 
 def most_information(prior: Prior, designs: Tensor, t: int) -> float:

@@ -17,27 +17,18 @@ def answered(snapshot: Snapshot) -> Snapshot:
 
 
 class NaiveRepeat(GPUCB):
-    """NRB-UCB: the maximiser of GP-UCB again and again until a value arrives [Desautels2012gpbucb]_ (Sec. 5).
-
-    Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.single.analytic.GPUCB`.
-    """
+    """NRB-UCB: the maximiser of GP-UCB again and again until a value arrives [Desautels2012gpbucb]_ (Sec. 5)."""
 
     heeds_limits = False
 
     def next_query(self, snapshot: Snapshot) -> Query:
-        """The query that would follow if nothing were pending."""
         return super().next_query(answered(snapshot))
 
 
 class NaiveTop(GPUCB):
     """NTB-UCB: the best scores of GP-UCB in turn until a value arrives [Desautels2012gpbucb]_ (Sec. 5).
 
-    In a box, where the best scores belong to one continuum, designs beside the maximiser are queried, a
-    hundredth of the box apart.
-
-    Args:
-        **settings: Those of :class:`~mfbo_torch.strategies.single.analytic.GPUCB`.
+    In a box, designs beside the maximiser are queried, a hundredth of the box apart.
     """
 
     heeds_limits = False

@@ -20,8 +20,7 @@ class _MonteCarlo(OneFidelity):
     """A strategy with an acquisition of the next design and the pending ones together.
 
     Args:
-        samples: Number of joint posterior samples.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.OneFidelity`.
+        samples: Number of joint posterior samples, at least 1.
     """
 
     def __init__(self, *, samples: int = 128, **settings: Any) -> None:
@@ -41,15 +40,7 @@ class _MonteCarlo(OneFidelity):
 
 
 class QUpperConfidenceBound(_MonteCarlo, Banded):
-    """BoTorch's ``qUpperConfidenceBound`` with the pending designs [Wilson2017mc]_.
-
-    Args:
-        samples: Number of joint posterior samples.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
-
-    Raises:
-        SettingError: ``samples`` below 1.
-    """
+    """BoTorch's ``qUpperConfidenceBound`` with the pending designs [Wilson2017mc]_."""
 
     def acquisition(self, snapshot: Snapshot) -> tuple[MCAcquisitionFunction, dict[str, Any]]:
         beta = self.width(snapshot)
@@ -57,15 +48,7 @@ class QUpperConfidenceBound(_MonteCarlo, Banded):
 
 
 class QLogExpectedImprovement(_MonteCarlo):
-    """BoTorch's ``qLogExpectedImprovement`` with the pending designs [Ament2023logei]_.
-
-    Args:
-        samples: Number of joint posterior samples.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.OneFidelity`.
-
-    Raises:
-        SettingError: ``samples`` below 1.
-    """
+    """BoTorch's ``qLogExpectedImprovement`` with the pending designs [Ament2023logei]_."""
 
     def acquisition(self, snapshot: Snapshot) -> tuple[MCAcquisitionFunction, dict[str, Any]]:
         return qLogExpectedImprovement(self.posterior(snapshot)[0], self.best(snapshot)), {}

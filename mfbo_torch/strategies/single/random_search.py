@@ -13,7 +13,6 @@ class RandomSearch(Strategy):
     heeds_limits = True
 
     def decide(self, history: History) -> Query:
-        """The next query."""
         snapshot, target = self.snapshot(history), self.space.target
         generator = snapshot.generator(self.seed)
         return self.query(clear(self.random_design(generator), target, snapshot, generator), target)

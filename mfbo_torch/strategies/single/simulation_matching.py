@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import Record, Status
+from mfbo_torch.history import Status
 from mfbo_torch.strategies.common.fit_schedule import draw_seed
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.single.base import Banded, Noted
@@ -22,22 +22,17 @@ POLICIES = ("ucb", "mei")
 class SimulationMatching(Banded):
     r"""Batches that match simulated runs of a sequential policy [Azimi2010matching]_.
 
-    From what has been observed, ``num_simulations`` runs of the policy are simulated, each on its own
-    sample of the posterior, with ``batch_size`` queries. A batch ``S`` is to have a design near each
-    simulated one: it is chosen greedily, each design the simulated one that most lowers
+    Each run is simulated on its own sample of the posterior. A batch ``S`` is to have a design near each simulated one:
+    it is chosen greedily, each design the simulated one that most lowers
     :math:`\sum_i \min_{b \in S} |x_i - b|^2`, the pending designs being in ``S`` already.
 
     Args:
         policy: ``"ucb"``, GP-UCB (SM-UCB), or ``"mei"``, the maximum expected improvement over the largest
             posterior mean (SM-MEI).
-        batch_size: Length of a simulated run.
-        num_simulations: Number of simulated runs.
-        num_candidates: Number of designs that policies choose from: Sobol points of a box, or some of a larger set of
-            candidates, drawn anew for each batch.
-        **settings: Those of :class:`~mfbo_torch.strategies.single.base.Banded`.
-
-    Raises:
-        SettingError: An unknown policy, or a number below 1.
+        batch_size: Length of a simulated run, at least 1.
+        num_simulations: Number of simulated runs, at least 1.
+        num_candidates: Number of designs that policies choose from, at least 1: Sobol points of a box, or some of a
+            larger set of candidates, drawn anew for each batch.
     """
 
     def __init__(
@@ -65,22 +60,20 @@ class SimulationMatching(Banded):
         return matched[(gaps @ counts).argmin()].unsqueeze(0), {}
 
     def simulated(self, snapshot: Snapshot) -> tuple[Tensor, Tensor, Tensor]:
-        """The designs of all simulated runs, ``n x d`` in the unit cube, how often each was queried, and their
-        squared distances.
+        """The designs of all simulated runs, ``n x d``, how often each was queried, and their squared distances.
 
         They depend on what has been observed, not on what is pending.
         """
         ended = [r for r in snapshot.records if r.status != Status.PENDING]
-        return self._simulated(
-            [(r.query, r.value, r.standard_error) for r in ended], lambda: self._runs(snapshot, ended)
-        )
 
-    def _runs(self, snapshot: Snapshot, ended: list[Record]) -> tuple[Tensor, Tensor, Tensor]:
-        generator = snapshot.of(ended).generator(self.seed)
-        candidates = self._candidates(snapshot, generator)
-        queried, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
-        matched = candidates[queried]
-        return matched, counts.double(), _gaps(matched, matched)
+        def runs() -> tuple[Tensor, Tensor, Tensor]:
+            generator = snapshot.of(ended).generator(self.seed)
+            candidates = self._candidates(snapshot, generator)
+            queried, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
+            matched = candidates[queried]
+            return matched, counts.double(), _gaps(matched, matched)
+
+        return self._simulated([(r.query, r.value, r.standard_error) for r in ended], runs)
 
     def _candidates(self, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         candidates = self.candidates(snapshot)
@@ -94,9 +87,9 @@ class SimulationMatching(Banded):
         """Indices of the candidates that the runs ask, ``num_simulations * batch_size``."""
         mean, covariance, noise = self._joint(X, snapshot)
         runs, beta = torch.arange(self.num_simulations), self.width(snapshot)
-        rows: list[Tensor] = []
         mean, variance = mean.expand(len(runs), -1), covariance.diagonal().expand(len(runs), -1)
-        picks = []
+        rows: list[Tensor] = []
+        picks: list[Tensor] = []
         for _ in range(self.batch_size):
             deviation = variance.clamp_min(1e-20).sqrt()
             if self.policy == "ucb":
@@ -119,15 +112,11 @@ class SimulationMatching(Banded):
 
     def _joint(self, X: Tensor, snapshot: Snapshot) -> tuple[Tensor, Tensor, float]:
         """Posterior mean and covariance at the candidates, in the units of the model, and its noise."""
-        X = self.surrogate.to(X)
-        prior = self.gp.prior
+        X, prior = self.surrogate.to(X), self.gp.prior
         if not self.modelled(snapshot) and prior is not None:
             scale = prior.outputscale
-            return (
-                X.new_zeros(len(X)),
-                prior.covariance(X.double(), X.double()).to(X) / scale,
-                prior.noise / scale,
-            )
+            covariance = prior.covariance(X.double(), X.double()).to(X) / scale
+            return X.new_zeros(len(X)), covariance, prior.noise / scale
         model = self.gp.model(*self.observed(snapshot))
         with torch.no_grad():
             mean, covariance, noise = model.joint(X)

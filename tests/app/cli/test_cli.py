@@ -73,8 +73,7 @@ def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsy
 def test_the_resolved_settings_are_a_configuration(config, tmp_path):
     assert cli.main(["run", config()]) == 0
     first = history(tmp_path / "out")
-    again = str(tmp_path / "again")
-    assert cli.main(["run", str(tmp_path / "out" / "config.yaml"), "--out", again]) == 0
+    assert cli.main(["run", str(tmp_path / "out" / "config.yaml"), "--out", str(tmp_path / "again")]) == 0
     assert timeless(history(tmp_path / "again")) == timeless(first)
 
 
@@ -298,8 +297,7 @@ def test_classes_of_the_current_folder_are_found(config, tmp_path, monkeypatch):
 
 
 def test_failures_alone_end_with_code_1_and_a_line(config, tmp_path, capsys):
-    path = config(problem={"class_path": "toy.Hopeless"}, capital=400)
-    assert cli.main(["run", path]) == 1
+    assert cli.main(["run", config(problem={"class_path": "toy.Hopeless"}, capital=400)]) == 1
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("mfbo: all 10 evaluations failed, the last with ValueError: never at ")
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["finished"] is False
@@ -401,8 +399,7 @@ def test_the_current_folder_comes_first(config, tmp_path, monkeypatch):
         (tmp_path / name / "twice_there.py").write_text(f"def f(parameters, fidelity):\n    return {value}\n")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "elsewhere"), *sys.path, str(tmp_path / "here")])
-    parameters = {"a": {"lower": 0.0, "upper": 1.0}}
-    problem = {"objective": "twice_there:f", "parameters": parameters, "costs": [1.0, 10.0]}
+    problem = {"objective": "twice_there:f", "parameters": {"a": {"lower": 0.0, "upper": 1.0}}, "costs": [1.0, 10.0]}
     assert cli.main(["run", config(problem={"class_path": "UserProblem", "init_args": problem})]) == 0
     out = tmp_path / "out"
     assert json.loads((out / "summary.json").read_text())["best_value"] == 1.5

@@ -25,8 +25,6 @@ from mfbo_torch.problems import Hartmann3, UserProblem
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, ExpectedImprovement, RandomSearch
 
-MEGABYTE = 1_000_000
-
 
 class Reader(HTMLParser):
     """Tags, attributes and text of a page, as a browser would read them."""
@@ -53,8 +51,7 @@ def test_every_record_is_in_the_page_exactly():
     history = run.history
     columns = {c["title"]: c["cells"] for c in found["columns"]}
     assert [*columns][2:6] == [*PARAMETERS]
-    designs = zip(*(columns[name] for name in PARAMETERS), strict=True)
-    assert [*designs] == [r.query.x for r in history]
+    assert [*zip(*(columns[name] for name in PARAMETERS), strict=True)] == [r.query.x for r in history]
     assert [*columns["query"]] == [r.id for r in history]
     assert [*columns["value"]] == [None if r.value is None else -r.value for r in history]
     assert [*columns["cost (s)"]] == [r.cost for r in history]
@@ -78,8 +75,7 @@ def test_the_headline_reads_without_a_script():
         assert f"{value:.6g}" in text
     assert json.dumps(run.problem.space.named(best.query.x)) in text
     assert f"{run.history.spent:.6g} of 600 s" in text
-    failed = run.history.select(Status.FAILED)
-    assert failed[0].reason in text
+    assert run.history.select(Status.FAILED)[0].reason in text
 
 
 def test_text_of_the_users_stays_text():
@@ -110,7 +106,7 @@ def test_ten_thousand_records_take_some_megabytes(dim, most, tmp_path):
     problem.space = Space.box([[0.0] * dim, [1.0] * dim], [1.0, 10.0, 100.0])
     path = report.write(experiment(problem, RandomSearch(), made(problem, 10_000)), tmp_path / "page.html")
     assert path == tmp_path / "page.html"
-    assert path.stat().st_size < most * MEGABYTE
+    assert path.stat().st_size < most * 1_000_000
     assert len(data(path.read_text())["columns"][0]["cells"]) == 10_000
 
 
@@ -246,9 +242,7 @@ def test_plotly_takes_every_picture(make):
     pictures = drawn(make()) if make in (hostile, mixed) else report.sections(make())[0]
     assert {*pictures} == {"progress", "queries", "parallel", "slices", "calibration", "times"}
     for picture in (picture for some in pictures.values() for picture in some):
-        graphs.Figure(
-            json.loads(re.sub(r'"--[\w-]+"', '"#123456"', json.dumps(picture)))
-        )  # refuses what it does not know
+        graphs.Figure(json.loads(re.sub(r'"--[\w-]+"', '"#123456"', json.dumps(picture))))  # refuses the unknown
 
 
 def test_the_best_line_and_the_queries_of_each_fidelity():
@@ -274,16 +268,14 @@ def test_values_beside_which_the_others_would_be_a_line():
     whole = made(Hill(), 40)
     far = {r.id for r in whole.done[::9]}
     history = History(replace(r, value=-1e7) if r.id in far else r for r in whole)
-    run = experiment(Hill(), GPUCB(), history)
-    pictures, notes = report.sections(run)
+    pictures, notes = report.sections(experiment(Hill(), GPUCB(), history))
     rest = [r.value for r in history.done if r.id not in far]
     low, high = pictures["progress"][0]["layout"]["yaxis"]["range"]
     assert low < min(rest) < max(rest) < high
     assert high - low < 1.2 * (max(rest) - min(rest)) + 1e-9
     assert f"{len(far)} of the values are off the scale" in notes["progress"]
     assert "Values off the scale" in notes["parallel"]
-    colors = pictures["parallel"][0]["data"][-1]["dimensions"][-1]["values"]
-    assert min(colors) > -1e6
+    assert min(pictures["parallel"][0]["data"][-1]["dimensions"][-1]["values"]) > -1e6
     assert pictures["calibration"][0]["layout"]["xaxis"]["range"][0] > -1e6
     assert all(each["layout"]["yaxis"]["range"][0] > -1e6 for each in pictures["slices"])
     assert "range" not in report.sections(experiment(Hill(), GPUCB(), whole))[0]["progress"][0]["layout"]["yaxis"]
@@ -296,8 +288,7 @@ def test_predicted_is_what_was_believed_before():
     ends = [math.ceil(len(done) * k / 4) for k in range(1, 5)]
     assert {each.record.id for each in found} == {r.id for r in done[ends[0] :] if r.query.fidelity == 1}
     for record, mean, deviation in (found[0], found[-1]):
-        start = max(end for end in ends[:-1] if done[end].id <= record.id)
-        earlier = History(run.history.records[: done[start].id])
+        earlier = History(run.history.records[: done[max(end for end in ends[:-1] if done[end].id <= record.id)].id])
         believed = run.strategy.predict(earlier, torch.tensor([record.query.x], dtype=torch.double))
         assert [-mean, deviation] == pytest.approx([float(part[0, 1]) for part in believed])
     view = ReportView(run)

@@ -45,8 +45,7 @@ def test_damage_is_told_and_not_repeated(left, byte):
 
 
 def test_the_rows_before_are_saved(left, tmp_path):
-    log = left.with_name(f"{left.name}-wal").read_bytes()
-    changed(left, len(log) // 2)
+    changed(left, len(left.with_name(f"{left.name}-wal").read_bytes()) // 2)
     assert 0 < salvage(left, tmp_path / "new.sqlite") < 5
 
 
@@ -63,6 +62,5 @@ def test_a_log_that_began_anew_is_whole(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
         fill(journal)
         journal._connection.execute("PRAGMA wal_checkpoint(RESTART)")
-        history = journal.history().asked(Query((1.0,), 0), 1.0)
-        journal.asked([history.records[-1]], 5)
+        journal.asked([journal.history().asked(Query((1.0,), 0), 1.0).records[-1]], 5)
         assert not damaged(journal.path)

@@ -10,14 +10,7 @@ from threading import Barrier
 
 import pytest
 import torch
-from botorch.acquisition import (
-    ExpectedImprovement,
-    LogExpectedImprovement,
-    PosteriorMean,
-    ProbabilityOfImprovement,
-    UpperConfidenceBound,
-    qLogExpectedImprovement,
-)
+from botorch import acquisition
 from botorch.acquisition.analytic import (
     LogProbabilityOfImprovement,
     PosteriorStandardDeviation,
@@ -130,19 +123,19 @@ def test_variances_have_gpytorchs_floor():
 
 
 ACQUISITIONS = {
-    "ucb": lambda model: UpperConfidenceBound(model, 2.0),
-    "lower": lambda model: UpperConfidenceBound(model, 2.0, maximize=False),
-    "ei": lambda model: ExpectedImprovement(model, 45.0),
-    "log_ei": lambda model: LogExpectedImprovement(model, 45.0),
-    "pi": lambda model: ProbabilityOfImprovement(model, 45.0),
+    "ucb": lambda model: acquisition.UpperConfidenceBound(model, 2.0),
+    "lower": lambda model: acquisition.UpperConfidenceBound(model, 2.0, maximize=False),
+    "ei": lambda model: acquisition.ExpectedImprovement(model, 45.0),
+    "log_ei": lambda model: acquisition.LogExpectedImprovement(model, 45.0),
+    "pi": lambda model: acquisition.ProbabilityOfImprovement(model, 45.0),
     "log_pi": lambda model: LogProbabilityOfImprovement(model, 45.0),
-    "mean": lambda model: PosteriorMean(model),
+    "mean": lambda model: acquisition.PosteriorMean(model),
     "deviation": lambda model: PosteriorStandardDeviation(model),
     "q_pi": lambda model: qAnalyticProbabilityOfImprovement(model, 45.0),
-    "minimised": lambda model: LogExpectedImprovement(
+    "minimised": lambda model: acquisition.LogExpectedImprovement(
         model, -45.0, posterior_transform=ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())
     ),
-    "q_log_ei": lambda model: qLogExpectedImprovement(
+    "q_log_ei": lambda model: acquisition.qLogExpectedImprovement(
         model, 45.0, sampler=SobolQMCNormalSampler(torch.Size([16]), seed=0)
     ),
 }
@@ -318,8 +311,7 @@ def test_a_factor_belongs_to_one_model_and_goes_with_it(factorized):
     X = ask(model, 4)
     with torch.no_grad():
         CachedGP(model).posterior(X)
-        other = copy.deepcopy(model)
-        CachedGP(other).posterior(X)
+        CachedGP(copy.deepcopy(model)).posterior(X)
         assert factorized == [11, 11]
         CachedGP(model).posterior(X)
         assert factorized == [11, 11]
@@ -336,7 +328,7 @@ def test_moving():
     cached.posterior(X)
     assert cached.to(X) is cached
     kept = cached.cache
-    UpperConfidenceBound(cached, 2.0)(X)
+    acquisition.UpperConfidenceBound(cached, 2.0)(X)
     assert cached.cache is kept
     exact = cached.posterior(X).mean
     single = copy.deepcopy(cached).float()
@@ -365,9 +357,8 @@ def test_the_rest_of_a_model():
     conditioned = cached.condition_on_observations(X, Y)
     assert isinstance(conditioned, CachedGP)
     A = ask(model, 4)
-    assert torch.allclose(
-        conditioned.posterior(A).mean, model.condition_on_observations(X, Y).posterior(A).mean, rtol=1e-8
-    )
+    expected = model.condition_on_observations(X, Y).posterior(A).mean
+    assert torch.allclose(conditioned.posterior(A).mean, expected, rtol=1e-8)
     assert cached.fantasize(X, SobolQMCNormalSampler(torch.Size([3]), seed=0)).batch_shape == (3,)
     assert cached.subset_output([0]) is cached
     with pytest.raises(UnsupportedError, match="there is one output"):
@@ -436,7 +427,8 @@ def test_inputs_are_found_in_the_users_units():
     X = ask(model, 4)
     weights = torch.ones(DIM, dtype=torch.double)
     found, expected = (
-        ProximalAcquisitionFunction(UpperConfidenceBound(either, 2.0), weights)(X) for either in (cached, model)
+        ProximalAcquisitionFunction(acquisition.UpperConfidenceBound(either, 2.0), weights)(X)
+        for either in (cached, model)
     )
     assert torch.allclose(found, expected, rtol=1e-8)
     first = ask(model, 2).squeeze(-2)
@@ -450,8 +442,7 @@ def test_transforms_that_leave_inputs_out():
     assert_same(model, cached, ask(model, 4))
     assert cached.dim == DIM
     assert len(greedy_hallucinated_ucb(model, choices, 2.0, 3).indices) == 3
-    bound = HallucinatedUpperConfidenceBound(model, 2.0, X_pending=choices[:1])
-    assert bound(choices.unsqueeze(-2)).shape == (20,)
+    assert HallucinatedUpperConfidenceBound(model, 2.0, X_pending=choices[:1])(choices.unsqueeze(-2)).shape == (20,)
 
 
 def test_another_width_is_refused():

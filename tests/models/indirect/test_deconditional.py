@@ -6,14 +6,8 @@ import averages
 import numpy as np
 import pytest
 import torch
+from botorch import exceptions
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    BotorchWarning,
-    InputDataError,
-    ModelFittingError,
-    UnsupportedError,
-)
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import LinearKernel, PolynomialKernel
@@ -194,8 +188,7 @@ def test_fit(name):
 
 
 def _mll(made: DeconditionalGP) -> float:
-    mll = ExactMarginalLogLikelihood(made.likelihood, made).train()
-    return mll(made(made.train_A), made.train_targets).item()
+    return ExactMarginalLogLikelihood(made.likelihood, made).train()(made(made.train_A), made.train_targets).item()
 
 
 def test_fit_finds_the_noise():
@@ -223,9 +216,9 @@ def test_a_failed_fit_keeps_the_hyperparameters(monkeypatch):
     made = model("gaussian")
 
     def fails(*args, **kwargs):
-        raise ModelFittingError("no")
+        raise exceptions.ModelFittingError("no")
 
-    monkeypatch.setattr("mfbo_torch.models.indirect.deconditional.fit_gpytorch_mll", fails)
+    monkeypatch.setattr("mfbo_torch.models.gp.likelihood.fit_gpytorch_mll", fails)
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
         made.fit()
     assert made.likelihood.noise.item() == pytest.approx(NOISE)
@@ -234,8 +227,7 @@ def test_a_failed_fit_keeps_the_hyperparameters(monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("known", [False, True])
 def test_pending_queries_touch_the_deviation_alone(name, known):
-    Zvar = torch.full((8, 1), NOISE, dtype=torch.double) if known else None
-    made = model(name, Zvar=Zvar)
+    made = model(name, Zvar=torch.full((8, 1), NOISE, dtype=torch.double) if known else None)
     pending, X = draw(3, 2, seed=5), draw(6, 2, seed=3)
     twice = made.hallucinate(pending[:2]).hallucinate(pending[2:])
     believed = made.condition_on_observations(pending, made.posterior(pending).mean.detach())
@@ -276,8 +268,7 @@ def test_new_averages_extend_the_factor(name, known, monkeypatch):
         for ours, theirs in zip(getattr(kept, method)(X), getattr(whole, method)(X), strict=True):
             assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
     assert len(kept.train_A) == 12
-    refreshed = kept.train().eval()
-    assert torch.allclose(refreshed.mean_variance(X)[0], whole.mean_variance(X)[0], rtol=0, atol=1e-10)
+    assert torch.allclose(kept.train().eval().mean_variance(X)[0], whole.mean_variance(X)[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -317,8 +308,7 @@ def test_batches_and_wishes(name):
     assert torch.allclose(given.variance - batched.variance, torch.tensor(0.2).double())
     minus = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())
     assert torch.allclose(made.posterior(A, posterior_transform=minus).mean, -batched.mean)
-    latent = made.latent_posterior(A, posterior_transform=minus)
-    assert latent.mean.shape == (5, 2, 1)
+    assert made.latent_posterior(A, posterior_transform=minus).mean.shape == (5, 2, 1)
     assert made.num_outputs == 1
     assert made.batch_shape == torch.Size()
 
@@ -334,8 +324,7 @@ def test_state_precision_and_pickles(name):
     other.load_state_dict(made.state_dict())
     if name != "policy":
         assert torch.equal(pickle.loads(pickle.dumps(made)).mean_variance(X)[0], made.mean_variance(X)[0])
-    solution = made._solved
-    assert made.to(torch.double)._solved is solution  # moving to where it is forgets nothing
+    assert made.to(torch.double)._solved is made._solved  # moving to where it is forgets nothing
     assert torch.allclose(other.mean_variance(X)[1], variance, rtol=0, atol=1e-12)
     single = made.float()
     for ours, theirs in zip(single.mean_variance(X.float()), (mean, variance), strict=True):
@@ -370,31 +359,33 @@ def test_default_hyperparameters_follow_the_reach_of_the_inputs():
 
 def test_far_queries_are_warned_about():
     made = model("empirical")
-    with pytest.warns(BotorchWarning, match="effective sample size"):
+    with pytest.warns(exceptions.BotorchWarning, match="effective sample size"):
         made.mean_variance(torch.full((1, 2), 50.0, dtype=torch.double))
 
 
 def test_bad_input():
     A, Z = data()
     conditional = make("empirical")
-    with pytest.raises(BotorchTensorDimensionError, match=r"train_A of shape \(8,\): must be t x p"):
+    with pytest.raises(exceptions.BotorchTensorDimensionError, match=r"train_A of shape \(8,\): must be t x p"):
         DeconditionalGP(A[:, 0], Z, conditional)
-    with pytest.raises(BotorchTensorDimensionError, match=r"train_Z of shape \(7, 1\): must be t x 1 with t = 8"):
+    with pytest.raises(
+        exceptions.BotorchTensorDimensionError, match=r"train_Z of shape \(7, 1\): must be t x 1 with t = 8"
+    ):
         DeconditionalGP(A, Z[1:], conditional)
-    with pytest.raises(BotorchTensorDimensionError, match="as wide as those of D1"):
+    with pytest.raises(exceptions.BotorchTensorDimensionError, match="as wide as those of D1"):
         DeconditionalGP(A[:, :1], Z, conditional).posterior(A[:, :1])
-    with pytest.raises(InputDataError, match="train_Z: must be finite"):
+    with pytest.raises(exceptions.InputDataError, match="train_Z: must be finite"):
         DeconditionalGP(A, Z / 0, conditional)
-    with pytest.raises(InputDataError, match="train_Zvar = -1: must not be negative"):
+    with pytest.raises(exceptions.InputDataError, match="train_Zvar = -1: must not be negative"):
         DeconditionalGP(A, Z, conditional, torch.full_like(Z, -1.0))
-    with pytest.raises(UnsupportedError, match="no closed form"):
+    with pytest.raises(exceptions.UnsupportedError, match="no closed form"):
         DeconditionalGP(A, Z, GaussianConditional(0.1), covar_module=PolynomialKernel(power=2)).posterior(A)
     made = model("gaussian")
-    with pytest.raises(BotorchTensorDimensionError, match="X_pending of shape"):
+    with pytest.raises(exceptions.BotorchTensorDimensionError, match="X_pending of shape"):
         made.hallucinate(A.view(2, 4, 2))
-    with pytest.raises(BotorchTensorDimensionError, match="without batches"):
+    with pytest.raises(exceptions.BotorchTensorDimensionError, match="without batches"):
         made.condition_on_observations(A.view(2, 4, 2), Z.view(2, 4, 1))
-    with pytest.raises(UnsupportedError, match="without pending queries"):
+    with pytest.raises(exceptions.UnsupportedError, match="without pending queries"):
         made.hallucinate(A).condition_on_observations(A, Z)
 
 

@@ -81,8 +81,7 @@ def test_what_is_dropped_hardly_matters(monkeypatch):
 def test_posterior_and_mean_variance_agree(known):
     model, at = made(known=known), dense.points(3, 5)
     mean, variance = model.mean_variance(at[:, :-1])
-    pending = dense.points(3, 4, seed=9)
-    narrowed = model.hallucinate(pending)
+    narrowed = model.hallucinate(dense.points(3, 4, seed=9))
     same, smaller = narrowed.mean_variance(at[:, :-1])
     assert torch.equal(same, mean) or torch.allclose(same, mean, atol=1e-12)
     assert (smaller <= variance + 1e-12).all()
@@ -158,8 +157,7 @@ def test_two_values_do_not_make_it_sure():
 
     top = torch.tensor([0.07, 0.59]).double()
     X = torch.cat([torch.stack([x, 0 * x], -1), torch.stack([top, 0 * top + 1], -1)])
-    Y = torch.cat([forrester(x, True), forrester(top, False)]).unsqueeze(-1)
-    chain = PerFidelityGP(X, Y, 2).fit()
+    chain = PerFidelityGP(X, torch.cat([forrester(x, True), forrester(top, False)]).unsqueeze(-1), 2).fit()
     at = torch.linspace(0, 1, 50).double().unsqueeze(-1)
     truth = forrester(at.squeeze(-1), False)
 

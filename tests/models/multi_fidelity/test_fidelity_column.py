@@ -13,12 +13,7 @@ from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from refusals import refused
 
-from mfbo_torch.acquisition import (
-    FidelityColumn,
-    MultiFidelityUpperConfidenceBound,
-    cost_thresholds,
-    select_fidelity,
-)
+from mfbo_torch.acquisition import FidelityColumn, MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.utils.errors import SettingError
 
 BETA = 2.0
@@ -40,8 +35,7 @@ def at(X: torch.Tensor, level: float) -> torch.Tensor:
 
 
 def data(n: int = 15) -> tuple[torch.Tensor, torch.Tensor]:
-    X = designs(n)
-    train_X = torch.cat([X, torch.tensor(LEVELS, dtype=torch.double)[torch.arange(n) % 3].unsqueeze(-1)], -1)
+    train_X = torch.cat([designs(n), torch.tensor(LEVELS, dtype=torch.double)[torch.arange(n) % 3].unsqueeze(-1)], -1)
     return train_X, values(train_X)
 
 
@@ -86,8 +80,7 @@ def test_fidelity_by_what_it_explains_of_the_target():
         costs = [factor * shares[0].item(), 1e9, 1e9]
         costs[2] = 1.0
         costs[1] = 1.01 * shares[1].item()
-        gamma = cost_thresholds(gp, x, BETA, costs)
-        assert (select_fidelity(gp, x, BETA, gamma) == 0) is cheap
+        assert (select_fidelity(gp, x, BETA, cost_thresholds(gp, x, BETA, costs)) == 0) is cheap
 
 
 @pytest.mark.parametrize("make", [lambda: model(), lambda: dense.hand_made((8, 3), noise=1e-6)], ids=["any", "chain"])

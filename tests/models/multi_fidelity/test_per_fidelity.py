@@ -22,8 +22,7 @@ from mfbo_torch.utils.errors import SettingError
 @pytest.mark.parametrize("link", LINKS)
 def test_posterior_by_plain_loops(link, counts):
     model = dense.hand_made(counts, link=link)
-    X = torch.cat([dense.points(len(counts), 7), model.train_X[:2]])
-    assert_dense(model, X)
+    assert_dense(model, torch.cat([dense.points(len(counts), 7), model.train_X[:2]]))
 
 
 @pytest.mark.parametrize("kind", dense.KINDS)
@@ -79,8 +78,7 @@ def nested(counts: tuple[int, ...], noise: float, kind: str = "matern52") -> Per
     X = torch.cat([torch.cat([U[:n, :2], torch.full((n, 1), float(m))], dim=-1) for m, n in enumerate(counts)])
     Y = torch.cat([dense.value(U[:n, :2], m) for m, n in enumerate(counts)])
     kernels = [dense.gpytorch_kernel(kind, 2) for _ in counts]
-    model = PerFidelityGP(X, Y, len(counts), torch.full_like(Y, noise), covar_modules=kernels)
-    return dense.set_by_hand(model)
+    return dense.set_by_hand(PerFidelityGP(X, Y, len(counts), torch.full_like(Y, noise), covar_modules=kernels))
 
 
 @pytest.mark.parametrize("counts", [(8, 4), (9, 5, 3), (8, 6, 4, 3)], ids=str)
@@ -292,12 +290,9 @@ def test_known_noise_of_further_observations():
     Yvar = torch.linspace(0.1, 0.5, 12, dtype=torch.double).unsqueeze(-1)
     part, new = torch.arange(8), torch.arange(8, 12)
     model = dense.set_by_hand(PerFidelityGP(X[part], Y[part], 2, Yvar[part]))
-    given = model.condition_on_observations(X[new], Y[new], noise=Yvar[new])
-    assert torch.equal(given.train_Yvar, Yvar)
-    usual = model.condition_on_observations(X[new], Y[new])
-    assert torch.equal(usual.train_Yvar[8:], Yvar[7:8].expand(4, 1))
-    fantasies = model.fantasize(X[new], SobolQMCNormalSampler(torch.Size([3])))
-    assert fantasies.train_Yvar.shape == (3, 12, 1)
+    assert torch.equal(model.condition_on_observations(X[new], Y[new], noise=Yvar[new]).train_Yvar, Yvar)
+    assert torch.equal(model.condition_on_observations(X[new], Y[new]).train_Yvar[8:], Yvar[7:8].expand(4, 1))
+    assert model.fantasize(X[new], SobolQMCNormalSampler(torch.Size([3]))).train_Yvar.shape == (3, 12, 1)
 
 
 @pytest.mark.parametrize("link", LINKS)

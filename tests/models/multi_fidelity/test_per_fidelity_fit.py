@@ -12,6 +12,7 @@ from linear_operator.utils.errors import NanError
 from tolerances import TOLERANCES
 
 from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models.gp import likelihood
 from mfbo_torch.models.multi_fidelity import level, per_fidelity
 
 
@@ -49,7 +50,7 @@ def test_loss_is_that_of_gpytorch(monkeypatch, kind, known):
         expected = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
         found.append(((expected, *torch.autograd.grad(expected, parameters)), closure()))
 
-    monkeypatch.setattr(level, "fit_gpytorch_mll", compared)
+    monkeypatch.setattr(likelihood, "fit_gpytorch_mll", compared)
     X, Y = dense.data((9, 6, 5))
     kernels = [dense.gpytorch_kernel(kind, 2) for _ in range(3)]
     Yvar = torch.linspace(0.01, 0.1, 20, dtype=torch.double).unsqueeze(-1) if known else None
@@ -99,7 +100,7 @@ def test_what_cannot_be_fitted_keeps_its_hyper_parameters(monkeypatch, error):
 
     model = dense.hand_made((6, 4))
     before = copy.deepcopy(model)
-    monkeypatch.setattr(level, "fit_gpytorch_mll", failing)
+    monkeypatch.setattr(likelihood, "fit_gpytorch_mll", failing)
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
         model.fit()
     same(model, before, 1e-14)

@@ -31,8 +31,7 @@ from mfbo_torch.utils.errors import SettingError
 def test_fantasies(link):
     model = dense.hand_made((6, 4, 3), link=link)
     X, grid = dense.points(3, 6, seed=4).reshape(3, 2, 3), dense.points(3, 4)
-    fantasies = model.fantasize(X, SobolQMCNormalSampler(torch.Size([32]), seed=0))
-    posterior = fantasies.posterior(grid.expand(3, 4, 3))
+    posterior = model.fantasize(X, SobolQMCNormalSampler(torch.Size([32]), seed=0)).posterior(grid.expand(3, 4, 3))
     assert posterior.mean.shape == posterior.variance.shape == (32, 3, 4, 1)
     # the mean over what may be seen is what is believed now
     now = model.posterior(grid)
@@ -50,8 +49,7 @@ def test_no_fantasy():
 @pytest.mark.parametrize("link", LINKS)
 def test_knowledge_gradient(link):
     """BoTorch's one-step look-ahead differentiates through the fantasies' points."""
-    model = dense.hand_made((6, 4, 3), link=link)
-    acquisition = qKnowledgeGradient(model, num_fantasies=3)
+    acquisition = qKnowledgeGradient(dense.hand_made((6, 4, 3), link=link), num_fantasies=3)
     X = dense.points(3, 4, seed=4).requires_grad_()
     (gradient,) = torch.autograd.grad(acquisition(X), X)
     for column in (0, 1):
@@ -79,8 +77,7 @@ def test_acquisitions_of_botorch(make: Callable):
     options = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30, "seed": 0}}
     x, value = optimize_acqf(acquisition, bounds, 1, fixed_features={2: 1.0}, **options)
     assert x[0, 2] == 1.0
-    fixed = FixedFeatureAcquisitionFunction(acquisition, 3, [2], [1.0])
-    u, other = optimize_acqf(fixed, bounds[:, :2], 1, **options)
+    u, other = optimize_acqf(FixedFeatureAcquisitionFunction(acquisition, 3, [2], [1.0]), bounds[:, :2], 1, **options)
     assert u.shape == (1, 2)
     raw = torch.cat([dense.points(1, 64)[:, :2], torch.ones(64, 1)], dim=-1)
     with torch.no_grad():

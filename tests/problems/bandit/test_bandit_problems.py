@@ -95,8 +95,7 @@ def test_widths_that_hold_at_every_count():
     tail, delta = SubGaussian(1.0), 0.05
     steps = torch.from_numpy(np.random.default_rng(0).standard_normal((2000, 400)))
     counts = torch.arange(1.0, 401.0, dtype=torch.double)
-    left = ((steps.cumsum(1) / counts).abs() > anytime_width(counts, 1, tail, delta)).any(1)
-    assert left.double().mean() < delta
+    assert ((steps.cumsum(1) / counts).abs() > anytime_width(counts, 1, tail, delta)).any(1).double().mean() < delta
     assert anytime_width(torch.zeros(2), 3, tail, delta).isinf().all()
 
 
@@ -104,22 +103,13 @@ BAD = {
     "one arm": (lambda: MultiFidelityBandit([[0.1, 0.1]], ZETA, COSTS), "means = .*at least two arms"),
     "costs": (lambda: MultiFidelityBandit(MEANS, ZETA, [10, 1]), r"costs = \[10, 1\]: must be increasing"),
     "zeta": (lambda: MultiFidelityBandit(MEANS, [0.2, 0.1], COSTS), r"zeta = \[0.2, 0.1\]: must be 2 numbers"),
-    "bias": (
-        lambda: MultiFidelityBandit(MEANS, [0.1, 0.0], COSTS),
-        r"means\[1\]\[0\] = 0.1: must be within zeta = 0.1",
-    ),
+    "bias": (lambda: MultiFidelityBandit(MEANS, [0.1, 0.0], COSTS), r"means\[1\]\[0\] = 0.1: must be within zeta"),
     "nan": (lambda: MultiFidelityBandit([[float("nan"), 0], [0, 0]], ZETA, COSTS), "means = 'not finite'"),
     "columns": (lambda: MultiFidelityBandit(MEANS, ZETA, [1, 2, 3]), "means = 'a table'.*K x 3 table"),
     "text": (lambda: MultiFidelityBandit("ab", ZETA, COSTS), "means = .*table of finite numbers"),
-    "rewards": (lambda: MultiFidelityBandit(MEANS, ZETA, COSTS, "poisson"), "rewards = 'poisson'"),
-    "outside": (
-        lambda: MultiFidelityBandit([[1.1, 1.0], [0, 0]], ZETA, COSTS, "bernoulli"),
-        "means = 1.1: must be between 0 and 1",
-    ),
+    "outside": (lambda: MultiFidelityBandit([[1.1, 1.0], [0, 0]], ZETA, COSTS, "bernoulli"), "means = 1.1: .* 0 and 1"),
     "scale": (lambda: MultiFidelityBandit(MEANS, ZETA, COSTS, "bernoulli", 1.0), "scale = 1.0: must be left out"),
-    "trial": (lambda: MultiFidelityBandit(MEANS, ZETA, COSTS, trial=-1), "trial = -1: must be a whole number"),
     "number": (lambda: SyntheticBandit(5), "number = 5: must be a whole number from 1 to 4"),
-    "seed": (lambda: SyntheticBandit(seed=0.5), "seed = 0.5: must be a whole number"),
     "arm": (lambda: SyntheticBandit(3).evaluate((200,), 0), "arm = 200: must be a whole number from 0 to 199"),
     "half an arm": (lambda: ClassifierBandit().evaluate((0.5,), 0), "arm = 0.5: must be a whole number from 0 to 24"),
     "shares": (lambda: ClassifierBandit(shares=(0.5, 0.4)), r"shares = \[0.5, 0.4\]: must be increasing"),

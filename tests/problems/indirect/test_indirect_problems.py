@@ -18,8 +18,7 @@ from mfbo_torch.problems.indirect.bumps import Bumps
 
 def test_branin_is_botorchs_standardised():
     X = torch.rand(50, 2, dtype=torch.double) * 15 - torch.tensor([5.0, 0.0], dtype=torch.double)
-    expected = (MEAN - Branin().to(X)(X)) / DEVIATION
-    torch.testing.assert_close(branin(X), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(branin(X), (MEAN - Branin().to(X)(X)) / DEVIATION, rtol=1e-12, atol=1e-12)
     side = (torch.arange(600, dtype=torch.double) + 0.5) / 600 * 15
     values = branin(torch.cartesian_prod(side - 5, side))
     assert abs(values.mean().item()) < 1e-4
@@ -54,13 +53,11 @@ def test_branin_samples_follow_the_windows():
     assert X[:, 0].max() <= 10
     assert X[:, 1].max() <= 15
     for height, width in enumerate(problem.widths):
-        mine = A[:, 2] == height
-        middle = mine & ((A[:, :2] - 0.5).abs() < 0.25).all(-1)  # windows that no edge cuts
+        middle = (A[:, 2] == height) & ((A[:, :2] - 0.5).abs() < 0.25).all(-1)  # windows that no edge cuts
         rest = (X - problem.location(A[:, :2]))[middle] / width
         assert rest.mean().abs().item() < 0.06
         assert rest.std().item() == pytest.approx(1, abs=0.05)
-    again = problems.IndirectBranin(resolutions=2, num_samples=4000, seed=1)
-    assert not torch.equal(again.space.feedback.X, X)
+    assert not torch.equal(problems.IndirectBranin(resolutions=2, num_samples=4000, seed=1).space.feedback.X, X)
 
 
 def test_branin_heights_have_the_papers_costs_and_noise():

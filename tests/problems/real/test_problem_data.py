@@ -48,8 +48,7 @@ def test_missing_file_without_an_address_says_what_is_wanted(tmp_path, monkeypat
 
 
 def test_downloads_once_into_the_cache(tmp_path, monkeypatch, empty_cache):
-    source = published(tmp_path, "1,2\n3,4\n5,6\n")
-    monkeypatch.setitem(data.SOURCES, "toy", source)
+    monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n3,4\n5,6\n"))
     assert data.load("toy").tolist() == [[1, 2], [3, 4], [5, 6]]
     (tmp_path / "original.txt").unlink()
     assert data.load("toy").shape == (3, 2)

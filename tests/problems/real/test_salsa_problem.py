@@ -11,11 +11,9 @@ from mfbo_torch.problems.real.salsa import additive_kernel, ridge_weights
 POINT = (0.5, 3.0, 0.7, 2.0, 10.0, 0.3)
 
 
-def ridge_cv(X, y, penalty, scale, *bandwidths):
+def ridge_cv(X, y, penalty, scale, *widths):
     def kernel(A, B):
-        return scale * sum(
-            np.exp(-((A[:, None, k] - B[None, :, k]) ** 2) / (2 * h**2)) for k, h in enumerate(bandwidths)
-        )
+        return scale * sum(np.exp(-((A[:, None, k] - B[None, :, k]) ** 2) / (2 * h**2)) for k, h in enumerate(widths))
 
     total = 0.0
     for held in range(5):
@@ -48,8 +46,7 @@ def test_extreme_corners_stay_finite(data_dir, bandwidth):
 
 def test_learns_the_power_plant(real_data_dir, monkeypatch):
     monkeypatch.setenv("MFBO_DATA_DIR", real_data_dir)
-    problem = SALSA(sizes=(100, 400))
-    assert -0.15 < problem.evaluate((0.1, 1.0, 1.0, 1.0, 1.0, 1.0), 1) < -0.04
+    assert -0.15 < SALSA(sizes=(100, 400)).evaluate((0.1, 1.0, 1.0, 1.0, 1.0, 1.0), 1) < -0.04
 
 
 def test_singular_matrices_get_the_least_jitter_that_works():

@@ -11,14 +11,7 @@ from mfbo_torch.problems import Supernova
 from mfbo_torch.problems.real.data import load
 from mfbo_torch.problems.real.supernova import luminosity_distance
 
-COSMOLOGIES = [
-    (70.0, 0.3, 0.7),
-    (65.0, 0.3, 0.0),
-    (72.0, 0.9, 0.8),
-    (60.0, 0.0, 0.5),
-    (80.0, 1.0, 1.0),
-    (70.0, 0.0, 0.0),
-]
+COSMOLOGIES = [(70, 0.3, 0.7), (65, 0.3, 0.0), (72, 0.9, 0.8), (60, 0.0, 0.5), (80, 1.0, 1.0), (70, 0.0, 0.0)]
 
 
 def distance(z, hubble, matter, dark):

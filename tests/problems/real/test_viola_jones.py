@@ -12,10 +12,7 @@ from mfbo_torch.problems import ViolaJones
 from mfbo_torch.problems.real.cascade import Cascade
 from mfbo_torch.problems.real.viola_jones import accuracy, cascade_file, pictures, stage_sums
 
-STAGES = [
-    (0.5, [(0, 0.05, (-1.0, 0.75)), (1, -0.1, (0.25, -0.5))]),
-    (-0.25, [(2, 0.0, (0.125, -0.375))]),
-]
+STAGES = [(0.5, [(0, 0.05, (-1.0, 0.75)), (1, -0.1, (0.25, -0.5))]), (-0.25, [(2, 0.0, (0.125, -0.375))])]
 """Threshold and stumps of each stage: number of the feature, its cut, its votes below and above."""
 FEATURES = [
     [(0, 0, 6, 4, -1), (0, 2, 6, 2, 2)],
@@ -103,8 +100,7 @@ def problem():
 @pytest.fixture(scope="module")
 def windows():
     cv2 = pytest.importorskip("cv2")
-    data = pytest.importorskip("skimage.data")
-    made = np.rint(255 * data.lfw_subset()).astype(np.uint8)[::4]
+    made = np.rint(255 * pytest.importorskip("skimage.data").lfw_subset()).astype(np.uint8)[::4]
     return np.array([cv2.resize(picture, (20, 20)) for picture in made])
 
 

@@ -45,8 +45,7 @@ def test_optimum_is_attained_and_not_beaten(cls):
 @pytest.mark.parametrize("cls", CLASSES)
 def test_worst_is_a_lower_bound_and_not_far_below(cls):
     problem = cls()
-    least = -best_by_search(problem, -1)
-    assert problem.worst <= least <= problem.worst + 0.01 * problem.optimum
+    assert problem.worst <= -best_by_search(problem, -1) <= problem.worst + 0.01 * problem.optimum
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -23,9 +23,7 @@ from mfbo_torch.utils.errors import EvaluationError, SettingError
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "configs" / "circuit.yaml"
-pytestmark = pytest.mark.skipif(
-    shutil.which("ngspice") is None, reason="ngspice is not installed (apt install ngspice)"
-)
+pytestmark = pytest.mark.skipif(shutil.which("ngspice") is None, reason="no ngspice (apt install ngspice)")
 
 
 def settings():
@@ -74,8 +72,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path):
     for record in found:
         assert again.ask()[0].query == record.query
         again.tell(record.id, record.value)
-    x = found.records[-1].query.x
-    assert found.records[-1].value == -problem.evaluate(x, 2)
+    assert found.records[-1].value == -problem.evaluate(found.records[-1].query.x, 2)
 
 
 def test_nothing_is_left_at_a_timeout():

@@ -145,7 +145,6 @@ def test_bad_parameters_are_named(parameters, message):
         ([1, 10], 3, "num_fidelities = 3: must be 2"),
         ("measured", None, "num_fidelities = None: must be a positive whole number"),
         ("measured", 0, "num_fidelities = 0"),
-        ("measured", True, "num_fidelities = True"),
     ],
 )
 def test_bad_costs_are_named(costs, num_fidelities, message):

@@ -17,11 +17,7 @@ from mfbo_torch.strategies.common.deduplicate import clear, distinct
 from mfbo_torch.strategies.common.initial_design import MOST_DRAWS, allowed, sobol
 from mfbo_torch.utils.errors import SettingError
 
-PARAMETERS = (
-    Parameter("width", -5.0, 10.0),
-    Parameter("k", 0, 8, integer=True),
-    Parameter("rate", 0.01, 1.0, log=True),
-)
+PARAMETERS = (Parameter("width", -5.0, 10.0), Parameter("k", 0, 8, integer=True), Parameter("rate", 0.01, 1, log=True))
 TRIANGLE = Space(PARAMETERS, (1.0, 4.0), constraints=(((1.0, 2.0, 0.0), 3.0), ((-1.0, 0.0, 0.0), 3.0)))
 
 
@@ -51,8 +47,7 @@ def test_every_strategy_keeps_to_them(row):
 
 
 def test_the_initial_design_is_the_allowed_part_of_the_usual_one():
-    strategy = MFGPUCB(space=TRIANGLE, seed=4)
-    queries = strategy.ask(History(), 4)
+    queries = MFGPUCB(space=TRIANGLE, seed=4).ask(History(), 4)
     rows = sobol(3, 64, 4)
     wanted = TRIANGLE.from_unit(rows[TRIANGLE.allows(rows)][:4]).tolist()
     assert [list(query.x) for query in queries] == [pytest.approx(x) for x in wanted]
@@ -60,9 +55,7 @@ def test_the_initial_design_is_the_allowed_part_of_the_usual_one():
 
 def test_an_optimum_on_the_boundary_is_found():
     space = Space((PARAMETERS[0], Parameter("y", 0.0, 8.0)), (1.0, 4.0), constraints=(((1.0, 2.0), 3.0),))
-    history = loop(
-        MFGPUCB(initial_capital=2.0, hedge=False, space=space), lambda query: query.x[0] + 3 * query.x[1], 12
-    )
+    history = loop(MFGPUCB(initial_capital=2.0, hedge=False, space=space), lambda q: q.x[0] + 3 * q.x[1], 12)
     assert max(record.value for record in history) == pytest.approx(-5 + 3 * 4, abs=0.05)
 
 
@@ -98,15 +91,13 @@ def test_a_design_far_from_a_small_region_is_moved_into_it():
     sides = [((1.0, 0.0), 0.51), ((-1.0, 0.0), -0.49), ((0.0, 1.0), 0.51), ((0.0, -1.0), -0.49)]
     space = Space(unit, (1.0,), constraints=tuple(sides))
     snapshot, generator = RandomSearch(space=space).snapshot(History()), torch.Generator().manual_seed(0)
-    found = clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator)
-    assert (found - 0.5).abs().max() <= 0.01 + 1e-9
+    assert (clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator) - 0.5).abs().max() <= 0.01 + 1e-9
 
 
 def test_settings_make_another_one():
     strategy = MFGPUCB(link="independent", seed=3, beta=2.0)
     assert strategy.settings == {"link": "independent", "seed": 3, "beta": 2.0}
-    again = type(strategy)(**strategy.settings)
-    assert again.bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
+    assert type(strategy)(**strategy.settings).bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
     assert strategy.bind(SPACE, 3.0).settings == strategy.settings
     assert RandomSearch(seed=5).settings["seed"] == 5
 

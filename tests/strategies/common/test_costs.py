@@ -76,8 +76,7 @@ def test_log_cost_beats_the_mean_and_knows_what_never_ran():
         off = (found[:, m] / truth).log().abs().mean()
         assert off < most
         if m < 2:
-            mean = seconds(points[points[:, -1] == m]).mean()
-            assert off < (mean / truth).log().abs().mean() / 3
+            assert off < (seconds(points[points[:, -1] == m]).mean() / truth).log().abs().mean() / 3
 
 
 def timed(n: int, measured: bool = True) -> tuple[Space, History]:
@@ -101,10 +100,8 @@ def test_costs_at_a_design():
     few = History(history.records[:-1])
     assert costs_at(few) == strategy.costs(few)
     free = [replace(r, id=i, cost=0.0) for i, r in enumerate(history)]  # those a run begins with
-    more = [replace(r, id=i) for i, r in enumerate([*free, *history])]
-    assert costs_at(History(more)) == costs_at(history)
-    failed = [replace(r, cost=r.cost + 7, sunk=7.0) for r in history]
-    assert costs_at(History(failed)) == costs_at(history)
+    assert costs_at(History([replace(r, id=i) for i, r in enumerate([*free, *history])])) == costs_at(history)
+    assert costs_at(History([replace(r, cost=r.cost + 7, sunk=7.0) for r in history])) == costs_at(history)
     given, history = timed(MIN_RECORDS, measured=False)
     assert costs_at(history, RandomSearch(space=given)) is given.costs
 
@@ -134,8 +131,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
         (record,) = optimizer.ask()
         x, fidelity = record.query.x, record.query.fidelity
         optimizer.tell(record.id, problem.reward(x, fidelity), cost=space.costs[fidelity])
-    history = optimizer.history
-    snapshot = strategy.snapshot(history)
+    snapshot = strategy.snapshot(optimizer.history)
     model = strategy.rule.model(snapshot)
     asked = {}
     for ratio in (1e-6, 0.999):
@@ -148,8 +144,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
 def test_forecast(workers):
     space, history = timed(2 * MIN_RECORDS, measured=False)
     strategy = RandomSearch(space=space)
-    mean = (1 + 10) / 2
-    found = forecast(strategy, history, history.spent + 10.5 * mean, workers)
+    found = forecast(strategy, history, history.spent + 10.5 * ((1 + 10) / 2), workers)
     evaluating = sum(r.evaluation_seconds for r in history) / len(history)
     assert found.evaluations == 10
     assert found.seconds == pytest.approx(10 * evaluating / workers + (5.0 if workers == 1 else 0.0))

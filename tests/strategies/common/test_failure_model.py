@@ -4,30 +4,21 @@ import pytest
 import torch
 from strategy_table import SPACE, box, loop, step, toy
 
+from mfbo_torch import strategies
 from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import (
-    GPBUCB,
-    GPUCB,
-    MFGPUCB,
-    MFSKO,
-    ExpectedImprovement,
-    ProbabilityOfImprovement,
-    QLogExpectedImprovement,
-    QUpperConfidenceBound,
-)
 from mfbo_torch.strategies.common.initial_design import uniform
 
 TAUGHT = [
-    lambda **settings: MFGPUCB(initial_capital=4.0, **settings),
-    lambda **settings: ExpectedImprovement(initial=6, **settings),
-    lambda **settings: ProbabilityOfImprovement(initial=6, **settings),
-    lambda **settings: GPUCB(initial=6, **settings),
-    lambda **settings: GPBUCB(initial=6, **settings),
-    lambda **settings: QUpperConfidenceBound(initial=6, samples=16, **settings),
-    lambda **settings: QLogExpectedImprovement(initial=6, samples=16, **settings),
-    lambda **settings: MFSKO(initial_capital=4.0, **settings),
+    lambda **settings: strategies.MFGPUCB(initial_capital=4.0, **settings),
+    lambda **settings: strategies.ExpectedImprovement(initial=6, **settings),
+    lambda **settings: strategies.ProbabilityOfImprovement(initial=6, **settings),
+    lambda **settings: strategies.GPUCB(initial=6, **settings),
+    lambda **settings: strategies.GPBUCB(initial=6, **settings),
+    lambda **settings: strategies.QUpperConfidenceBound(initial=6, samples=16, **settings),
+    lambda **settings: strategies.QLogExpectedImprovement(initial=6, samples=16, **settings),
+    lambda **settings: strategies.MFSKO(initial_capital=4.0, **settings),
 ]
 DEFAULT, TARGET_ONLY = TAUGHT[:2]
 
@@ -50,8 +41,7 @@ def past(space: Space, fails, n: int = 24) -> History:
     """Uniform designs, half of them at the target; those that fail have no value."""
     history = History()
     for i, u in enumerate(uniform(space.dim, n, 3)):
-        x = space.from_unit(u)
-        query = Query(tuple(x.tolist()), space.target if i % 2 else 0, {"stage": "model"})
+        query = Query(tuple(space.from_unit(u).tolist()), space.target if i % 2 else 0, {"stage": "model"})
         history = step(history, query, space, None if fails(query) else toy(space)(query))
     return history
 
@@ -121,8 +111,7 @@ def test_pending_queries_say_nothing_of_failures():
     history = past(space, beyond)
     strategy = TARGET_ONLY(space=space)
     before = strategy.failures.feasibility(strategy.snapshot(history), 1)
-    pending = strategy.snapshot(history.asked(Query((0.1, 0.1), 1), 4.0))
-    assert strategy.failures.feasibility(pending, 1) is before
+    assert strategy.failures.feasibility(strategy.snapshot(history.asked(Query((0.1, 0.1), 1), 4.0)), 1) is before
     queries = strategy.ask(history, 4)
     assert len({query.x for query in queries}) == 4
     assert sum(map(beyond, queries)) <= 2
@@ -134,8 +123,7 @@ def test_chance_changes_little():
     crashes = iter([i % 8 == 3 for i in range(100)])
     history = past(space, lambda query: next(crashes), 32)
     strategy = TARGET_ONLY(space=space)
-    p = strategy.failures.feasibility(strategy.snapshot(history), 1)(uniform(2, 200, 0))
-    assert p.min() > 0.6
+    assert strategy.failures.feasibility(strategy.snapshot(history), 1)(uniform(2, 200, 0)).min() > 0.6
     assert (torch.tensor(strategy.ask(history)[0].x) - 0.3).abs().max() < 0.15
 
 
@@ -159,8 +147,7 @@ def test_the_cheapest_fidelity_goes_first_where_the_target_may_fail():
     assert probing(border, history) == 0
     assert probing(safe, history) == 1
     assert probing(border, History(r for r in history if r.status == Status.DONE)) == 1
-    told = step(history, Query((0.48, 0.7), 0), space, 1.0)
-    assert probing(border, told) == 1
+    assert probing(border, step(history, Query((0.48, 0.7), 0), space, 1.0)) == 1
 
 
 def test_a_region_is_asked_again_where_nothing_else_gains():

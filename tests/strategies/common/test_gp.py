@@ -56,8 +56,7 @@ def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
     monkeypatch.setattr(room, "LARGE", 14)
     monkeypatch.setattr(room, "FITTED", 14)
     found = surrogate(5).model(single_task_gp, X, Y)
-    size = refit_size(40, 5)
-    some = torch.linspace(0, size - 1, 14).round().long()
+    some = torch.linspace(0, refit_size(40, 5) - 1, 14).round().long()
     part = surrogate(50).model(single_task_gp, X[some], Y[some])
     assert torch.equal(found.covar_module.lengthscale, part.covar_module.lengthscale)
     assert len(found.train_inputs[0]) == 40

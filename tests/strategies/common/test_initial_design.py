@@ -8,17 +8,11 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.loop.runner import run
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
+from mfbo_torch.strategies.common import initial_design
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear, distinct
-from mfbo_torch.strategies.common.initial_design import (
-    multi_fidelity_counts,
-    single_fidelity_count,
-    sobol,
-    uniform,
-    with_the_target,
-)
 
 
-@pytest.mark.parametrize("design", [uniform, sobol])
+@pytest.mark.parametrize("design", [initial_design.uniform, initial_design.sobol])
 @pytest.mark.parametrize("dim", [1, 3, 20])
 def test_designs(design, dim):
     X = design(dim, 200, seed=3)
@@ -36,7 +30,7 @@ def test_designs(design, dim):
     ("cost", "capital", "expected"), [(1.0, None, 10), (1.0, 100.0, 10), (1.0, 8.0, 4), (0.1, 0.6, 3), (5.0, 1.0, 2)]
 )
 def test_single_fidelity_count(cost, capital, expected):
-    assert single_fidelity_count(cost, capital) == expected
+    assert initial_design.single_fidelity_count(cost, capital) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,7 +46,7 @@ def test_single_fidelity_count(cost, capital, expected):
     ],
 )
 def test_multi_fidelity_counts(costs, dim, capital, expected):
-    assert multi_fidelity_counts(costs, dim, capital) == expected
+    assert initial_design.multi_fidelity_counts(costs, dim, capital) == expected
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -102,8 +96,7 @@ def test_a_grid_is_used_up():
 
 
 def test_other_fidelities_do_not_matter():
-    space = Space.box([[0.0], [1.0]], [1.0, 2.0])
-    strategy = RandomSearch(space=space)
+    strategy = RandomSearch(space=Space.box([[0.0], [1.0]], [1.0, 2.0]))
     history = History().asked(Query((0.5,), 0), 1.0)
     u = torch.tensor([0.5], dtype=torch.double)
     assert torch.equal(clear(u, 1, strategy.snapshot(history), generator()), u)
@@ -121,12 +114,11 @@ def test_other_fidelities_do_not_matter():
     ],
 )
 def test_the_first_designs_leave_room_for_the_target(counts, capital, expected):
-    assert with_the_target(counts, (1.0, 10.0, 100.0), capital) == expected
+    assert initial_design.with_the_target(counts, (1.0, 10.0, 100.0), capital) == expected
 
 
 @pytest.mark.parametrize("link", ["recursive", "independent"])
 def test_a_capital_of_little_more_than_one_target_query_asks_it(link):
     problem = Hill()
     for capital in (10.0, 11.0, 13.0):
-        history = run(problem, MFGPUCB(link=link), capital, progress=False)
-        assert history.best(1) is not None
+        assert run(problem, MFGPUCB(link=link), capital, progress=False).best(1) is not None

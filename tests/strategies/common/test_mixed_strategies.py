@@ -40,8 +40,7 @@ def value(query: Query) -> float:
 
 
 def designs(n: int, seed: int = 0) -> torch.Tensor:
-    V = torch.rand(n, SPACE.dim, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-    return SPACE.designs(V)
+    return SPACE.designs(torch.rand(n, SPACE.dim, generator=torch.Generator().manual_seed(seed), dtype=torch.double))
 
 
 def test_the_kernel_of_a_choice_is_that_of_the_hamming_distance():
@@ -54,8 +53,7 @@ def test_the_kernel_of_a_choice_is_that_of_the_hamming_distance():
     hamming.lengthscale = own[0].square()
     rest = RBFKernel(ard_num_dims=4).double()
     rest.lengthscale = own[1:]
-    expected = hamming(labels).to_dense() * rest(U[:, 3:]).to_dense()
-    assert torch.allclose(kernel(U).to_dense(), expected, rtol=1e-10)
+    assert torch.allclose(kernel(U).to_dense(), hamming(labels).to_dense() * rest(U[:, 3:]).to_dense(), rtol=1e-10)
     assert describe(kernel, 7)[1].tolist() == pytest.approx([0.7, 0.7, 0.7, 0.3, 1.1, 0.9, 0.4])
     prior = kernel.lengthscale_prior  # counts each lengthscale once
     (_, module, _, closure, _) = next(iter(kernel.named_priors()))
@@ -137,9 +135,7 @@ def test_constraints_beside_choices():
 
 
 def test_a_known_prior_has_a_lengthscale_a_parameter():
-    prior = Prior("rbf", lengthscale=[0.5, 0.2, 0.4, 0.6, 0.3], noise=1e-4)
-    strategy = GPUCB(space=SPACE, prior=prior)
-    history = loop(strategy, value, 4)
-    model = strategy.gp.model(*strategy.observed(strategy.snapshot(history)))
+    strategy = GPUCB(space=SPACE, prior=Prior("rbf", lengthscale=[0.5, 0.2, 0.4, 0.6, 0.3], noise=1e-4))
+    model = strategy.gp.model(*strategy.observed(strategy.snapshot(loop(strategy, value, 4))))
     scales = describe(model.model.covar_module, SPACE.unit_dim)[1].tolist()
     assert scales == pytest.approx([0.5, 0.5, 0.5, 0.2, 0.4, 0.6, 0.3])

@@ -8,24 +8,12 @@ from botorch.acquisition.analytic import LogConstrainedExpectedImprovement, LogE
 from botorch.models import ModelListGP, SingleTaskGP
 from refusals import refused
 
-from mfbo_torch import Observation, Optimizer, Parameter, Space, minimize
+from mfbo_torch import Observation, Optimizer, Parameter, Space, minimize, strategies
 from mfbo_torch.acquisition.feasible import Feasible, MostFeasible, WithinLimits
 from mfbo_torch.history import History, Query, Recommendation, Record, Status
 from mfbo_torch.history.observation import Outcome
 from mfbo_torch.models.outcome_transform import near_limit
 from mfbo_torch.space.outcome_constraints import limits_of
-from mfbo_torch.strategies import (
-    GPBUCB,
-    GPUCB,
-    MFGPUCB,
-    MFSKO,
-    Direct,
-    ExpectedImprovement,
-    MFNaive,
-    NaiveRepeat,
-    ProbabilityOfImprovement,
-    RandomSearch,
-)
 from mfbo_torch.strategies.base import LIMITED
 from mfbo_torch.strategies.common.outcome_models import measured
 
@@ -50,24 +38,22 @@ def test_probability_and_acquisition_are_those_of_botorch():
 
     U = torch.rand(7, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
     best = outcomes[0].mean()
-    bounds = {1: [None, 1.1], 2: [0.3, None]}
-    expected = LogConstrainedExpectedImprovement(ModelListGP(*models), best, 0, bounds)(U)
+    expected = LogConstrainedExpectedImprovement(ModelListGP(*models), best, 0, {1: [None, 1.1], 2: [0.3, None]})(U)
     limited = WithinLimits(limits, moments, 2)
     found = Feasible(LogExpectedImprovement(models[0], best), limited)
     assert torch.allclose(found(U), expected, rtol=1e-5)
     assert torch.allclose(MostFeasible(models[0], limited)(U), limited.log(U.squeeze(-2)))
-    far = U + torch.tensor([300.0, -300.0])
-    assert limited.log(far.squeeze(-2)).isfinite().all()
+    assert limited.log((U + torch.tensor([300.0, -300.0])).squeeze(-2)).isfinite().all()
     assert torch.autograd.gradcheck(found, U.requires_grad_())
 
 
 @pytest.mark.parametrize(
     "strategy",
     [
-        MFGPUCB(space=SPACE, capital=120.0),
-        ExpectedImprovement(space=SPACE, initial=5),
-        GPUCB(space=SPACE, initial=5),
-        GPBUCB(space=SPACE, initial=5),
+        strategies.MFGPUCB(space=SPACE, capital=120.0),
+        strategies.ExpectedImprovement(space=SPACE, initial=5),
+        strategies.GPUCB(space=SPACE, initial=5),
+        strategies.GPBUCB(space=SPACE, initial=5),
     ],
     ids=lambda strategy: type(strategy).__name__,
 )
@@ -89,9 +75,8 @@ def test_decisions_keep_to_what_is_feasible(strategy):
     assert chance > 0.95
     assert none < 0.05
     history = optimizer.history
-    assert strategy.ask(history) == type(strategy)(space=SPACE, capital=strategy.capital, **strategy.settings).ask(
-        history
-    )
+    again = type(strategy)(space=SPACE, capital=strategy.capital, **strategy.settings)
+    assert strategy.ask(history) == again.ask(history)
     if (best := history.best(1)) is not None:
         advised = optimizer.recommend()
         assert isinstance(advised, Recommendation)
@@ -100,7 +85,7 @@ def test_decisions_keep_to_what_is_feasible(strategy):
 
 
 def test_while_nothing_is_feasible_the_most_likely_is_sought():
-    strategy = ExpectedImprovement(space=SPACE, initial=4)
+    strategy = strategies.ExpectedImprovement(space=SPACE, initial=4)
     optimizer = Optimizer(strategy)
     for record, at in zip(optimizer.ask(4), ((0.1, 0.1), (0.5, 0.1), (0.1, 0.4), (0.3, 0.2)), strict=True):
         optimizer.tell(record.id, Observation(1.0, None, {"load": 20 * sum(at)}))
@@ -156,13 +141,20 @@ def test_what_is_far_beyond_a_limit_is_near_limit():
     assert near_limit(plain) == [(margin, 1.0) for margin in plain], "it is not far from the limit"
 
 
-@pytest.mark.parametrize("strategy", [MFSKO, MFNaive, Direct, NaiveRepeat])
+@pytest.mark.parametrize("strategy", [strategies.MFSKO, strategies.MFNaive, strategies.Direct, strategies.NaiveRepeat])
 def test_a_strategy_that_would_pass_over_limits_is_refused(strategy):
     refused(rf"none: {strategy.__name__} does not seek what keeps them; MFGPUCB", strategy().bind, SPACE)
     refused("does not seek", strategy(space=SPACE).ask, History())
 
 
 def test_those_that_are_named_do():
-    for kind in (MFGPUCB, GPBUCB, GPUCB, ExpectedImprovement, ProbabilityOfImprovement, RandomSearch):
+    for kind in (
+        strategies.MFGPUCB,
+        strategies.GPBUCB,
+        strategies.GPUCB,
+        strategies.ExpectedImprovement,
+        strategies.ProbabilityOfImprovement,
+        strategies.RandomSearch,
+    ):
         assert kind().bind(SPACE).heeds_limits
         assert kind.__name__ in LIMITED

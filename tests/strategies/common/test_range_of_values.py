@@ -56,8 +56,7 @@ def test_values_of_any_size_are_decided_upon(name, history):
     strategy = bound(name)
     record = strategy.ask(history)[0]
     assert all(p.lower <= x <= p.upper for p, x in zip(SPACE.parameters, record.x, strict=True))
-    numbers = [v for v in record.meta.values() if isinstance(v, float)]
-    assert all(map(math.isfinite, numbers))
+    assert all(map(math.isfinite, [v for v in record.meta.values() if isinstance(v, float)]))
     for part in strategy.predict(history, DESIGNS):
         assert not part[:, -1].isnan().any()
     assert strategy.recommend(history) is not None
@@ -91,8 +90,7 @@ def test_what_is_noted_is_in_the_units_of_the_values(name):
 
 
 def test_what_is_recommended_is_in_the_units_of_the_values():
-    values = [2.0**200 * v for v in (0.1, 0.3, 0.2, 0.5, 0.4, 0.45, 0.2, 0.44)]
-    history = told(values, [2.0**197] * 8)
+    history = told([2.0**200 * v for v in (0.1, 0.3, 0.2, 0.5, 0.4, 0.45, 0.2, 0.44)], [2.0**197] * 8)
     found = bound("EI").recommend(history)
     assert isinstance(found, Recommendation)
     assert 0.2 < found.mean / 2.0**200 < 0.6

@@ -58,8 +58,7 @@ def test_without_noise_the_best_observation_is_recommended(make, errors):
 @pytest.mark.parametrize("make", MAKERS)
 def test_known_noise_is_taken_into_account(make):
     """One value is vague: it is not recommended, however good, nor are the others taken for noisy."""
-    errors = [2.0 if i == LUCKY else 0.01 for i in range(40)]
-    history = seen(0.0, lucky=1.5, errors=errors)
+    history = seen(0.0, lucky=1.5, errors=[2.0 if i == LUCKY else 0.01 for i in range(40)])
     best = make().bind(SPACE).recommend(history)
     assert best.best == history.records[40 + LUCKY]
     assert value(best.x[0]) > 0.99
@@ -73,8 +72,7 @@ def test_known_noise_is_taken_into_account(make):
 @pytest.mark.parametrize("noise", [1e-4, 0.09])
 def test_the_noise_of_a_known_process_counts_beside_its_scale(noise):
     """The default noise of a prior is negligible, whatever the values that were found."""
-    strategy = GPBUCB(prior=Prior(lengthscale=0.3, noise=noise)).bind(SPACE)
-    best = strategy.recommend(seen(0.3, lucky=1.5))
+    best = GPBUCB(prior=Prior(lengthscale=0.3, noise=noise)).bind(SPACE).recommend(seen(0.3, lucky=1.5))
     assert isinstance(best, Recommendation) == (noise > 1e-3)
     if isinstance(best, Recommendation):
         assert best.noise[1] == pytest.approx(0.3)

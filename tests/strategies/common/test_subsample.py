@@ -67,8 +67,7 @@ def test_what_is_kept_fills_the_space_and_the_neighbourhood_of_the_best(small):
 
 
 def test_the_same_design_again_and_again(small):
-    records = [Record(i, Query((1.0, 1.0), 1), 1.0, float(i % 3), Status.DONE) for i in range(60)]
-    found = Subset()(SPACE, records)
+    found = Subset()(SPACE, [Record(i, Query((1.0, 1.0), 1), 1.0, float(i % 3), Status.DONE) for i in range(60)])
     assert len(found) <= 40
     assert len({r.id for r in found}) == len(found)
 

@@ -29,7 +29,7 @@ from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
 from mfbo_torch.strategies import CMES, CMETS, QueryEI, QueryMES, QueryUCB, ShrinkingWindow
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.strategies.indirect.cmets import Tree, fold
+from mfbo_torch.strategies.indirect.cmets import fold
 from mfbo_torch.strategies.indirect.shrinking_window import window_variance
 
 SQUARE = (Parameter("a", 0.0, 2.0), Parameter("b", 0.0, 2.0))
@@ -83,7 +83,7 @@ def node(height, *index):
 
 def test_a_tree_by_hand():
     """Algorithm 1 in one dimension, to height 3."""
-    tree = Tree.root(Cut(1), 3)
+    tree = fold([], Cut(1), 3)
     assert tree.leaves == {node(0, 0)}
     assert tree.ahead == {node(1, 0), node(1, 1)}
     tree = tree.queried(node(1, 1))  # ahead: it replaces its parent
@@ -99,7 +99,7 @@ def test_a_tree_by_hand():
     assert tree.leaves == {node(2, 0), node(2, 1), node(3, 4), node(3, 5)}
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
-    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == Tree.root(Cut(1), 3).queried(node(1, 1))  # no active node
+    assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == fold([], Cut(1), 3).queried(node(1, 1))  # no active node
 
 
 def test_cells_halve():
@@ -142,10 +142,9 @@ def test_any_number_of_children(children, dim, counts):
 
 @pytest.mark.slow
 def test_cmets_with_other_children_walks_its_tree():
-    space = windows((1.0, 2.0, 4.0))
-    strategy = CMETS(space=space, children=3)
+    strategy = CMETS(space=windows((1.0, 2.0, 4.0)), children=3)
     found = loop(strategy, hill, 6)
-    tree = Tree.root(Cut(2, 3, one_side=True), 2)
+    tree = fold([], Cut(2, 3, one_side=True), 2)
     for r in found:
         asked = Node(r.query.fidelity, tuple(r.query.meta["node"]))
         assert asked in tree.active
@@ -156,25 +155,21 @@ def test_cmets_with_other_children_walks_its_tree():
 
 def test_cmets_asks_of_a_cell_the_choice_nearest_to_its_centre():
     drawn = 2 * torch.rand(7, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
-    space = windows((1.0, 2.0, 4.0), choices=drawn)
-    strategy, seen = CMETS(space=space), set()
-    found = loop(strategy, hill, 5)
-    for r in found:
+    strategy, seen = CMETS(space=windows((1.0, 2.0, 4.0), choices=drawn)), set()
+    for r in loop(strategy, hill, 5):
         height, index = r.query.fidelity, r.query.meta["node"]
         side = 2 / 2**height
         inside = [
             x for x in drawn.tolist() if all(i * side <= v <= (i + 1) * side for i, v in zip(index, x, strict=True))
         ]
         middle = [(i + 0.5) * side for i in index]
-        nearest = min(inside, key=lambda x: math.dist(x, middle))
-        assert r.query.x == pytest.approx(nearest)
+        assert r.query.x == pytest.approx(min(inside, key=lambda x: math.dist(x, middle)))
         seen.add((r.query.x, height))
     assert len(seen) == 5
 
 
 def test_cmets_goes_on_where_all_choices_are_asked():
-    space = windows((1.0,), choices=2 * grid(2))
-    found = loop(CMETS(space=space), hill, 3)
+    found = loop(CMETS(space=windows((1.0,), choices=2 * grid(2))), hill, 3)
     assert [r.query.meta["stage"] for r in found] == ["model", "random", "random"]
     assert {r.query.x for r in found} <= {tuple(x) for x in (2 * grid(2)).tolist()}
 
@@ -196,8 +191,7 @@ def test_cmets_walks_the_tree():
 
 
 def test_cmets_asks_what_tells_most_for_its_cost():
-    space = windows((1.0, 2.0, 4.0))
-    strategy = CMETS(space=space, sampler="gumbel", num_max_value_samples=20)
+    strategy = CMETS(space=windows((1.0, 2.0, 4.0)), sampler="gumbel", num_max_value_samples=20)
     found = loop(strategy, hill, 3)
     active = strategy.tree(strategy.snapshot(found)).active
     heights = np.array([n.height for n in active])
@@ -209,8 +203,7 @@ def test_cmets_asks_what_tells_most_for_its_cost():
 
 
 def test_an_exhausted_tree_goes_on():
-    space = windows((1.0,))
-    found = loop(CMETS(space=space), hill, 4)
+    found = loop(CMETS(space=windows((1.0,))), hill, 4)
     assert [r.query.meta["stage"] for r in found] == ["model", "random", "random", "random"]
     assert len({r.query.x for r in found}) == 4
 
@@ -246,8 +239,7 @@ def test_later_observations_extend_the_factor():
     found = loop(QueryUCB(space=space), hill, 4)
     many = history(space, 22)  # fitted to 20, 22 of them; 21 is between
     strategy = CMES(space=space)
-    few = History(many.records[:21])
-    model, _, scale = strategy.model(strategy.snapshot(few))
+    model, _, scale = strategy.model(strategy.snapshot(History(many.records[:21])))
     fitted = strategy.model(strategy.snapshot(History(many.records[:20]))).model
     assert len(model.train_A) == 21
     assert torch.equal(model.covar_module.base_kernel.lengthscale, fitted.covar_module.base_kernel.lengthscale)
@@ -272,8 +264,7 @@ def test_cmes_looks_for_a_resolution():
     """Where the fine one costs nearly nothing more, it is asked; where it costs a lot, it is not."""
     for costs, wanted in (((1.0, 1.001), 1), ((1.0, 1e6), 0)):
         space = windows(costs)
-        query = CMES(space=space, resolutions="all").ask(history(space))[0]
-        assert query.fidelity == wanted
+        assert CMES(space=space, resolutions="all").ask(history(space))[0].fidelity == wanted
         assert CMES(space=space).ask(history(space))[0].fidelity == 1
 
 
@@ -288,8 +279,7 @@ def test_choices_are_asked_to_the_last_digit():
 
 @pytest.mark.slow
 def test_choices_may_be_asked_again_but_not_failed_ones():
-    choices = torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double)
-    space = windows(choices=choices)
+    space = windows(choices=torch.tensor([[0.5, 0.5], [1.5, 1.5]], dtype=torch.double))
     for make in (CMES, QueryUCB, QueryMES):
         strategy = make(space=space)
         found = loop(strategy, hill, 6)
@@ -306,8 +296,7 @@ def test_windows_shrink_as_theorem_2_says():
         assert ratios[0] == 1
         assert all(a >= b for a, b in itertools.pairwise(ratios))
         t, peak = 1999, math.e**d
-        order = t**-0.5 * math.log(t) ** (d / 2) / (peak**-0.5 * d ** (d / 2))
-        assert ratios[-1] == pytest.approx(order)
+        assert ratios[-1] == pytest.approx(t**-0.5 * math.log(t) ** (d / 2) / (peak**-0.5 * d ** (d / 2)))
     refused("t = 0", window_variance, 0, 2)
 
 
@@ -340,14 +329,12 @@ def test_conditionals_in_the_users_units():
     A[:, 2] = torch.tensor([0, 1, 0, 1, 0, 1])
     kernel = GaussianConditional(0.1)  # of the unit cube
     space = windows((1.0, 2.0))
-    model = DeconditionalGP(A[:2], A[:2, :1], conditional_of(space))
-    k = model.covar_module
+    k = DeconditionalGP(A[:2], A[:2, :1], conditional_of(space)).covar_module
     for shape, kind in (("gaussian", GaussianConditional), ("uniform", UniformConditional)):
         space = windows((1.0, 2.0), feedback=Window([[0.4, 0.2], 0.2], shape=shape))
         ours = conditional_of(space).covariance(k, A)
         widths = torch.where(A[:, 2:] == 0, torch.tensor([0.2, 0.1]), torch.tensor([0.1, 0.1])).double()
-        theirs = kind(lambda U, widths=widths: widths, lambda U: U[..., :2]).covariance(k, A)
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, kind(lambda U, widths=widths: widths, lambda U: U[..., :2]).covariance(k, A))
     own = windows((1.0, 2.0), feedback=GaussianConditional(0.4, lambda U: U[..., :2]), inputs=2 * grid())
     raw = GaussianConditional(0.4).covariance(k, 2 * A[:, :2])
     torch.testing.assert_close(conditional_of(own).covariance(k, A), raw)
@@ -413,8 +400,7 @@ def test_regrets_are_those_of_definitions_1_and_2():
     for x in ([-1.0], [1.5], [0.5]):
         found = step(found, Query(tuple(x), 0), problem.space, problem.reward(x, 0))
     found = step(found, Query((1.5,), 1), problem.space, None)
-    strategy = CMES(space=problem.space)
-    advised = recommendations(strategy, found)
+    advised = recommendations(CMES(space=problem.space), found)
     simple, instant = problem.regrets(found, advised)
     f = [problem.latent(torch.tensor([best.x], dtype=torch.double)).item() for best in advised]
     assert simple.tolist() == pytest.approx([problem.latent_optimum - max(f[: t + 1]) for t in range(4)])

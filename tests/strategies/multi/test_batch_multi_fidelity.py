@@ -63,8 +63,7 @@ def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
 
 def test_the_fidelity_rule_sees_what_is_pending():
     """What a cheap query there would tell is on its way, so the target is asked."""
-    history = started("recursive")
-    model = model_of(strategy("recursive"), history)
+    model = model_of(strategy("recursive"), started("recursive"))
     x = torch.tensor([[0.9, 0.1]], dtype=torch.double)
     costs, cheap = SPACE.costs, torch.tensor([[0.9, 0.1, 0.0]], dtype=torch.double)
 
@@ -78,14 +77,12 @@ def test_the_fidelity_rule_sees_what_is_pending():
 def test_the_strategy_goes_up_where_the_cheap_fidelity_is_pending():
     """Asked again and again without an answer, it does not stay at the cheap fidelity."""
     history = started("recursive")
-    fidelities = [query.fidelity for query in strategy("recursive").ask(history, 12)]
-    assert {0, 1} == set(fidelities)
+    assert {0, 1} == {query.fidelity for query in strategy("recursive").ask(history, 12)}
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_link(link):
-    history = started(link)
-    model = model_of(strategy(link), history)
+    model = model_of(strategy(link), started(link))
     x, point = torch.tensor([[0.9, 0.1]], dtype=torch.double), torch.tensor([[0.9, 0.1, 1.0]], dtype=torch.double)
     before, after = model.mean_variance(x)[1][0], model.hallucinate(point).mean_variance(x)[1][0]
     assert (after[0] < before[0]) == (link == "recursive")

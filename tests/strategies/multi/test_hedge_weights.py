@@ -52,6 +52,5 @@ def test_every_model_keeps_its_least_share(best):
         name, parts = whose_turn(history, NAMES, log_densities)
         turns[name] += 1
         assert min(turns.values()) >= LEAST * n - len(NAMES)
-        predictions = {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}
-        history = told(history, 0.0, predictions, name, parts)
+        history = told(history, 0.0, {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}, name, parts)
     assert turns[best] >= (1 - 2 * LEAST) * 79 - len(NAMES)

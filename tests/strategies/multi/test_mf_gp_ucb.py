@@ -60,8 +60,7 @@ def test_width_of_the_band(link):
     """``β_t = 0.2 d log(2 t)``, ``t`` counting from 1 after the initial design, or the given constant."""
     asks = strategy(link)
     history = loop(asks, toy(SPACE), 5, designed(asks))
-    first = is_initial(history).index(False)
-    for t, record in enumerate(history.records[first:], 1):
+    for t, record in enumerate(history.records[is_initial(history).index(False) :], 1):
         if "check" not in record.query.meta:
             assert record.query.meta["beta"] == pytest.approx(0.2 * 2 * math.log(2 * t), rel=1e-12)
     fixed = strategy(link, beta=0.7, hedge=False).ask(history)[0]
@@ -94,8 +93,7 @@ def violated(costs: tuple[float, ...] = (1.0, 4.0), fidelity: int = 1) -> tuple[
     """A history that ends with an observation far from what the fidelity below had made likely."""
     space = Space(SPACE.parameters, costs)
     asks = strategy("independent", space)
-    query = Query((1.25, 3.0), fidelity, {"stage": "model", "mean_below": 0.0})
-    return asks, step(designed(asks), query, space, FAR)
+    return asks, step(designed(asks), Query((1.25, 3.0), fidelity, {"stage": "model", "mean_below": 0.0}), space, FAR)
 
 
 def test_violation_is_checked_at_the_same_design():
@@ -105,8 +103,7 @@ def test_violation_is_checked_at_the_same_design():
     assert check.fidelity == 0
     assert check.meta["check"] == history.records[-1].id
     start = check.meta["zeta"][0]
-    resolved = step(history, check, SPACE, 0.0)
-    following = asks.ask(resolved)[0]
+    following = asks.ask(step(history, check, SPACE, 0.0))[0]
     assert "check" not in following.meta
     assert following.meta["zeta"] == pytest.approx([2 * FAR, 0.0])
     assert start < 1
@@ -128,15 +125,13 @@ def test_check_is_asked_once():
     asks, history = violated()
     batch = asks.ask(history, 3)
     assert [("check" in query.meta) for query in batch] == [True, False, False]
-    failed = step(history, batch[0], SPACE, None)
-    assert "check" not in asks.ask(failed)[0].meta
+    assert "check" not in asks.ask(step(history, batch[0], SPACE, None))[0].meta
 
 
 def test_chain_has_no_checks():
     query = Query((1.25, 3.0), 1, {"stage": "model", "mean_below": 0.0})
     asks = strategy("recursive")
-    history = step(designed(asks), query, SPACE, FAR)
-    following = asks.ask(history)[0]
+    following = asks.ask(step(designed(asks), query, SPACE, FAR))[0]
     assert "check" not in following.meta
     assert "zeta" not in following.meta
 
@@ -178,10 +173,8 @@ def test_target_follows_any_number_of_cheap_queries(link):
     """5,000 queries below, none of which gave a value: thresholds have grown beyond all bounds, and no number."""
     space = box(2)
     asks = strategy(link, space)
-    history = designed(asks)
-    records = list(history.records)
-    generator = torch.Generator().manual_seed(0)
-    for x in torch.rand(5000, 2, generator=generator, dtype=torch.double).tolist():
+    records = list(designed(asks).records)
+    for x in torch.rand(5000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double).tolist():
         records.append(step(History(), Query(tuple(x), 0, {"stage": "model"}), space, None).records[0])
     assert asks.ask(History(records))[0].fidelity == space.target
 
@@ -224,8 +217,7 @@ def test_measured_costs_decide():
 
 def test_pending_points_keep_others_away():
     """Asked at once at one fidelity, points spread: the deviation falls where a query is pending."""
-    space = box(1, 1)
-    asks = MFGPUCB(initial_capital=3.0, beta=9.0).bind(space)
+    asks = MFGPUCB(initial_capital=3.0, beta=9.0).bind(box(1, 1))
     history = loop(asks, lambda query: math.sin(20 * query.x[0]), 3)
     xs = sorted(query.x[0] for query in asks.ask(history, 4))
     assert min(b - a for a, b in pairwise(xs)) > 0.025
@@ -259,8 +251,7 @@ def test_factors_of_a_long_history_are_extended(link, monkeypatch):
         history = step(history, query, space, objective(query))
         found = going.predict(history, X)
     assert len(fits) < 40
-    fresh = strategy(link, refit_every=3).predict(history, X)
-    for one, other in zip(found, fresh, strict=True):
+    for one, other in zip(found, strategy(link, refit_every=3).predict(history, X), strict=True):
         assert one.nan_to_num().equal(other.nan_to_num())
 
 
@@ -275,8 +266,7 @@ def counted(method, calls):
 
 
 def test_initial_designs_of_the_chain_are_nested():
-    space = box(3, 3)
-    history = designed(strategy("recursive", space, initial_capital=None))
+    history = designed(strategy("recursive", box(3, 3), initial_capital=None))
     designs = [{r.query.x for r in history if r.query.fidelity == m} for m in range(3)]
     assert designs[2]
     assert designs[2] <= designs[1] <= designs[0]
@@ -285,9 +275,7 @@ def test_initial_designs_of_the_chain_are_nested():
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("capital", [20.0, 60.0, 1000.0])
 def test_initial_design_takes_at_most_half(link, capital):
-    space = box(2)
-    asks = strategy(link, space, capital, initial_capital=None)
-    assert designed(asks).spent <= capital / 2
+    assert designed(strategy(link, box(2), capital, initial_capital=None)).spent <= capital / 2
 
 
 @pytest.mark.slow
@@ -314,12 +302,10 @@ def test_offset_of_the_values(shift):
     for r in history:
         history = history.updated(r.done(64.0 * r.value + shift))
     query = asks.ask(history)[0]
-    model = model_of(asks, history)
-    acquisition = MultiFidelityUpperConfidenceBound(model, query.meta["beta"])
+    acquisition = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
     grid = torch.rand(2000, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     with torch.no_grad():
-        found = acquisition(torch.tensor([query.x], dtype=torch.double))
-        assert found >= acquisition(grid).max() - 1e-3
+        assert acquisition(torch.tensor([query.x], dtype=torch.double)) >= acquisition(grid).max() - 1e-3
 
 
 @pytest.mark.slow

@@ -28,9 +28,7 @@ def decided(history: History) -> list[dict]:
 def test_what_is_known_stays(zeta):
     history = loop(strategy(zeta=zeta, gamma=[0.2]), toy(SPACE), 20)
     assert decided(history)
-    assert all(
-        meta["zeta"] == [0.7, 0.0] and meta["gamma"] == [0.2] and "check" not in meta for meta in decided(history)
-    )
+    assert all(m["zeta"] == [0.7, 0.0] and m["gamma"] == [0.2] and "check" not in m for m in decided(history))
 
 
 def test_the_space_may_know_zeta():
@@ -40,8 +38,7 @@ def test_the_space_may_know_zeta():
 
 
 def test_width_of_theorem_10():
-    history = loop(strategy(beta="theory", zeta=[1.0]), toy(SPACE), 16)
-    for t, meta in enumerate(decided(history), 1):
+    for t, meta in enumerate(decided(loop(strategy(beta="theory", zeta=[1.0]), toy(SPACE), 16)), 1):
         assert meta["beta"] == pytest.approx(mf_gp_ucb_beta(t, 2, 2), rel=1e-12)
 
 
@@ -62,8 +59,7 @@ def test_a_known_process_is_that_of_dense_algebra():
 def test_the_protocol_to_the_letter():
     """All of the initial capital, half of it at the lowest fidelity; fits after it and every 25 queries."""
     asks = strategy(capital=400.0, initial_capital=20.0, strict=True)
-    counts = asks.rule.counts(asks.snapshot(History()))
-    assert counts == [40, 10]
+    assert asks.rule.counts(asks.snapshot(History())) == [40, 10]
     history = loop(asks, toy(SPACE), 52)
     assert len(decided(history)) == 2
     for extra, size in ((0, 50), (24, 50), (25, 75), (49, 75), (50, 100)):

@@ -37,8 +37,7 @@ def test_start():
     assert fold(initial()) == Thresholds(zeta=(2.0, 1.0, 0.0), gamma=(1.0, 1.0), check=None)
     assert adaptive_thresholds(initial(), COSTS, fraction=0.1).zeta == (20.0, 10.0, 0.0)
     # what comes later widens no range, and what failed had no value
-    later = told(initial(), 0, 1e6)
-    assert fold(later).zeta == (2.0, 1.0, 0.0)
+    assert fold(told(initial(), 0, 1e6)).zeta == (2.0, 1.0, 0.0)
     failed = ask(initial(), 2, stage="initial")
     assert fold(failed.updated(failed.records[-1].failed("a test"))) == fold(initial())
 
@@ -58,8 +57,7 @@ def test_initial_values_without_a_range(values, start):
 
 
 def test_without_an_initial_design_all_values_count():
-    history = told(told(History(), 0, 10.0), 0, 30.0)
-    assert fold(history).zeta == pytest.approx((0.4, 0.2, 0.0))
+    assert fold(told(told(History(), 0, 10.0), 0, 30.0)).zeta == pytest.approx((0.4, 0.2, 0.0))
 
 
 def test_one_fidelity_has_neither():
@@ -83,8 +81,7 @@ def test_what_disagrees_is_checked(gap):
 
 def test_zeta_is_twice_the_violation():
     history = told(initial(), 2, 30.0, mean_below=20.0)
-    checked = told(history, 1, 23.0, check=4)
-    assert fold(checked) == Thresholds(zeta=(28.0, 14.0, 0.0), gamma=(1.0, 1.0), check=None)
+    assert fold(told(history, 1, 23.0, check=4)) == Thresholds(zeta=(28.0, 14.0, 0.0), gamma=(1.0, 1.0), check=None)
     # the other way round counts as much
     assert fold(told(history, 1, 37.0, check=4)).zeta == (28.0, 14.0, 0.0)
 
@@ -112,18 +109,15 @@ def test_a_check_may_call_for_another():
 
 
 def test_a_pending_check_is_due_no_more():
-    history = told(initial(), 2, 30.0, mean_below=20.0)
-    pending = ask(history, 1, check=4)
+    pending = ask(told(initial(), 2, 30.0, mean_below=20.0), 1, check=4)
     assert fold(pending).check is None
     assert fold(pending).zeta == (2.0, 1.0, 0.0)
-    late = pending.updated(pending.records[5].done(20.0))
-    assert fold(late).zeta == (40.0, 20.0, 0.0)
+    assert fold(pending.updated(pending.records[5].done(20.0))).zeta == (40.0, 20.0, 0.0)
 
 
 def test_a_failed_check_is_given_up():
     history = ask(told(initial(), 2, 30.0, mean_below=20.0), 1, check=4)
-    failed = history.updated(history.records[5].failed("a test"))
-    assert fold(failed) == fold(initial())
+    assert fold(history.updated(history.records[5].failed("a test"))) == fold(initial())
 
 
 def test_the_pending_and_the_failed_contradict_nothing():
@@ -170,8 +164,7 @@ def test_the_initial_design_is_no_idling():
 
 
 def test_what_was_asked_below_already_is_compared_and_not_asked():
-    design = Query((0.7,), 0, {})
-    history = initial().asked(design, COSTS[0])
+    history = initial().asked(Query((0.7,), 0, {}), COSTS[0])
     pending = told(history, 1, 20.0, mean_below=0.0)
     same = pending.records[-1]
     history = pending.updated(Record(same.id, Query((0.7,), 1, same.query.meta), same.cost, 20.0, same.status))

@@ -80,8 +80,7 @@ def test_augmented_expected_improvement(fidelity):
 
 @pytest.mark.slow
 def test_mf_sko_uses_every_fidelity_and_improves():
-    strategy = MFSKO(space=SPACE3, initial_capital=2.0)
-    history = loop(strategy, toy(SPACE3), 28)
+    history = loop(MFSKO(space=SPACE3, initial_capital=2.0), toy(SPACE3), 28)
     initial = [r for r in history if r.query.meta["stage"] == "initial"]
     assert {r.query.fidelity for r in initial} == {0, 1, 2}
     assert len(initial) < 28
@@ -109,8 +108,7 @@ def gradient() -> MFKnowledgeGradient:
 def test_acquisition_is_finite_and_knows_pending_points(make):
     """At a pending point of the same fidelity there is less to gain than without it."""
     strategy = make()
-    history = loop(strategy, toy(SPACE3), 9)
-    X, Y, _ = data_of(strategy.space, history.done)
+    X, Y, _ = data_of(strategy.space, loop(strategy, toy(SPACE3), 9).done)
     model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
     utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
     pending = torch.tensor([[0.9, 0.9, 1.0]], dtype=torch.double)
@@ -130,8 +128,7 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
 
 @pytest.mark.slow
 def test_float32():
-    strategy = MFSKO(space=SPACE, initial_capital=1.0, dtype="float32")
-    assert len(loop(strategy, toy(SPACE), 5, History())) == 5
+    assert len(loop(MFSKO(space=SPACE, initial_capital=1.0, dtype="float32"), toy(SPACE), 5, History())) == 5
 
 
 @pytest.mark.parametrize("made", [MFGPUCB, lambda **how: MFGPUCB(link="independent", **how), MFSKO])

@@ -12,13 +12,7 @@ from strategy_table import SPACE, loop, step, toy
 from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import (
-    GPUCB,
-    Direct,
-    ExpectedImprovement,
-    MFNaive,
-    ProbabilityOfImprovement,
-)
+from mfbo_torch.strategies import GPUCB, Direct, ExpectedImprovement, MFNaive, ProbabilityOfImprovement
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
 from mfbo_torch.strategies.single.analytic import MIN_IMPROVEMENT
@@ -41,8 +35,7 @@ def dense_posterior(strategy: GPUCB, history: History, grid: np.ndarray) -> tupl
     gram = np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2) + noise * np.eye(len(x))
     cross = np.exp(-0.5 * ((grid[:, None] - x) / lengthscale) ** 2)
     mean = constant + cross @ np.linalg.solve(gram, y - constant)
-    variance = 1.0 - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
-    return mean, np.sqrt(np.maximum(variance, 0.0))
+    return mean, np.sqrt(np.maximum(1.0 - (cross * np.linalg.solve(gram, cross.T).T).sum(-1), 0.0))
 
 
 @pytest.mark.parametrize("beta", [None, 0.0, 9.0])
@@ -54,8 +47,7 @@ def test_gp_ucb_is_the_maximiser_on_a_grid(beta):
     assert query.meta["beta"] == pytest.approx(used)
     grid = np.linspace(0.0, 1.0, 20001)
     mean, deviation = dense_posterior(strategy, history, grid)
-    best = grid[np.argmax(mean + math.sqrt(used) * deviation)]
-    assert (query.x[0] + 2.0) / 5.0 == pytest.approx(best, abs=1e-3)
+    assert (query.x[0] + 2.0) / 5.0 == pytest.approx(grid[np.argmax(mean + math.sqrt(used) * deviation)], abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", [ExpectedImprovement, ProbabilityOfImprovement])
@@ -65,11 +57,9 @@ def test_improvement_is_the_maximiser_on_a_grid(kind):
     grid = np.linspace(0.0, 1.0, 20001)
     mean, deviation = dense_posterior(strategy, history, grid)
     best = standardized(data_of(strategy.space, history.done).Y).max().item()
-    over = best + MIN_IMPROVEMENT if kind is ProbabilityOfImprovement else best
-    z = (mean - over) / deviation
+    z = (mean - (best + MIN_IMPROVEMENT if kind is ProbabilityOfImprovement else best)) / deviation
     value = norm.cdf(z) if kind is ProbabilityOfImprovement else deviation * (z * norm.cdf(z) + norm.pdf(z))
-    x = (strategy.ask(history)[0].x[0] + 2.0) / 5.0
-    assert value[np.abs(grid - x).argmin()] >= 0.999 * value.max()
+    assert value[np.abs(grid - (strategy.ask(history)[0].x[0] + 2.0) / 5.0).argmin()] >= 0.999 * value.max()
 
 
 def test_finds_the_maximum():
@@ -81,8 +71,7 @@ def test_initial_design_is_continued():
     """A resumed run asks the rest of the design, whatever other records there are."""
     whole = loop(GPUCB(initial=6, space=LINE), wavy, 6)
     assert [r.query.meta for r in whole] == [{"stage": "initial", "index": i} for i in range(6)]
-    warm = step(History(), Query((0.25,), 0), LINE, 1.0)
-    continued = loop(GPUCB(initial=6, space=LINE), wavy, 6, warm)
+    continued = loop(GPUCB(initial=6, space=LINE), wavy, 6, step(History(), Query((0.25,), 0), LINE, 1.0))
     assert [r.query for r in continued.records[1:]] == [r.query for r in whole]
     assert GPUCB(initial=6, space=LINE).ask(continued)[0].meta["stage"] == "model"
 
@@ -120,11 +109,9 @@ def test_direct_asks_in_scipys_order(locally_biased):
         visited.append(tuple(x))
         return branin(tuple(x))
 
-    scipy.optimize.direct(
-        recorded, [(-5.0, 10.0), (0.0, 15.0)], maxfun=80, locally_biased=locally_biased, vol_tol=0.0, len_tol=0.0
-    )
-    strategy = Direct(space=BRANIN, locally_biased=locally_biased)
-    history = loop(strategy, lambda query: -branin(query.x), 60)
+    ends = {"maxfun": 80, "vol_tol": 0.0, "len_tol": 0.0}
+    scipy.optimize.direct(recorded, [(-5.0, 10.0), (0.0, 15.0)], locally_biased=locally_biased, **ends)
+    history = loop(Direct(space=BRANIN, locally_biased=locally_biased), lambda query: -branin(query.x), 60)
     asked = torch.tensor([r.query.x for r in history], dtype=torch.double)
     assert torch.allclose(asked, torch.tensor(np.array(visited[:60])), atol=1e-9)
 
@@ -146,8 +133,7 @@ def test_mf_naive_phases(explore):
 
 
 def test_mf_naive_limit_and_end():
-    strategy = MFNaive(space=SPACE, capital=1e6, limit=3, explore="random")
-    history = loop(strategy, toy(SPACE), 8)
+    history = loop(MFNaive(space=SPACE, capital=1e6, limit=3, explore="random"), toy(SPACE), 8)
     assert [r.query.fidelity for r in history] == [0] * 3 + [1] * 5
     assert len({r.query.x for r in history.records[3:]}) == 5
     assert [r.query.meta["stage"] for r in history.records[3:]] == ["verify"] * 3 + ["random"] * 2

@@ -20,10 +20,8 @@ the prior covariances."""
 
 
 class Embedding(ABC):
-    r"""``... x m`` queries as what they average over, for any kernel ``k`` and mean ``m`` on the inputs.
-
-    [Zhang2024indirect]_ (Eqs. 2, 3).
-    """
+    """``... x m`` queries as what they average over, for any kernel ``k`` and mean ``m`` on the inputs
+    [Zhang2024indirect]_ (Eqs. 2, 3)."""
 
     @abstractmethod
     def mean(self, mean: Function) -> Tensor:
@@ -95,12 +93,8 @@ def frozen(module: Any) -> Any:
 
 
 def check_queries(A: Tensor, width: int | None = None) -> None:
-    """``... x m x p`` finite queries, ``p`` as wide as ``width`` if that is given.
-
-    Raises:
-        BotorchTensorDimensionError: Another shape.
-        InputDataError: NaN or infinity.
-    """
+    """``... x m x p`` finite queries, ``p`` as wide as ``width`` if given; else a ``BotorchTensorDimensionError`` for
+    the shape, an ``InputDataError`` for NaN and infinity."""
     if A.dim() < 2 or width not in (None, A.shape[-1]):
         wanted = "... x m x p" if width is None else f"... x m x {width}, as wide as those of D1"
         raise BotorchTensorDimensionError(f"queries of shape {tuple(A.shape)}: must be {wanted}")

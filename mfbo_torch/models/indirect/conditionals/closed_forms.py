@@ -1,12 +1,11 @@
 r"""Averages of a kernel over Gaussian and uniform windows, one dimension after the other.
 
-An RBF kernel is a product over the dimensions, and so are its averages. A Matérn kernel is a mixture
-of RBF kernels,
+An RBF kernel is a product over the dimensions, and so are its averages. A Matérn kernel is a mixture of RBF kernels,
 
 .. math:: k_\nu(r) = E_u[e^{-r^2 / 2u}], \quad u \sim \text{Gamma}(\nu, \nu)
 
-[Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every
-dimension, and the average is as positive definite as the kernel is.
+[Rasmussen2006gpml]_ (Section 4.2.1), so that one quadrature over ``u`` serves every window and every dimension, and the
+average is as positive definite as the kernel is.
 """
 
 from __future__ import annotations
@@ -32,10 +31,8 @@ NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 @lru_cache
 def mixture(kind: str) -> list[tuple[float, float]]:
-    """Weights and squared lengthscales, relative to the kernel's own, of the RBF kernels that make up a correlation.
-
-    The trapezoidal rule in ``log u``, which converges exponentially; the weights sum to one.
-    """
+    """Weights, which sum to one, and squared lengthscales, relative to the kernel's own, of the RBF kernels that make
+    up a correlation: the trapezoidal rule in ``log u``, which converges exponentially."""
     if kind == "rbf":
         return [(1.0, 1.0)]
     nu = next(nu for nu, name in MATERNS.items() if name == kind)
@@ -48,10 +45,8 @@ def mixture(kind: str) -> list[tuple[float, float]]:
 
 
 def rational(alpha: Tensor) -> list[tuple[Tensor, float]]:
-    r"""As :func:`mixture`, of the rational quadratic :math:`(1 + r^2 / 2\alpha)^{-\alpha} = E_u[e^{-u r^2 / 2}]`.
-
-    :math:`u \sim \text{Gamma}(\alpha, \alpha)`; the nodes follow ``α``, the weights are differentiable in it.
-    """
+    r"""As :func:`mixture`, of the rational quadratic :math:`(1 + r^2 / 2\alpha)^{-\alpha} = E_u[e^{-u r^2 / 2}]` with
+    :math:`u \sim \text{Gamma}(\alpha, \alpha)`; the nodes follow ``α``, the weights are differentiable in it."""
     a = alpha.item()
     lowest = (math.log(MIXTURE_ERROR) + math.lgamma(a + 1)) / a - math.log(a) - 1.0
     highest = math.log(1.0 + 60.0 / a + math.sqrt(90.0 / a))
@@ -62,23 +57,16 @@ def rational(alpha: Tensor) -> list[tuple[Tensor, float]]:
 
 
 def gaussian(distance: Tensor, variance: Tensor, squared: Tensor) -> Tensor:
-    r"""Average of :math:`e^{-(u/l)^2/2}` over :math:`u \sim N(D, \tau^2)`.
-
-    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`, with the ``distance`` :math:`D`, the
-    ``variance`` :math:`\tau^2` of both windows together, and :math:`l^2` as ``squared``.
-    """
+    r"""Average of :math:`e^{-(u/l)^2/2}` over :math:`u \sim N(D, \tau^2)`,
+    :math:`\sqrt{l^2 / (l^2 + \tau^2)} \, e^{-D^2 / 2(l^2 + \tau^2)}`: ``distance`` is ``D``, ``variance`` is
+    :math:`\tau^2` of both windows together, ``squared`` is :math:`l^2`."""
     total = squared + variance
     return (squared / total).sqrt() * torch.exp(-0.5 * distance.square() / total)
 
 
 def uniform(distance: Tensor, first: Tensor, second: Tensor | None) -> Tensor:
-    r"""Average of :math:`e^{-u^2/2}` over one or two uniform windows, in lengthscales.
-
-    Args:
-        distance: ``D``, between the centres.
-        first: Half-width of a window.
-        second: Half-width of the other window; a point if omitted.
-    """
+    """Average of :math:`e^{-u^2/2}` over one or two uniform windows, in lengthscales: the distance ``D`` of the
+    centres, the half-width of one and that of the other, a point if ``None``."""
     if second is None:
         return _one(distance, first)
     wide, narrow = torch.maximum(first, second), torch.minimum(first, second)

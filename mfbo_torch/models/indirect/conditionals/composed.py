@@ -36,11 +36,8 @@ CLOSED = "RBF, RQ, Matérn 1/2, 3/2, 5/2, linear or constant, scaled, added, or 
 
 
 class Independent(ABC):
-    """``... x m`` distributions of inputs whose ``d`` dimensions are independent, with ``... x m x d`` centres.
-
-    Attributes:
-        location: The centres.
-    """
+    """``... x m`` distributions of inputs whose ``d`` dimensions are independent, with ``... x m x d`` centres
+    ``location``."""
 
     location: Tensor
 
@@ -57,18 +54,9 @@ class Independent(ABC):
 def average(
     kernel: Kernel, left: Independent, points: Tensor, right: Independent | None, chosen: bool = False
 ) -> Tensor:
-    """Covariances of windows (axis -2) with other windows or points (axis -1), ``... x m x n``.
-
-    Args:
-        kernel: Of ``d`` inputs.
-        left: ``... x m`` windows.
-        points: ``... x n x d``, the centres of the other windows, or the points.
-        right: The other windows; points if ``None``.
-        chosen: Whether the kernel's ``active_dims`` are those that are here already.
-
-    Raises:
-        UnsupportedError: A kernel that is not :data:`CLOSED`.
-    """
+    """Covariances ``... x m x n`` of ``... x m`` windows ``left`` with other windows ``right`` or, if ``None``, points;
+    ``points`` are these or the centres, ``... x n x d``. ``chosen`` says that the kernel's ``active_dims`` are those
+    that are here already. A kernel that is not :data:`CLOSED` raises an ``UnsupportedError``."""
     if kernel.active_dims is not None and not chosen:
         dims = kernel.active_dims
         left, points = left.over(dims), points.index_select(-1, dims)
@@ -119,11 +107,7 @@ def _mixture(kernel: Kernel) -> list[tuple[float, float]] | list[tuple[Tensor, f
 
 
 def _check_apart(kernel: ProductKernel) -> None:
-    """Whether no input is in two factors.
-
-    Raises:
-        UnsupportedError: One is, or a factor has all inputs.
-    """
+    """Raise an ``UnsupportedError`` where an input is in two factors, or a factor has all inputs."""
     seen: set[int] = set()
     for part in kernel.kernels:
         dims = None if part.active_dims is None else set(part.active_dims.tolist())

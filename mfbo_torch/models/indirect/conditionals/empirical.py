@@ -28,18 +28,17 @@ class EmpiricalConditional(WeightedConditional):
     .. math:: W(a) = (L_{aa} + N \lambda I)^{-1} \ell(\mathbf a, a)
 
     are the weights of the samples' inputs in the average at ``a`` [Chau2021deconditional]_,
-    [Zhang2024indirect]_ (Eq. 12). The
-    kernel :math:`\ell` and :math:`\lambda` are those with the least leave-one-out error unless they are
-    given; of many samples some hundreds are used, which keeps :math:`N \lambda`.
+    [Zhang2024indirect]_ (Eq. 12). The kernel :math:`\ell` and :math:`\lambda` are those with the least leave-one-out
+    error unless they are given; of many samples some hundreds are used, which keeps :math:`N \lambda`.
 
-    Where there are no samples the weights vanish and the average is unknown: a query with an
-    effective sample size :math:`\sum_j \ell(a, a_j) / \ell(a, a)` below one gets a warning.
+    Where there are no samples the weights vanish and the average is unknown: a query with an effective sample size
+    :math:`\sum_j \ell(a, a_j) / \ell(a, a)` below one gets a warning.
 
     Args:
         X: ``N x d`` inputs.
         A: ``N x p`` queries that they came from.
-        covar_module: The kernel :math:`\ell` on queries; by default RBF with a lengthscale per
-            dimension. It is copied and stays as it is.
+        covar_module: The kernel :math:`\ell` on queries; by default RBF with a lengthscale per dimension. It is copied
+            and stays as it is.
         regularization: :math:`\lambda`.
 
     Raises:

@@ -45,17 +45,9 @@ def target_gram(X: Tensor) -> Tensor:
 
 
 def choose(X: Tensor, A: Tensor, gram: Tensor | None = None, ridge: float | None = None) -> tuple[Tensor | None, float]:
-    r"""The RBF lengthscales on the queries and :math:`N \lambda` with the least leave-one-out error.
-
-    Args:
-        X: ``n x d`` inputs.
-        A: ``n x p`` queries.
-        gram: ``n x n`` covariances of the queries, where their kernel is known.
-        ridge: :math:`N \lambda`, where it is known.
-
-    Returns:
-        ``p`` lengthscales, ``None`` where ``gram`` was given; and :math:`N \lambda`.
-    """
+    r"""The RBF lengthscales on the queries, ``p``, and :math:`N \lambda` with the least leave-one-out error for
+    ``n x d`` inputs ``X`` and ``n x p`` queries ``A``. With ``gram``, the ``n x n`` covariances of the queries where
+    their kernel is known, the lengthscales are ``None``; ``ridge`` is :math:`N \lambda`, where it is known."""
     n, p = A.shape
     target, spread = target_gram(X), _spread(A)
     free_scales, free_ridge = gram is None, ridge is None

@@ -23,15 +23,14 @@ class PolicyConditional(WeightedConditional):
     r"""A query is an agent who plays arm ``i`` with probability :math:`p_i(a)` [Zhang2024indirect]_ (Section 3.1).
 
     With the arms' rewards :math:`f \sim N(\mu, \Sigma)`, :math:`\nu(a) = \mu^\top p(a)` and
-    :math:`q(a, a') = p(a)^\top \Sigma p(a')`, where :math:`\mu` and :math:`\Sigma` are mean and kernel
-    at the arms.
+    :math:`q(a, a') = p(a)^\top \Sigma p(a')`, where :math:`\mu` and :math:`\Sigma` are mean and kernel at the arms.
 
     Args:
-        policy: From ``... x m x p`` queries to ``... x m x K`` probabilities; or a fitted scikit-learn
-            classifier with ``predict_proba``, whose classes are the arms' numbers from 0 on, or the arms
-            in their order. A classifier has no gradient in the queries.
-        arms: ``K x d`` inputs of the arms; or ``K``, for arms that are all alike before they are
-            played (the rows of the identity).
+        policy: From ``... x m x p`` queries to ``... x m x K`` probabilities; or a fitted scikit-learn classifier with
+            ``predict_proba``, whose classes are the arms' numbers from 0 on, or the arms in their order. A classifier
+            has no gradient in the queries.
+        arms: ``K x d`` inputs of the arms; or ``K``, for arms that are all alike before they are played (the rows of
+            the identity).
 
     Raises:
         SettingError: A policy that is no function or classifier, or an impossible number of arms.

@@ -22,12 +22,8 @@ VARIANCE_ERROR = 1e-12
 
 @dataclass(frozen=True)
 class Weights(Embedding):
-    """Weights ``... x m x n`` on ``n x d`` points [Chau2021deconditional]_ (Section 3).
-
-    Args:
-        points: The inputs that are averaged over.
-        weights: One row a query; they need not sum to one.
-    """
+    """Weights ``... x m x n`` on ``n x d`` points, a row a query, which need not sum to one
+    [Chau2021deconditional]_ (Section 3)."""
 
     points: Tensor
     weights: Tensor
@@ -54,10 +50,8 @@ class Weights(Embedding):
 
 
 class WeightedConditional(Conditional):
-    r"""A conditional that a query turns into weights on the ``n x d`` inputs ``points``.
-
-    The weights are :math:`C^{-1} c(a)` with rows :math:`c(a)^\top` and a fixed matrix ``C``.
-    """
+    r"""A conditional that a query turns into weights :math:`C^{-1} c(a)` on the ``n x d`` inputs ``points``, with rows
+    :math:`c(a)^\top` and a fixed matrix ``C``."""
 
     points: Tensor
 
@@ -79,11 +73,9 @@ class WeightedConditional(Conditional):
         return Weights(self.points, self.weights(A))
 
     def features(self, kernel: Kernel, mean: Function) -> WeightedFeatures:
-        r"""With :math:`K_{xx} \approx F F^\top` the features are :math:`F^\top W(a)`.
-
-        A smooth kernel needs few of them. The variance of a query is too small by at most
-        :math:`|W(a)|_1^2` times :data:`VARIANCE_ERROR` times the largest variance of an input.
-        """
+        r"""With :math:`K_{xx} \approx F F^\top` the features are :math:`F^\top W(a)`, few for a smooth kernel. The
+        variance of a query is too small by at most :math:`|W(a)|_1^2` times :data:`VARIANCE_ERROR` times the largest
+        variance of an input."""
         with torch.no_grad():
             kernel = copy.deepcopy(kernel).double()
             X = self.points.double()
@@ -103,12 +95,8 @@ class WeightedConditional(Conditional):
 
 @dataclass(frozen=True)
 class WeightedFeatures:
-    """Prior means and features of queries under one kernel, see :meth:`WeightedConditional.features`.
-
-    Args:
-        conditional: Makes the rows.
-        matrix: ``n x (1 + r)``, the first column for the mean.
-    """
+    """Prior means and features of queries under one kernel, see :meth:`WeightedConditional.features`: the rows of a
+    conditional times a matrix ``n x (1 + r)``, the first column for the mean."""
 
     conditional: WeightedConditional
     matrix: Tensor

@@ -35,14 +35,8 @@ Width = float | Sequence[float] | Tensor | Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Windows(Embedding, composed.Independent):
-    """Windows of one shape, ``... x m x d`` centres and widths.
-
-    Args:
-        location: Centres.
-        width: Widths, as the shape understands them.
-        num_samples: Points a window is replaced by; ``None`` for closed forms.
-        seed: Of those points.
-    """
+    """Windows of one shape, ``... x m x d`` centres and widths as the shape understands them, each replaced by
+    ``num_samples`` points drawn with ``seed``; ``None`` for closed forms."""
 
     location: Tensor
     width: Tensor
@@ -201,11 +195,8 @@ class WindowConditional(Conditional):
         return location.new_ones(location.shape[-1])
 
     def standard_error(self, kernel: Kernel, A: Tensor, other: Tensor | None = None, repeats: int = 8) -> Tensor:
-        r"""Standard error of :meth:`covariance` by quasi-Monte-Carlo, from independently scrambled repeats.
-
-        Raises:
-            SettingError: ``num_samples`` is ``None``: the closed form has no such error.
-        """
+        """Standard error of :meth:`covariance` by quasi-Monte-Carlo, from independently scrambled repeats; a
+        ``SettingError`` without ``num_samples``, as the closed form has no such error."""
         if self.num_samples is None:
             raise SettingError("num_samples", None, "a number: closed forms have no sampling error")
         first = self.embed(A)
@@ -243,14 +234,8 @@ class GaussianConditional(WindowConditional):
 
 
 class UniformConditional(WindowConditional):
-    r"""A query averages over the box :math:`h(a) \pm \delta(a)` [Zhang2024indirect]_ (Section 3.2).
-
-    Args:
-        width: Half-widths :math:`\delta`; as for :class:`GaussianConditional`.
-        location: As for :class:`GaussianConditional`, and so is all that follows.
-        num_samples: As there.
-        seed: As there.
-    """
+    r"""A query averages over the box :math:`h(a) \pm \delta(a)` [Zhang2024indirect]_ (Section 3.2): ``width`` is the
+    half-widths :math:`\delta`; all else is as for :class:`GaussianConditional`."""
 
     shape = UniformWindows
 
