@@ -14,8 +14,6 @@ adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes
 - Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
 """
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import gzip

@@ -1,7 +1,5 @@
 """How long a call takes, side by side, and how that grows; what the machine can do; how much memory a call needs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

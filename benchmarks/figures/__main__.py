@@ -9,8 +9,6 @@ Regret against capital is ``mfbo compare configs/compare/figure3.yaml`` (also 9 
 capital.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

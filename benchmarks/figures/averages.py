@@ -1,7 +1,5 @@
 """A function seen through averages, in one dimension: the posterior of ``f`` beside that of ``g``."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

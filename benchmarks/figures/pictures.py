@@ -13,8 +13,6 @@ References:
     NeurIPS 2016.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The command ``python -m benchmarks.gpu``."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

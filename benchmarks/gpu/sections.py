@@ -1,7 +1,5 @@
 """What is measured of a CUDA device, section by section."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

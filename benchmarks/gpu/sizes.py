@@ -1,7 +1,5 @@
 """At which sizes a CUDA device is measured, and which block sizes are tried."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

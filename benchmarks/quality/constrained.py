@@ -6,8 +6,6 @@ is in the function's own sign, empty where nothing feasible was found. ``constra
 ``LogConstrainedExpectedImprovement``, and the probability of feasibility alone while nothing feasible is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

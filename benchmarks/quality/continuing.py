@@ -6,8 +6,6 @@ what is held out, other parts with each seed. ``MFGPUCB`` spends as many epochs 
 gives the network that one from the beginning would have, to the last bit.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 import statistics

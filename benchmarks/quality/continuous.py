@@ -6,8 +6,6 @@ A study (:mod:`benchmarks.study`): ``continuous.csv`` and ``continuous.md``. ``d
 (``dragonfly-opt``), in an interpreter of its own that has it; without one it is left out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

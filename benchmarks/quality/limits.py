@@ -7,8 +7,6 @@ are made of at most so many observations of each fidelity, chosen as in
 never reached here, and 0 is none.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from unittest.mock import patch

@@ -5,8 +5,6 @@ are real, on data that come with scikit-learn, and deterministic. What is maximi
 cross entropy of held-out data, or of the share of wrong answers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -6,8 +6,6 @@ wall clock, comparable only as far as the machine was equally busy. ``MFBO_DATA_
 (:mod:`mfbo_torch.problems.real.data`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ errors, cumulative regret and time a decision, ``regret.png`` and ``regret-avera
 everything, the initial design included. Regret below 1e-12 of the optimum is rounding and shown as 0.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 A study (:mod:`benchmarks.study`): ``doors-samplers.csv``, where the capital is the number of trials.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ take: ten candidates (``RandomizedSearchCV``), thirty in three rungs (``HalvingR
 which is the capital. Three tenths of the samples are held out, others with each seed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A study (:mod:`benchmarks.study`): ``stopping.csv`` and ``stopping.md``. A run o
 capital is looked at from its beginning: where would each rule have ended it, and what had been found by then?
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path

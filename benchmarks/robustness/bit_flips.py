@@ -9,8 +9,6 @@ looks the file over; one in ``--check``, and those in the file's header, are rea
 must agree. Writes ``bit_flips.json``; the exit status is 1 if a change was missed.
 """
 
-from __future__ import annotations
-
 import random
 import sqlite3
 import tempfile

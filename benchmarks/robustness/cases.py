@@ -4,8 +4,6 @@ Only public names are used here, so that the table runs on versions of the packa
 objective is a fixed function of the design, the fidelity and the number of its query.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ file anew and says which runs differ, from which record on and by how much; with
 status is 1 where any differs. Runs take one thread each; nothing that a clock tells is kept.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import platform

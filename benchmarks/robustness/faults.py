@@ -9,8 +9,6 @@ must, the capital must add up, and every decision must be the same again. Adds t
 ``faults.csv`` (:mod:`benchmarks.study`), the method the kind of executor, the capital the number of evaluations.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import math
 import os

@@ -7,8 +7,6 @@ anything but an exit code or, from Ax, an exception; none may import the module 
 than ten seconds, or bring the process above 1 GiB. Writes ``fuzz.json``; the exit status is 1 if one did.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import random

@@ -5,8 +5,6 @@ holds it, or a record or an observation with it, between the objective's return 
 history. Functions count when they are entered, with their arguments, and when they end, with all that they hold.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ evaluation after every tenth part; ``dask`` is the same on workers of a Dask clu
 break, looked at as it grows. One thread. Writes ``soak.json``.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import tempfile

@@ -1,7 +1,5 @@
 """A problem on which everything goes wrong; what its evaluations need and no more, as each of many workers loads it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -6,8 +6,6 @@ One trial at a time of Hartmann-3D: ``get_next_trials`` and ``complete_trial``, 
 the last ten trials; ``decision`` is the part spent in the strategy, ``ax`` the rest. Writes ``ax_overhead.json``.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from collections.abc import Sequence

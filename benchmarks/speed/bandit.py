@@ -7,8 +7,6 @@ number of arms: a plain Python loop, the strategy asked one play at a time, and 
 must decide alike, or nothing is reported. Processor time per play and trial. Writes ``bandit-speed.json``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

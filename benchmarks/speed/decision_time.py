@@ -10,8 +10,6 @@ process by then, ``peak_mb``; ``exponents`` say how the whole grows from 1,000 o
 time, those of an idle machine on any other. Writes ``decision_time.json``.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Sequence
 from statistics import median

@@ -13,8 +13,6 @@ References:
     Process Bandit Optimization. ICML 2012.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from statistics import median

@@ -9,8 +9,6 @@ samples at all queries, ``acquisition_noisy`` the other form; ``draws`` are 16 j
 Exponents are slopes of the logarithms. Writes ``indirect-scaling.json``.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import time

@@ -7,8 +7,6 @@ Both get as many observations, in two fidelities, and decide in turn, in one pro
 one into the search for the maximiser. Writes ``mixed_decision.json``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

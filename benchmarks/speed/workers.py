@@ -6,8 +6,6 @@ fifths of them have begun (towards the end the capital refuses queries). Overhea
 take no time, in milliseconds an evaluation, deciding and the journal included. Writes ``workers.json``.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

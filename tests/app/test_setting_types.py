@@ -1,7 +1,5 @@
 """Values of settings by their types: what is taken, what is refused and how that is said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 

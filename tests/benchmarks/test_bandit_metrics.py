@@ -1,7 +1,5 @@
 """Regret, partition and bounds of bandits, beside loops over their definitions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

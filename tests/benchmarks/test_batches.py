@@ -1,7 +1,5 @@
 """The batch experiments: the simulated clock, and everything once at a small size."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from pathlib import Path

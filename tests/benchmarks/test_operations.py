@@ -1,7 +1,5 @@
 """The benchmarks of the operations, at sizes that take no time."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """The peer of greedy selection."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from gaussian import draw, factor

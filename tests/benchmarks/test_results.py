@@ -1,7 +1,5 @@
 """What is committed is what the reports make of the rows beside it."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Every benchmark once, at a size that takes no time: it ends well, leaves its files and says how they were made."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shlex

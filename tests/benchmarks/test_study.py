@@ -1,7 +1,5 @@
 """The runner of grids: what is there is not done again, whatever ended the command before."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The suite of problems nobody tuned on: formulas, optima, what a random design is worth, and the peers' account."""
 
-from __future__ import annotations
-
 import math
 from importlib.util import find_spec
 

@@ -8,8 +8,6 @@ pictures ``bandit-regret.png`` (the four regret panels), ``bandit-plays.png`` (p
 unit of it. The share is that of the full capital.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import time

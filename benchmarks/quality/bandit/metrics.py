@@ -11,8 +11,6 @@ References:
     Mathematics 6, 1985.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

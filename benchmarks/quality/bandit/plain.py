@@ -1,7 +1,5 @@
 """MF-UCB one play and one arm at a time, in plain Python: what the strategy and the simulator are checked against."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ Experiments in batches have average regret, minimum regret and run time, as Fig.
 those with asynchronous workers the minimum regret against evaluations and simulated time.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from pathlib import Path

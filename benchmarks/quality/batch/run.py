@@ -10,8 +10,6 @@ falls, and one at the end. The seed is that of the strategy, of the noise and, w
 problem.
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Parallel workers without waiting for them: a discrete-event simulation."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import time

@@ -6,8 +6,6 @@ recommended so far, as the paper has it, ``current`` that of the one recommended
 between does not mend; ``mean_current`` is the mean of ``current`` from the tenth query on.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path

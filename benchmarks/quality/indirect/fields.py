@@ -7,8 +7,6 @@ footprints are 0.32, 0.16, 0.08 and 0.04 of the side, the cells of CMETS 1, 1/2,
 recommended then; the number of queries stands for the capital.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path

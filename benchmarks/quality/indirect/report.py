@@ -1,7 +1,5 @@
 """``indirect.md`` (means, errors, worst seeds, where the paper's ordering does not come out) and ``indirect.png``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import mean
 

@@ -12,8 +12,6 @@ Simple regret is ``f* - max f(x)`` over the inputs recommended after each query 
 ``f* - max g(a)`` over the queries. Every strategy but CMETS starts with the same random query.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from functools import partial

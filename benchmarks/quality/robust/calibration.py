@@ -7,8 +7,6 @@ what ``MFGPUCB(hedge=False)`` goes by), and the one with its links integrated ou
 (``integrated``, what the default predicts with).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

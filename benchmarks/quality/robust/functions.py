@@ -12,8 +12,6 @@ References:
     Archives of Computational Methods in Engineering 31, 2024.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

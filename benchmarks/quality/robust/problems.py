@@ -23,8 +23,6 @@ network             5  1, 3, 9, 27                ``tunings.Network``
 All are maximised.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """``robust.md`` and ``robust-profile.png`` (how often a method is within a factor of the best)."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence

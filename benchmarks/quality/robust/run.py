@@ -8,8 +8,6 @@ problem that is named runs in any case. ``--label`` is what the rows of ``MFGPUC
 before and after a change stand in one file. ``pip install "mfbo-torch[benchmarks]"`` for the peers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

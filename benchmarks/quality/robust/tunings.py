@@ -4,8 +4,6 @@ What is maximised is the negative logarithm of the cross entropy of held-out dat
 ``optimum`` is the best that a thousand random designs, and a local search from the best of them, have found.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The registry: what is measured, at which sizes, and the bytes and flops that it needs at least."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Ours and BoTorch's way of doing each operation, and how far their results are apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

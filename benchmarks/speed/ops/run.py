@@ -9,8 +9,6 @@ for the cases whose name has one of these texts, without the growth; ``--span`` 
 so many seconds. With other kernels of NumPy's OpenBLAS (``OPENBLAS_CORETYPE``) the files have their name.
 """
 
-from __future__ import annotations
-
 import os
 from statistics import median
 from typing import Any
