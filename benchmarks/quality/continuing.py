@@ -76,22 +76,16 @@ class Network:
 def execute(job: Job) -> list[Row]:
     """One run; the best loss at the target after each number of epochs."""
     network, on = Network(job.seed), job.method == "continues"
-    problem = UserProblem(
-        network.goes_on if on else network.anew,
-        PARAMETERS,
-        maximize=False,
-        fidelities={"epochs": list(EPOCHS)},
-        continues=on,
-    )
+    train, settings = network.goes_on if on else network.anew, {"maximize": False, "continues": on}
+    problem = UserProblem(train, PARAMETERS, fidelities={"epochs": list(EPOCHS)}, **settings)
     history = run(problem, MFGPUCB(hedge=False, seed=job.seed), float(max(job.capitals)), progress=False)
     if network.trained != history.spent:
         raise RuntimeError(f"{network.trained} epochs were trained, {history.spent:g} paid")
     rows: list[Row] = []
     for epochs, within in zip(job.capitals, paid_for(capital_spent(history), job.capitals).tolist(), strict=True):
         part = History(history.records[:within])
-        values = [problem.value_of(r) for r in part if r.query.fidelity == 2 and r.value is not None]
-        best = min((value for value in values if value is not None), default=math.inf)
-        rows.append((*job[:3], epochs, best, within, len(values)))
+        losses = [-r.value for r in part if r.query.fidelity == 2 and r.value is not None]
+        rows.append((*job[:3], epochs, min(losses, default=math.inf), within, len(losses)))
     return rows
 
 

@@ -36,9 +36,7 @@ DESCENTS: dict[str, type[torch.optim.Optimizer]] = {
 class Optimisers(Problem):
     """A small neural network by epochs: 1, 3, 9 and 27 of them at as many units of cost, the target last.
 
-    64 inputs, one hidden layer, ten classes, batches of 50. The parameters: which optimiser, its learning rate in
-    (1e-4, 10) and the hidden units in 4..64, both on a log scale, the activation, and momentum in (0, 0.99) for
-    stochastic gradient descent.
+    64 inputs, one hidden layer, ten classes, batches of 50.
     """
 
     epochs = (1, 3, 9, 27)
@@ -66,12 +64,7 @@ class Optimisers(Problem):
 
 
 class Kernels(Problem):
-    """A support vector machine by share of the data: 120, 360 and all 1,200 digits at the costs 1, 4, 20, target last.
-
-    The parameters: which kernel, the penalty ``C`` in (1e-3, 1e3), for all but the linear kernel ``gamma`` in
-    (1e-4, 10), both on a log scale, for polynomials the degree in 2..5, for these and the sigmoid the offset in
-    (-1, 1), and whether classes are weighed.
-    """
+    """A support vector machine by share of the data: 120, 360 and all 1,200 digits, the target last."""
 
     sizes = (120, 360, 1200)
 
@@ -110,12 +103,7 @@ def tumours() -> tuple[Array, Array, Array, Array]:
 
 
 class Booleans(Problem):
-    """Boosted trees by share of the data: 60, 150 and all 380 tumours at the costs 1, 2.5, 6.3, the target last.
-
-    Sixty rounds. The parameters: learning rate in (0.01, 1) on a log scale, leaves of a tree in 2..32, share of the
-    features at a split in (0.1, 1); whether features may interact, whether classes are weighed, and whether to stop
-    early, and then after how many rounds without progress, 1..10.
-    """
+    """Sixty rounds of boosted trees by share of the data: 60, 150 and all 380 tumours, the target last."""
 
     sizes = (60, 150, 380)
 

@@ -19,7 +19,7 @@ from matplotlib.ticker import NullFormatter
 from benchmarks.common import markdown, mean_and_error, tidy
 from benchmarks.study import Job, Look, Row, Study, grouped
 from mfbo_torch import strategies
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Query
 from mfbo_torch.loop.runner import run
 from mfbo_torch.metrics import best_values
 from mfbo_torch.problems import SALSA, SVM, Problem, Supernova, ViolaJones
@@ -73,23 +73,19 @@ def play(job: Job, problem: Problem, capital: float) -> History:
 def measured(look: Look) -> Row:
     """The best value so far and what it took; ``held_out``: the same on data that no query has seen."""
     records, target = look.history.records, look.problem.space.target
-    return (
-        look.problem.signed(best_values(look.history, target)[-1].item()),
-        _held_out(look.problem, look.history),
-        look.spent,
-        len(records),
-        sum(record.query.fidelity == target for record in records),
-        look.decision_seconds,
-        round(sum(record.evaluation_seconds for record in records), 3),
-    )
+    best = look.problem.signed(best_values(look.history, target)[-1].item())
+    queries = len(records), sum(record.query.fidelity == target for record in records)
+    evaluating = round(sum(record.evaluation_seconds for record in records), 3)
+    held_out = _held_out(look.problem, look.history)
+    return best, held_out, look.spent, *queries, look.decision_seconds, evaluating
 
 
 def _held_out(problem: Problem, history: History) -> object:
     """What the best design of the target comes to on data that no query has seen, where the problem has such."""
     if not hasattr(problem, "held_out"):
         return ""
-    found: list[Record] = [r for r in history if r.query.fidelity == problem.space.target and r.value is not None]
-    return problem.held_out(max(found, key=lambda r: r.value or 0.0).query.x) if found else ""
+    best = history.best(problem.space.target)
+    return "" if best is None else problem.held_out(best.query.x)
 
 
 Runs = dict[tuple[str, str, float], list[dict[str, float]]]

@@ -29,11 +29,8 @@ def bound(
     t: int, sums: Sequence[float], counts: Sequence[int], zeta: Sequence[float], rho: float, inverse: Function
 ) -> float:
     """Equation (3) for one arm, whose rewards at each fidelity sum to ``sums``."""
-    least = math.inf
-    for total, count, bias in zip(sums, counts, zeta, strict=True):
-        if count:
-            least = min(least, total / count + bias + width(t, count, rho, inverse))
-    return least
+    tried = ((total, count, bias) for total, count, bias in zip(sums, counts, zeta, strict=True) if count)
+    return min((total / n + bias + width(t, n, rho, inverse) for total, n, bias in tried), default=math.inf)
 
 
 def trial(problem: MultiFidelityBandit, capital: float, rho: float = 2.0) -> list[tuple[int, int]]:
@@ -46,16 +43,10 @@ def trial(problem: MultiFidelityBandit, capital: float, rho: float = 2.0) -> lis
     spent, played = 0.0, []
     while True:
         t = len(played) + 1
-        best, arm = -math.inf, 0
-        for k in range(K):
-            upper = bound(t, sums[k], counts[k], zeta, rho, inverse)
-            if upper > best:
-                best, arm = upper, k
-        fidelity = M - 1
-        for m in range(M - 1):
-            if width(t, counts[arm][m], rho, inverse) >= thresholds[m]:
-                fidelity = m
-                break
+        upper = [bound(t, sums[k], counts[k], zeta, rho, inverse) for k in range(K)]
+        arm = upper.index(max(upper))
+        wide = (m for m in range(M - 1) if width(t, counts[arm][m], rho, inverse) >= thresholds[m])
+        fidelity = next(wide, M - 1)
         if spent + costs[fidelity] > capital:
             return played
         spent += costs[fidelity]

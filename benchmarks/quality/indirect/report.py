@@ -68,11 +68,8 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
 
 def table(found: dict[Key, list[float]]) -> str:
     """Means, standard errors and worst seeds, one table for each setting and regret."""
-    parts = [
-        "# Regret with indirect queries",
-        "",
-        "Mean ± standard error over the seeds (worst seed). Branin's function has standard deviation 1 on its",
-    ]
+    parts = ["# Regret with indirect queries", ""]
+    parts += ["Mean ± standard error over the seeds (worst seed). Branin's function has standard deviation 1 on its"]
     parts += ["box. Bold: the smallest mean, and those within one standard error of it.", ""]
     for setting in SETTINGS:
         kind, transformation = setting.split()

@@ -113,9 +113,6 @@ class _MaxValueEntropy(OneFidelity):
 
 
 class QueryMES(OverQueries):
-    """Max-value entropy search over the queries [Wang2017mes]_, as BoTorch has it.
-
-    The maximum of ``g`` is sampled by the Gumbel approximation over at most :data:`CANDIDATES` queries.
-    """
+    """BoTorch's max-value entropy search [Wang2017mes]_, by Gumbel samples over at most :data:`CANDIDATES` queries."""
 
     kind = _MaxValueEntropy
