@@ -39,7 +39,7 @@ SPACE = Space((Parameter("width", -5.0, 10.0), Parameter("rate", 0.01, 100.0, lo
 ARMS = Space((Parameter("arm", -1, 4, integer=True),), (1.0, 4.0), zeta=(0.5, 0.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A strategy under test.
 
