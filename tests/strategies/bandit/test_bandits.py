@@ -13,7 +13,7 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.problems import MultiFidelityBandit
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFUCB, UCB, SuccessiveElimination
-from mfbo_torch.strategies.bandit.base import ArmStrategy, ZetaWarning
+from mfbo_torch.strategies.bandit.base import ZetaWarning
 
 COSTS, ZETA = (1.0, 3.0, 10.0), (0.4, 0.15, 0.0)
 SPACE = Space((Parameter("arm", 0, 4, integer=True),), COSTS, zeta=ZETA)
@@ -35,10 +35,8 @@ def played(plays, space=SPACE):
 def random_plays(seed, count, bounded):
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 2, count).astype(float) if bounded else rng.normal(size=count)
-    return [
-        (int(a), int(m), float(v))
-        for a, m, v in zip(rng.integers(0, 5, count), rng.integers(0, 3, count), values, strict=True)
-    ]
+    arms, fidelities = rng.integers(0, 5, count).tolist(), rng.integers(0, 3, count).tolist()
+    return list(zip(arms, fidelities, values.tolist(), strict=True))
 
 
 def tables(plays):
@@ -58,8 +56,7 @@ def choice(strategy, history):
 @pytest.mark.parametrize(("seed", "count", "rho"), [(0, 3, 2.0), (1, 12, 2.0), (2, 40, 4.5), (3, 200, 0.3)])
 def test_bounds_widths_and_gamma_are_those_of_the_equations(bounded, seed, count, rho):
     plays = random_plays(seed, count, bounded)
-    strategy = MFUCB(rewards="bounded") if bounded else MFUCB(scale=0.7)
-    strategy = type(strategy)(rewards=strategy.rewards, scale=strategy.scale, rho=rho).bind(SPACE)
+    strategy = MFUCB(**({"rewards": "bounded"} if bounded else {"scale": 0.7}), rho=rho).bind(SPACE)
     psi, inverse = plain.sub_gaussian(0.5 if bounded else 0.7)
     bounds, widths = strategy.bounds(strategy.plays(played(plays)))
     (sums, counts), t = tables(plays), count + 1
@@ -107,16 +104,13 @@ def test_the_lowest_fidelity_with_something_to_tell():
     assert seen == {0, 1, 2}
 
 
-def test_pending_plays_count_in_the_widths_and_not_in_the_means():
+def test_pending_plays_count_in_the_widths_and_not_in_the_means_so_that_a_batch_spreads():
     strategy = MFUCB(scale=0.3).bind(SPACE)
     inverse = plain.sub_gaussian(0.3)[1]
     known = [(k, 0, 0.1 * k) for k in range(5)]
     bounds, _ = strategy.bounds(strategy.plays(played([*known, (2, 0, "pending"), (2, 0, "failed")])))
     assert bounds[2].item() == 0.2 + ZETA[0] + inverse(2.0 * math.log(8) / 3)
     assert bounds[3].item() == pytest.approx(0.3 + ZETA[0] + inverse(2.0 * math.log(8)), rel=1e-15)
-
-
-def test_a_batch_goes_to_different_arms():
     queries = MFUCB().bind(SPACE).ask(History(), 7)
     assert [q.x[0] for q in queries] == [0, 1, 2, 3, 4, 0, 1]
 
@@ -156,8 +150,8 @@ def test_sums_are_added_in_the_order_of_asking():
     for i in (2, 3, 0, 1):
         history = history.updated(history.records[i].done(values[i]))
         strategy.plays(history)
-    assert strategy.plays(history).sums[2, 0].item() == ((1e16 + 1.0) - 1e16) + 1.0
-    assert UCB().bind(SPACE).plays(history).sums[2, 0].item() == strategy.plays(history).sums[2, 0].item()
+    for one in (strategy, UCB().bind(SPACE)):
+        assert one.plays(history).sums[2, 0].item() == ((1e16 + 1.0) - 1e16) + 1.0
 
 
 def test_any_pair_of_psi_and_inverse():
@@ -225,19 +219,16 @@ def test_warns_when_observations_contradict_zeta():
         MFUCB(scale=0.1).bind(SPACE).ask(contradictory(0.6, 2))  # too few to say
         MFUCB(scale=0.1).bind(SPACE).ask(contradictory(0.39, 400))
         UCB(scale=0.1).bind(SPACE).ask(contradictory(0.6, 40))  # needs no ζ
-
-
-def test_two_cheap_fidelities_can_contradict_each_other():
-    """They differ by no more than the sum of their ζ."""
+    # two cheap fidelities differ by no more than the sum of their ζ
+    cheap = played([(k, 0, 0.0) for k in range(5)] + [(1, 1, 0.7)] * 200 + [(1, 0, 0.0)] * 200)
     with pytest.warns(ZetaWarning):
-        MFUCB(scale=0.1).bind(SPACE).ask(
-            played([(k, 0, 0.0) for k in range(5)] + [(1, 1, 0.7)] * 200 + [(1, 0, 0.0)] * 200)
-        )
+        MFUCB(scale=0.1).bind(SPACE).ask(cheap)
 
 
-def test_zeta_of_ones_own():
+def test_zeta_of_ones_own_and_the_number_of_arms():
     assert MFUCB(zeta=(0.9, 0.1, 0.0)).bind(SPACE).rule.zeta.tolist() == [0.9, 0.1, 0.0]
     assert MFUCB().bind(SPACE).rule.zeta.tolist() == list(ZETA)
+    assert MFUCB().bind(MultiFidelityBandit([[0.1], [0.2]], [0.0], [1.0]).space).num_arms == 2
 
 
 def test_after_a_refused_value_the_memo_is_sound():
@@ -255,8 +246,3 @@ def test_nan_is_a_failure_that_costs():
     plays = MFUCB().bind(SPACE).plays(history)
     assert (plays.asked[0, 2], plays.done[0, 2], plays.sums[0, 2]) == (2, 1, 0.5)
     assert history.spent == 6.0
-
-
-def test_arms_are_a_contract():
-    assert all(issubclass(make, ArmStrategy) for make in (MFUCB, UCB, SuccessiveElimination))
-    assert MFUCB().bind(MultiFidelityBandit([[0.1], [0.2]], [0.0], [1.0]).space).num_arms == 2
