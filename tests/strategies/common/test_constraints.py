@@ -34,9 +34,6 @@ def test_allows_and_inequalities():
     assert feasible.tolist() == relaxed.allows(U[:, :2]).tolist()
     assert SPACE.inequalities is None
     assert SPACE.allows(U[:, :2]).all()
-
-
-def test_constraints_travel():
     assert pickle.loads(pickle.dumps(TRIANGLE)) == copy.deepcopy(TRIANGLE) == TRIANGLE
 
 

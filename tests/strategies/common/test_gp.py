@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import dense
 import numpy as np
 import pytest
 import torch
@@ -75,14 +76,10 @@ def test_posterior_is_the_dense_formula():
     X, Y = data()
     model = surrogate().model(single_task_gp, X, Y)
     grid = torch.rand(50, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
-    lengthscale = model.covar_module.lengthscale.detach().numpy()
+    lengthscale = model.covar_module.lengthscale[0].tolist()
     noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
-
-    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 * (((a[:, None] - b[None]) / lengthscale) ** 2).sum(-1))
-
-    gram = kernel(X.numpy(), X.numpy()) + noise * np.eye(len(X))
-    cross = kernel(grid.numpy(), X.numpy())
+    gram = dense.gram("rbf", X.tolist(), X.tolist(), lengthscale, 1.0) + noise * np.eye(len(X))
+    cross = dense.gram("rbf", grid.tolist(), X.tolist(), lengthscale, 1.0)
     mean = constant + cross @ np.linalg.solve(gram, standardized(Y).numpy()[:, 0] - constant)
     variance = 1.0 - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
     posterior = model.posterior(grid)
