@@ -84,13 +84,10 @@ def test_arms_never_played_come_first_and_ties_go_to_the_lowest():
 
 def test_the_lowest_fidelity_with_something_to_tell():
     strategy = MFUCB(scale=0.5).bind(SPACE)
-    gamma = strategy.rule.gamma.tolist()
-    seen = set()
-    plays = [(k, 0, 0.0) for k in range(1, 5)]
-    for _ in range(600):
-        arm, fidelity = choice(strategy, played([*plays, (0, 0, 5.0)] if not seen else plays))
-        if not seen:
-            plays.append((0, 0, 5.0))
+    gamma, seen = strategy.rule.gamma.tolist(), set()
+    plays = [*((k, 0, 0.0) for k in range(1, 5)), (0, 0, 5.0)]
+    while 2 not in seen and len(plays) < 5000:
+        arm, fidelity = choice(strategy, played(plays))
         assert arm == 0
         t, counts = len(plays) + 1, tables(plays)[1][0]
         widths = [plain.width(t, n, 2.0, plain.sub_gaussian(0.5)[1]) for n in counts]
@@ -99,8 +96,6 @@ def test_the_lowest_fidelity_with_something_to_tell():
         if len(plays) % 20 and fidelity < 2:  # several plays in one go, so that the target is reached soon
             plays += [(0, fidelity, 5.0)] * 7
         plays.append((0, fidelity, 5.0))
-        if fidelity == 2:
-            break
     assert seen == {0, 1, 2}
 
 

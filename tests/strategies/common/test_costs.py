@@ -160,20 +160,16 @@ def test_forecast(workers):
     assert found.seconds == pytest.approx(history.spent / workers, rel=0.2)
 
 
-def test_forecast_in_words():
+def test_forecast_in_words_and_in_the_bar():
     assert str(Forecast(14, 7200.0)) == "about 14 more evaluations, 2.0 h"
     assert str(Forecast(1, 30.0)) == "about 1 more evaluation, 30.0 s"
     assert duration(600) == "10.0 min"
-
-
-def test_the_bar_tells_what_is_left_and_to_come():
     history = History().asked(Query((0.5,), 1), 4.0)
     with Progress(Hill(), 60.0, True, lambda history: Forecast(14, 7200.0)) as bar:
         bar.show(history.updated(history.records[0].done(-1.0)))
         assert bar.bar is not None
-        said = bar.bar.postfix
-    assert "56 left" in said
-    assert "about 14 more evaluations, 2.0 h" in said
+        assert "56 left" in bar.bar.postfix
+        assert "about 14 more evaluations, 2.0 h" in bar.bar.postfix
 
 
 def test_forecast_is_shown(tmp_path, capsys):

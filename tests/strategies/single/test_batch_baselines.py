@@ -115,9 +115,7 @@ def test_a_batch_matches_the_runs_greedily():
         u = FINITE.unit_candidates[place(query)]
         assert sums[int((matched - u).abs().sum(-1).argmin())].item() == pytest.approx(min(sums).item(), abs=1e-12)
         centres.append(u)
-
-
-def test_one_run_is_its_batch():
+    # one run is its batch
     strategy = strategies.SimulationMatching(batch_size=4, num_simulations=1, **UCB)
     matched, _, _ = strategy.simulated(strategy.snapshot(START))
     batch = strategy.ask(START, len(matched))
@@ -126,9 +124,8 @@ def test_one_run_is_its_batch():
 
 def test_simulation_from_the_prior_and_from_many_candidates():
     strategy = strategies.SimulationMatching(batch_size=3, num_simulations=10, num_candidates=40, **UCB)
-    batch = strategy.ask(History(), 3)
-    assert len({query.x for query in batch}) == 3
-    assert len({query.x for query in strategy.ask(START, 3)}) == 3
+    for history in (History(), START):
+        assert len({query.x for query in strategy.ask(history, 3)}) == 3
 
 
 @pytest.mark.parametrize("kind", [strategies.QUpperConfidenceBound, strategies.QLogExpectedImprovement])
