@@ -20,8 +20,9 @@ GRID = Space.finite(torch.cartesian_prod(torch.linspace(0, 1, 12), torch.linspac
 BARE = Space((Parameter("arm", 0, 4, integer=True),), (1.0, 3.0, 10.0))
 ARMS = Space(BARE.parameters, BARE.costs, zeta=(0.4, 0.15, 0.0))
 
+FITTED = {"refit_every": [0], "dtype": ["int", "float16"], "device": ["nowhere"]}
 OUT_OF_RANGE = {
-    "GPUCB": {"initial": [0], "beta": [-1.0, math.nan], "refit_every": [0], "dtype": ["int"], "device": ["nowhere"]},
+    "GPUCB": {"initial": [0], "beta": [-1.0, math.nan], **FITTED},
     "GPBUCB": {"beta": [-1.0, "practice", math.nan], "delta": [1.0], "scale": [0.0], "gain": [-0.1], "initial": [0]},
     "RandomSearch": {"seed": [-1]},
     "Direct": {"eps": [-1.0]},
@@ -29,14 +30,7 @@ OUT_OF_RANGE = {
     "QLogExpectedImprovement": {"samples": [0]},
     "SimulationMatching": {"policy": ["pi"], "batch_size": [0], "num_simulations": [0], "num_candidates": [1.5]},
     "MFNaive": {"explore": ["all"], "limit": [0]},
-    "MFGPUCB": {
-        "link": ["chained"],
-        "beta": [-1.0, math.nan, math.inf],
-        "initial_capital": [0.0],
-        "refit_every": [0],
-        "dtype": ["float16"],
-        "device": ["abacus"],
-    },
+    "MFGPUCB": {"link": ["chained"], "beta": [-1.0, math.nan, math.inf], "initial_capital": [0.0], **FITTED},
     "MFSKO": {"initial_capital": [0.0]},
     "MFGIBBON": {"num_candidates": [0], "num_restarts": [0]},
     "MFKnowledgeGradient": {"num_fantasies": [0], "max_iterations": [1.5]},
@@ -88,10 +82,7 @@ TOGETHER = [
     (lambda: asked(GPBUCB(prior=Prior(lengthscale=[0.1, 0.2, 0.3]), space=GRID), n=2), r"prior.lengthscale"),
     (lambda: asked(CMES(space=box(2))), "space = 'Space': must be an IndirectSpace for CMES"),
     (lambda: CMETS(children=1), "children = 1: must be a whole number from 2 to 256, or None"),
-    (
-        lambda: asked(ShrinkingWindow(space=IndirectBranin(known=True).space)),
-        "feedback = 'Window': must be a Window around the query itself",
-    ),
+    (lambda: asked(ShrinkingWindow(space=IndirectBranin(known=True).space)), "a Window around the query itself"),
     (lambda: UCB(rewards="bounded", scale=1.0), "scale = 1.0: must be left out unless"),
     (lambda: UCB(space=Space.box([[0.0], [1.0]], [1, 2])), r"space = \['x1'\]: must be one parameter of whole"),
     *(

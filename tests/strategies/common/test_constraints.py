@@ -90,14 +90,6 @@ def test_a_design_far_from_a_small_region_is_moved_into_it():
     assert (clear(torch.ones(1, 2, dtype=torch.double), 0, snapshot, generator) - 0.5).abs().max() <= 0.01 + 1e-9
 
 
-def test_settings_make_another_one():
-    strategy = MFGPUCB(link="independent", seed=3, beta=2.0)
-    assert strategy.settings == {"link": "independent", "seed": 3, "beta": 2.0}
-    assert type(strategy)(**strategy.settings).bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
-    assert strategy.bind(SPACE, 3.0).settings == strategy.settings
-    assert RandomSearch(seed=5).settings["seed"] == 5
-
-
 class Forgetful(RandomSearch):
     """Does not keep what it was made with."""
 
@@ -105,6 +97,11 @@ class Forgetful(RandomSearch):
         super().__init__(**settings)
 
 
-def test_a_setting_that_is_not_kept_is_named():
+def test_settings_make_another_one():
+    strategy = MFGPUCB(link="independent", seed=3, beta=2.0)
+    assert strategy.settings == {"link": "independent", "seed": 3, "beta": 2.0}
+    assert type(strategy)(**strategy.settings).bind(SPACE).ask(History()) == strategy.bind(SPACE).ask(History())
+    assert strategy.bind(SPACE, 3.0).settings == strategy.settings
+    assert RandomSearch(seed=5).settings["seed"] == 5
     said = "^width = 'not kept': must be an attribute of Forgetful, as in self.width"
     refused(said, lambda: Forgetful(3).settings)

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import dense
 import numpy as np
 import pytest
 import torch
@@ -25,12 +26,6 @@ from mfbo_torch.strategies.snapshot import Snapshot
 NOMINAL = (1.0, 10.0, 100.0)
 
 
-def drawn(n: int, dim: int = 2, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    levels = torch.randint(len(NOMINAL), (n, 1), generator=generator)
-    return torch.cat([torch.rand(n, dim, generator=generator, dtype=torch.double), levels], -1)
-
-
 def seconds(points: torch.Tensor) -> torch.Tensor:
     """A training of which the width costs, with a start that every fidelity pays."""
     return 0.5 + torch.tensor([0.1, 1.0, 10.0]).double()[points[:, -1].long()] * (0.2 + 4 * points[:, 0] ** 2)
@@ -38,7 +33,7 @@ def seconds(points: torch.Tensor) -> torch.Tensor:
 
 def test_log_cost_is_the_average_of_dense_processes():
     """Each hypothesis conditioned by hand, its coefficients as part of the covariance."""
-    points, test = drawn(12), drawn(5, seed=1)
+    points, test = dense.points(3, 12), dense.points(3, 5, seed=2)
     Y = (seconds(points).log() - torch.tensor(NOMINAL).double().log()[points[:, -1].long()]).numpy()
     below = np.log(np.array(NOMINAL)) - math.log(NOMINAL[-1])
 
@@ -68,7 +63,7 @@ def test_log_cost_is_the_average_of_dense_processes():
 
 
 def test_log_cost_beats_the_mean_and_knows_what_never_ran():
-    points, test = drawn(30), drawn(200, seed=1)
+    points, test = dense.points(3, 30), dense.points(3, 200, seed=2)
     points[:, -1].clamp_(max=1)  # the target never ran
     found = CostModel(points, seconds(points), NOMINAL)(test[:, :-1])
     for m, most in ((0, 0.1), (1, 0.1), (2, 0.8)):

@@ -23,7 +23,7 @@ from mfbo_torch.history import History, Query, Recommendation
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models import DeconditionalGP, GaussianConditional, PolicyConditional, UniformConditional
 from mfbo_torch.models.indirect.unit_conditionals import conditional_of
-from mfbo_torch.problems import IndirectBandit, IndirectBranin, Satellite, ShiftedPeak
+from mfbo_torch.problems import IndirectBandit, IndirectBranin, ShiftedPeak
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.cells import Cut, Node
 from mfbo_torch.space.indirect import IndirectSpace, Policy, Samples, Window
@@ -323,6 +323,11 @@ def test_conditionals_in_the_users_units():
     torch.testing.assert_close(conditional_of(own).covariance(k, A), raw)
     assert conditional_of(own).extent(A).shape == (2,)
     assert GaussianConditional(0.1).covariance(k, A[:, :2]).shape == (6, 6)
+    U = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    space = IndirectSpace(SQUARE, (1.0,), inputs=[[0.0, -5.0], [10.0, 5.0]], feedback=Samples(10 * U - 5, 2 * U))
+    conditional = conditional_of(space)
+    torch.testing.assert_close(conditional.queries, U)
+    torch.testing.assert_close(conditional.points, torch.stack([U[:, 0] - 0.5, U[:, 1]], -1))
 
 
 def test_queries_that_no_sample_is_near_are_told():
@@ -348,14 +353,6 @@ def test_policies_in_the_users_units():
     for given in (classifier, probabilities):
         space = IndirectSpace(SQUARE, (1.0,), inputs=3 * arms, feedback=Policy(given))
         torch.testing.assert_close(conditional_of(space).covariance(k, A / 2), expected)
-
-
-def test_samples_in_the_users_units():
-    U = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    space = IndirectSpace(SQUARE, (1.0,), inputs=[[0.0, -5.0], [10.0, 5.0]], feedback=Samples(10 * U - 5, 2 * U))
-    conditional = conditional_of(space)
-    torch.testing.assert_close(conditional.queries, U)
-    torch.testing.assert_close(conditional.points, torch.stack([U[:, 0] - 0.5, U[:, 1]], -1))
 
 
 @pytest.mark.slow
@@ -389,14 +386,6 @@ def test_regrets_are_those_of_definitions_1_and_2():
     assert simple.tolist() == pytest.approx([problem.latent_optimum - max(f[: t + 1]) for t in range(4)])
     assert instant.tolist() == pytest.approx([problem.latent_optimum - found.records[0].value] * 4)
     assert [len(part) for part in problem.regrets(History(), [])] == [0, 0]
-
-
-@pytest.mark.slow
-def test_costs_steer_cmets():
-    problem = Satellite()
-    found = run(problem, CMETS(), 12, progress=False)
-    assert found.spent <= 12
-    assert {r.query.fidelity for r in found} != {problem.space.target}
 
 
 FOLDER = Path(__file__).parents[3] / "configs" / "indirect"

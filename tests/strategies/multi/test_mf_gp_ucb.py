@@ -115,8 +115,7 @@ def test_gamma_of_the_metadata_doubles():
     asks = strategy("independent", space)
     start = idle = designed(asks, noise(space))
     for i in range(21):  # costs 4^m: doubled at the 5th, 10th, 15th and 20th
-        idle = idle.asked(Query((i / 20, 0.5), 0, {"stage": "model"}), 1.0)
-        idle = idle.updated(idle.records[-1].failed("a test"))
+        idle = step(idle, Query((i / 20, 0.5), 0, {"stage": "model"}), space, None)
     before, after = (asks.ask(history)[0].meta["gamma"] for history in (start, idle))
     assert after == pytest.approx([16 * g for g in before])
 

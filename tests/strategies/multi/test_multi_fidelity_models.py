@@ -19,12 +19,6 @@ from mfbo_torch.strategies.snapshot import data_of
 SPACE3 = box(2, 3)
 
 
-def points(n: int, num_fidelities: int = 3, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    levels = torch.randint(num_fidelities, (n, 1), generator=generator).double()
-    return torch.cat([torch.rand(n, 2, generator=generator, dtype=torch.double), levels], dim=-1)
-
-
 def dense_kernel(kernel: AdditiveFidelityKernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     parts = [(part.base_kernel.lengthscale[0].tolist(), part.outputscale.item()) for part in kernel.kernels]
 
@@ -35,7 +29,7 @@ def dense_kernel(kernel: AdditiveFidelityKernel, a: np.ndarray, b: np.ndarray) -
 
 
 def test_kernel_is_the_sum_over_shared_levels():
-    kernel, a, b = AdditiveFidelityKernel(2, 3).double(), points(9), points(7, seed=1)
+    kernel, a, b = AdditiveFidelityKernel(2, 3).double(), dense.points(3, 9), dense.points(3, 7, seed=1)
     for m, part in enumerate(kernel.kernels):
         part.outputscale = 0.5 + m
         part.base_kernel.lengthscale = torch.tensor([0.3 + 0.2 * m, 0.6])
@@ -50,11 +44,11 @@ def test_kernel_is_the_sum_over_shared_levels():
 def test_augmented_expected_improvement(fidelity):
     """``EI α1 α2 α3`` by NumPy from the joint posterior of fidelity ``l`` and the target."""
     strategy = MFSKO(space=SPACE3)
-    X, Y = points(12), points(12, seed=5)[:, :1]
+    X, Y = dense.points(3, 12), dense.points(3, 12, seed=5)[:, :1]
     model = strategy.surrogate.model(strategy._build, X, Y)
     kernel, noise = model.covar_module, model.likelihood.noise.item()
     constant = model.mean_module.constant.item()
-    designs = points(6, seed=2)[:, :-1]
+    designs = dense.points(3, 6, seed=2)[:, :-1]
     found = LogAugmentedExpectedImprovement(model, 0.4, fidelity, 2, cost_ratio=5.0)(designs.unsqueeze(-2))
     gram = dense_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(12)
     weights = np.linalg.solve(gram, standardized(Y).numpy()[:, 0] - constant)
