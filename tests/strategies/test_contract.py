@@ -71,44 +71,28 @@ def distance(a: Query, b: Query, space: Space = SPACE) -> float:
     return (first - second).abs().max().item()
 
 
-def test_unbound_raises(row):
+def test_unbound_or_for_none_it_refuses(row):
     refused("space", row.make(0).ask, History())
-
-
-def test_n_below_one_raises(row):
     refused("n = 0", bound(row).ask, History(), 0)
 
 
-def test_same_seed_same_decisions(row):
+def test_the_seed_decides(row):
     assert queries(loop(bound(row), toy(row.space), row.steps)) == queries(usual(row))
-
-
-def test_other_seed_other_decisions(row):
     assert (queries(loop(bound(row, seed=1), toy(row.space), 3)) != queries(usual(row))[:3]) == row.seeded
 
 
-def test_replay(row):
+def test_queries_are_allowed_and_the_same_in_a_replay(row):
     history = usual(row)
     for n in range(len(history)):
+        check_allowed(history.records[n].query, row.space)
         assert bound(row).ask(History(history.records[:n])) == [history.records[n].query]
 
 
 def test_asking_leaves_no_trace(row):
     """A strategy that was asked about another history decides as a fresh one."""
-    history = usual(row)
     strategy = bound(row)
-    strategy.ask(History(history.records[:-2]))
-    assert strategy.ask(history) == [following(row)]
-
-
-def test_queries_are_allowed(row):
-    for query in queries(usual(row)):
-        check_allowed(query, row.space)
-
-
-def test_mixed_parameters(design_row):
-    for query in queries(loop(bound(design_row, MIXED), toy(MIXED), design_row.steps)):
-        check_allowed(query, MIXED)
+    strategy.ask(History(usual(row).records[:-2]))
+    assert strategy.ask(usual(row)) == [following(row)]
 
 
 def test_pending_points_are_not_repeated(design_row):
@@ -191,13 +175,13 @@ def test_scale_of_the_values(design_row, scale):
     assert found.x == pytest.approx(expected.x, rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize(("dim", "num_fidelities"), [(1, 1), (1, 3), (20, 2)])
-def test_dimensions_and_fidelities(design_row, dim, num_fidelities):
-    space = box(dim, num_fidelities)
-    if dim > design_row.most:
-        refused(rf"^children = '{dim} dimensions.*must be given", bound(design_row, space).ask, History())
+@pytest.mark.parametrize("space", [box(1, 1), box(1, 3), box(20), MIXED], ids=["1-1", "1-3", "20-2", "mixed"])
+def test_other_spaces(design_row, space):
+    if space.dim > design_row.most:
+        refused(rf"^children = '{space.dim} dimensions.*must be given", bound(design_row, space).ask, History())
         return
-    for query in queries(loop(bound(design_row, space), toy(space), min(design_row.steps, 6 if dim == 1 else 5))):
+    steps = min(design_row.steps, {1: 6, 20: 5}.get(space.dim, 100))
+    for query in queries(loop(bound(design_row, space), toy(space), steps)):
         check_allowed(query, space)
 
 
@@ -239,8 +223,7 @@ def test_standard_errors_go_into_the_model(design_row):
 
 
 def test_cheaper_records_never_pass_for_the_targets(row):
-    """About 100 at the cheap fidelity, about 1 at the target: a model of the target alone has not seen them, one of
-    all knows which they were."""
+    """About 100 there, about 1 at the target: a model of the target has not seen them, one of all knows which."""
     arms = row.space is not SPACE
     designs = [(-1.0,), (0.0,), (2.0,), (3.0,)] if arms else [(0.0, 1.0), (2.0, 20.0), (5.0, 0.1), (9.0, 50.0)]
     history, fine = History(), History()

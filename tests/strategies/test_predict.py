@@ -7,7 +7,7 @@ import torch
 from strategy_table import PLAIN_ROWS, SPACE, Row, box, each, step, toy
 
 from mfbo_torch.history import History, Query
-from mfbo_torch.strategies import GPUCB, MFSKO, RandomSearch, Strategy
+from mfbo_torch.strategies import GPUCB, MFGPUCB, MFSKO, RandomSearch, Strategy
 from mfbo_torch.strategies.single.base import OneFidelity
 
 NONE = {"random", "direct", "mf_naive_random"}
@@ -79,11 +79,10 @@ def test_scaled_values(row):
 
 def test_a_fidelity_without_observations():
     space = box(2, 3)
-    row = next(row for row in PLAIN_ROWS if row.label == "MFGPUCB")
     cheap = History()
     for x in (0.1, 0.5, 0.8):
         cheap = step(cheap, Query((x, 0.5), 0), space, toy(space)(Query((x, 0.5), 0)))
-    mean, deviation = row.make(0).bind(space, 40.0).predict(cheap, torch.rand(3, 2, dtype=torch.double))
+    mean, deviation = MFGPUCB().bind(space, 40.0).predict(cheap, torch.rand(3, 2, dtype=torch.double))
     assert mean[:, 0].isfinite().all()
     assert mean[:, 1:].isnan().all()
     assert deviation[:, 1:].isnan().all()

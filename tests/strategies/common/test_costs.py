@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import dense
 import numpy as np
 import pytest
 import torch
@@ -25,12 +26,6 @@ from mfbo_torch.strategies.snapshot import Snapshot
 NOMINAL = (1.0, 10.0, 100.0)
 
 
-def drawn(n: int, dim: int = 2, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    levels = torch.randint(len(NOMINAL), (n, 1), generator=generator)
-    return torch.cat([torch.rand(n, dim, generator=generator, dtype=torch.double), levels], -1)
-
-
 def seconds(points: torch.Tensor) -> torch.Tensor:
     """A training of which the width costs, with a start that every fidelity pays."""
     return 0.5 + torch.tensor([0.1, 1.0, 10.0]).double()[points[:, -1].long()] * (0.2 + 4 * points[:, 0] ** 2)
@@ -38,7 +33,7 @@ def seconds(points: torch.Tensor) -> torch.Tensor:
 
 def test_log_cost_is_the_average_of_dense_processes():
     """Each hypothesis conditioned by hand, its coefficients as part of the covariance."""
-    points, test = drawn(12), drawn(5, seed=1)
+    points, test = dense.points(3, 12), dense.points(3, 5, seed=2)
     Y = (seconds(points).log() - torch.tensor(NOMINAL).double().log()[points[:, -1].long()]).numpy()
     below = np.log(np.array(NOMINAL)) - math.log(NOMINAL[-1])
 
@@ -68,7 +63,7 @@ def test_log_cost_is_the_average_of_dense_processes():
 
 
 def test_log_cost_beats_the_mean_and_knows_what_never_ran():
-    points, test = drawn(30), drawn(200, seed=1)
+    points, test = dense.points(3, 30), dense.points(3, 200, seed=2)
     points[:, -1].clamp_(max=1)  # the target never ran
     found = CostModel(points, seconds(points), NOMINAL)(test[:, :-1])
     for m, most in ((0, 0.1), (1, 0.1), (2, 0.8)):
@@ -160,20 +155,16 @@ def test_forecast(workers):
     assert found.seconds == pytest.approx(history.spent / workers, rel=0.2)
 
 
-def test_forecast_in_words():
+def test_forecast_in_words_and_in_the_bar():
     assert str(Forecast(14, 7200.0)) == "about 14 more evaluations, 2.0 h"
     assert str(Forecast(1, 30.0)) == "about 1 more evaluation, 30.0 s"
     assert duration(600) == "10.0 min"
-
-
-def test_the_bar_tells_what_is_left_and_to_come():
     history = History().asked(Query((0.5,), 1), 4.0)
     with Progress(Hill(), 60.0, True, lambda history: Forecast(14, 7200.0)) as bar:
         bar.show(history.updated(history.records[0].done(-1.0)))
         assert bar.bar is not None
-        said = bar.bar.postfix
-    assert "56 left" in said
-    assert "about 14 more evaluations, 2.0 h" in said
+        assert "56 left" in bar.bar.postfix
+        assert "about 14 more evaluations, 2.0 h" in bar.bar.postfix
 
 
 def test_forecast_is_shown(tmp_path, capsys):

@@ -50,15 +50,6 @@ def test_penalties_of_the_first_design(penalty):
     assert regret < 0.01, "1.9 and 0.35 where the others are lost beside them"
 
 
-def warp_of(strategy, records):
-    return strategy.rule.transforms(strategy.snapshot(History(records)))[0]
-
-
-@pytest.fixture(scope="module")
-def late():
-    return ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
-
-
 def test_a_new_map_makes_a_new_model():
     problem = Currin()
     strategy, growing = MFGPUCB(seed=0).bind(problem.space, 20 * problem.space.costs[-1]), Growing(25)
@@ -112,13 +103,14 @@ def test_penalties_at_one_fidelity(seed):
 
 
 @pytest.mark.slow
-def test_a_penalty_that_comes_late(late):
-    regret, history, problem = late
+def test_a_penalty_that_comes_late():
+    regret, history, problem = ended(-1e6, lambda a, b: a > 0.9 and b < 0.1, seed=2)
     first = next(r.id for r in history if r.value == -1e6)
     assert history.records[first].query.meta["stage"] != "initial"
     assert regret < 0.01, "0.12 where the map stays as it was"
     again = MFGPUCB(seed=2).bind(problem.space, 20 * problem.space.costs[-1])
-    before, after = (warp_of(again, history.records[:n]) for n in (first, first + 1))
+    seen = (again.snapshot(History(history.records[:n])) for n in (first, first + 1))
+    before, after = (again.rule.transforms(snapshot)[0] for snapshot in seen)
     assert before == IDENTITY
     assert after.below > 1e3
     asked = again.ask(History(history.records[: first + 3]))[0]

@@ -23,11 +23,6 @@ TAUGHT = [
 DEFAULT, TARGET_ONLY = TAUGHT[:2]
 
 
-def model_based(strategy):
-    """What decides: of MFGPUCB its rule."""
-    return getattr(strategy, "rule", strategy)
-
-
 class Known(torch.nn.Module):
     """Much to gain on the left, next to nothing on the right."""
 
@@ -60,8 +55,7 @@ def beyond(query: Query) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", TAUGHT, ids=lambda make: type(make()).__name__)
 def test_a_region_that_fails_is_left(make):
-    """The best design lies in it, so that the model of the values is drawn there: a strategy that learns nothing
-    asks there each time."""
+    """The best design lies in it: a strategy that learns nothing asks there each time."""
     space = box(2)
     history = past(space, beyond)
     found = loop(make(space=space, capital=200.0), lambda q: None if beyond(q) else toy(space)(q), 5, history)
@@ -70,7 +64,8 @@ def test_a_region_that_fails_is_left(make):
 
 @pytest.mark.parametrize("make", TAUGHT, ids=lambda make: type(make()).__name__)
 def test_without_a_failure_nothing_is_touched(make):
-    strategy = model_based(make(space=SPACE))
+    strategy = make(space=SPACE)
+    strategy = getattr(strategy, "rule", strategy)
     history = past(SPACE, lambda query: False).asked(Query((0.0, 1.0), 0), 1.0)
     acquisition = Known()
     assert strategy.feasible(acquisition, strategy.snapshot(history), 0) is acquisition
@@ -129,12 +124,9 @@ def test_chance_changes_little():
 
 @pytest.mark.slow
 def test_everything_fails_at_first():
-    space = box(2)
-    objective = toy(space)
     for make in (DEFAULT, TARGET_ONLY):
-        strategy = make(space=space, capital=200.0)
-        history = loop(strategy, lambda query: None, 12)
-        history = loop(strategy, objective, 6, history)
+        strategy = make(space=box(2), capital=200.0)
+        history = loop(strategy, toy(box(2)), 6, loop(strategy, lambda query: None, 12))
         assert len(history.done) == 6
 
 
@@ -155,7 +147,6 @@ def test_a_region_is_asked_again_where_nothing_else_gains():
     history = past(box(2), beyond)
     strategy = TARGET_ONLY(space=box(2))
     p = strategy.failures.feasibility(strategy.snapshot(history), 1)
-
     X = torch.tensor([[[0.1, 0.5]], [[0.8, 0.5]]], dtype=torch.double)
     low, high = Feasible(Known(), p, 0.0)(X)
     assert p(X[:, 0])[0] < 0.2

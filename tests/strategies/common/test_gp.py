@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import dense
 import numpy as np
 import pytest
 import torch
@@ -51,7 +52,12 @@ def test_large_histories_are_refitted_as_they_grow_by_a_tenth():
     assert len(sizes) < 30
 
 
-def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
+def test_fits_are_to_the_first_part_and_large_ones_to_some_evenly_spaced(monkeypatch):
+    X, Y = data(21)  # the fit is to 20 of them, the data are all
+    found = surrogate(5).model(single_task_gp, X, Y)
+    first = surrogate(5).model(single_task_gp, X[:20], Y[:20])
+    assert torch.equal(found.covar_module.lengthscale, first.covar_module.lengthscale)
+    assert len(found.train_inputs[0]) == 21
     X, Y = data(40)
     monkeypatch.setattr(room, "LARGE", 14)
     monkeypatch.setattr(room, "FITTED", 14)
@@ -62,27 +68,16 @@ def test_large_fits_are_to_a_part_evenly_spaced(monkeypatch):
     assert len(found.train_inputs[0]) == 40
 
 
-def test_hyper_parameters_come_from_the_first_part():
-    """With 21 observations the fit is to 20 of them, the data are all."""
-    X, Y = data(21)
-    found = surrogate(5).model(single_task_gp, X, Y)
-    first = surrogate(5).model(single_task_gp, X[:20], Y[:20])
-    assert torch.equal(found.covar_module.lengthscale, first.covar_module.lengthscale)
-    assert len(found.train_inputs[0]) == 21
-
-
 def test_posterior_is_the_dense_formula():
     X, Y = data()
+    before = torch.random.get_rng_state()
     model = surrogate().model(single_task_gp, X, Y)
+    assert torch.equal(before, torch.random.get_rng_state())
     grid = torch.rand(50, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
-    lengthscale = model.covar_module.lengthscale.detach().numpy()
+    lengthscale = model.covar_module.lengthscale[0].tolist()
     noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
-
-    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 * (((a[:, None] - b[None]) / lengthscale) ** 2).sum(-1))
-
-    gram = kernel(X.numpy(), X.numpy()) + noise * np.eye(len(X))
-    cross = kernel(grid.numpy(), X.numpy())
+    gram = dense.gram("rbf", X.tolist(), X.tolist(), lengthscale, 1.0) + noise * np.eye(len(X))
+    cross = dense.gram("rbf", grid.tolist(), X.tolist(), lengthscale, 1.0)
     mean = constant + cross @ np.linalg.solve(gram, standardized(Y).numpy()[:, 0] - constant)
     variance = 1.0 - (cross * np.linalg.solve(gram, cross.T).T).sum(-1)
     posterior = model.posterior(grid)
@@ -109,13 +104,6 @@ def test_a_failed_fit_leaves_the_priors_modes(monkeypatch):
     monkeypatch.setattr(room, "fit_gpytorch_mll", failing)
     found = surrogate().model(single_task_gp, X, Y)
     assert torch.equal(found.covar_module.lengthscale, single_task_gp(X, Y).covar_module.lengthscale)
-
-
-def test_global_random_state_is_left_alone():
-    X, Y = data()
-    before = torch.random.get_rng_state()
-    surrogate().model(single_task_gp, X, Y)
-    assert torch.equal(before, torch.random.get_rng_state())
 
 
 @pytest.mark.parametrize("value", [0.1, 0.5, 1e9, 1e-9])

@@ -53,12 +53,16 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_a_clear_design_stays():
+def test_a_clear_design_stays_and_a_full_space_gives_the_farthest():
     u = torch.tensor([0.5, 0.5], dtype=torch.double)
     taken = torch.tensor([[0.5, 0.6]], dtype=torch.double)
     found, is_clear = distinct(u, taken, torch.tensor([0.05]).double(), generator())
     assert is_clear
     assert torch.equal(found, u)
+    taken = torch.linspace(0, 1, 200, dtype=torch.double)[:, None]
+    found, is_clear = distinct(taken[3], taken, torch.full((200,), 0.01).double(), generator())
+    assert not is_clear
+    assert (found - taken).abs().min() > 1e-4
 
 
 @pytest.mark.parametrize("radius", [1e-6, 1e-2])
@@ -69,13 +73,6 @@ def test_a_taken_design_moves_a_little(radius, dim):
     assert is_clear
     assert radius < (found - u).abs().max() < 200 * radius
     assert found.min() >= 0
-
-
-def test_a_full_space_gives_the_farthest():
-    taken = torch.linspace(0, 1, 200, dtype=torch.double)[:, None]
-    found, is_clear = distinct(taken[3], taken, torch.full((200,), 0.01).double(), generator())
-    assert not is_clear
-    assert (found - taken).abs().min() > 1e-4
 
 
 GRID = Space((Parameter("a", 1, 10, integer=True), Parameter("b", 0, 19, integer=True)), (1.0,))

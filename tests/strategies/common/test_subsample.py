@@ -27,14 +27,9 @@ def observed(count, fidelity=lambda i: 1):
     return records
 
 
-def test_up_to_the_bound_all_count(small):
-    records = observed(40)
-    assert Subset()(SPACE, records) == records
-    mixed = observed(78, lambda i: i % 2)
-    assert Subset()(SPACE, mixed) == mixed
-
-
-def test_above_it_never_more_and_the_latest_always(small):
+def test_all_up_to_the_bound_above_it_never_more_and_the_latest_always(small):
+    for few in (observed(40), observed(78, lambda i: i % 2)):
+        assert Subset()(SPACE, few) == few
     records, kept = observed(95), Subset()
     for n in range(41, 96):
         found = kept(SPACE, records[:n])
@@ -87,7 +82,7 @@ def test_decisions_and_advice_are_made_with_what_is_kept(small, make):
 
 def test_models_over_averages_are_bounded_too(small):
     space = windowed(SPACE)
-    history = History(observed(90, lambda i: 1))
+    history = History(observed(90))
     strategy, again = (CMES(initial=2).bind(space, 4000.0) for _ in range(2))
     snapshot = strategy.snapshot(history)
     assert len(strategy.modelled(snapshot)) <= 40

@@ -23,6 +23,10 @@ def told(history, value, predictions, model=None, parts=None):
 def test_all_are_equal_before_anything_came():
     assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
     assert whose_turn(History(), NAMES, log_densities)[0] == "a"
+    # what has no value counts as a turn and says nothing
+    history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
+    assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    assert whose_turn(history, NAMES, log_densities)[0] == "b"
 
 
 def test_the_record():
@@ -36,12 +40,6 @@ def test_the_record():
     odds = {name: odd**FADE for name, odd in odds.items()}
     expected = {name: LEAST + (1 - 3 * LEAST) * odd / sum(odds.values()) for name, odd in odds.items()}
     assert shares(later, NAMES, log_densities) == pytest.approx(expected)
-
-
-def test_what_has_no_value_counts_as_a_turn_and_says_nothing():
-    history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
-    assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(history, NAMES, log_densities)[0] == "b"
 
 
 @pytest.mark.parametrize("best", NAMES)

@@ -6,44 +6,36 @@ import numpy as np
 import pytest
 import torch
 from strategy_table import SPACE, loop, toy
+from ucb_runs import strategy
 
 from mfbo_torch.confidence import mf_gp_ucb_beta
 from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History
-from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB
 
 PRIOR = Prior("matern52", [0.3, 0.5], outputscale=2.0, noise=0.01, mean=0.5)
-
-
-def strategy(space: Space = SPACE, capital: float | None = None, **settings) -> MFGPUCB:
-    return MFGPUCB(link="independent", **{"initial_capital": 2.0, **settings}).bind(space, capital)
 
 
 def decided(history: History) -> list[dict]:
     return [r.query.meta for r in history if r.query.meta["stage"] == "model"]
 
 
-@pytest.mark.parametrize("zeta", [[0.7], [0.7, 0.0]], ids=str)
-def test_what_is_known_stays(zeta):
-    history = loop(strategy(zeta=zeta, gamma=[0.2]), toy(SPACE), 20)
-    assert decided(history)
-    assert all(m["zeta"] == [0.7, 0.0] and m["gamma"] == [0.2] and "check" not in m for m in decided(history))
-
-
-def test_the_space_may_know_zeta():
+def test_what_is_known_stays_also_where_the_space_knows_it():
+    for zeta in ([0.7], [0.7, 0.0]):
+        metas = decided(loop(strategy("independent", zeta=zeta, gamma=[0.2]), toy(SPACE), 20))
+        assert metas
+        assert all(m["zeta"] == [0.7, 0.0] and m["gamma"] == [0.2] and "check" not in m for m in metas)
     space = replace(SPACE, zeta=(0.3, 0.0))
-    assert decided(loop(strategy(space), toy(space), 14))[0]["zeta"] == [0.3, 0.0]
-    assert decided(loop(strategy(space, zeta=[0.9]), toy(space), 14))[0]["zeta"] == [0.9, 0.0]
+    assert decided(loop(strategy("independent", space), toy(space), 14))[0]["zeta"] == [0.3, 0.0]
+    assert decided(loop(strategy("independent", space, zeta=[0.9]), toy(space), 14))[0]["zeta"] == [0.9, 0.0]
 
 
 def test_width_of_theorem_10():
-    for t, meta in enumerate(decided(loop(strategy(beta="theory", zeta=[1.0]), toy(SPACE), 16)), 1):
+    for t, meta in enumerate(decided(loop(strategy("independent", beta="theory", zeta=[1.0]), toy(SPACE), 16)), 1):
         assert meta["beta"] == pytest.approx(mf_gp_ucb_beta(t, 2, 2), rel=1e-12)
 
 
 def test_a_known_process_is_that_of_dense_algebra():
-    asks, history = strategy(prior=PRIOR), loop(strategy(prior=PRIOR), toy(SPACE), 14)
+    asks, history = strategy("independent", prior=PRIOR), loop(strategy("independent", prior=PRIOR), toy(SPACE), 14)
     at = torch.rand(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     mean, variance = asks.rule.model(asks.snapshot(history)).mean_variance(at)
     for m in range(2):
@@ -58,7 +50,7 @@ def test_a_known_process_is_that_of_dense_algebra():
 
 def test_the_protocol_to_the_letter():
     """All of the initial capital, half of it at the lowest fidelity; fits after it and every 25 queries."""
-    asks = strategy(capital=400.0, initial_capital=20.0, strict=True)
+    asks = strategy("independent", capital=400.0, initial_capital=20.0, strict=True)
     assert asks.rule.counts(asks.snapshot(History())) == [40, 10]
     history = loop(asks, toy(SPACE), 52)
     assert len(decided(history)) == 2

@@ -1,5 +1,6 @@
 """MF-SKO against dense formulas; BoTorch's knowledge gradient and GIBBON on a short run."""
 
+import dense
 import numpy as np
 import pytest
 import torch
@@ -8,7 +9,6 @@ from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 
 from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
-from mfbo_torch.history import History
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
@@ -19,33 +19,20 @@ from mfbo_torch.strategies.snapshot import data_of
 SPACE3 = box(2, 3)
 
 
-def points(n: int, num_fidelities: int = 3, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    levels = torch.randint(num_fidelities, (n, 1), generator=generator).double()
-    return torch.cat([torch.rand(n, 2, generator=generator, dtype=torch.double), levels], dim=-1)
-
-
 def dense_kernel(kernel: AdditiveFidelityKernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    total = np.zeros((len(a), len(b)))
-    for i, p in enumerate(a):
-        for j, q in enumerate(b):
-            for m in range(int(min(p[-1], q[-1])) + 1):
-                part = kernel.kernels[m]
-                lengthscale = part.base_kernel.lengthscale.detach().numpy()[0]
-                total[i, j] += part.outputscale.item() * np.exp(-0.5 * (((p[:-1] - q[:-1]) / lengthscale) ** 2).sum())
-    return total
+    parts = [(part.base_kernel.lengthscale[0].tolist(), part.outputscale.item()) for part in kernel.kernels]
 
+    def covariance(p: np.ndarray, q: np.ndarray) -> float:
+        return sum(dense.kernel("rbf", p[:-1], q[:-1], *part) for part in parts[: int(min(p[-1], q[-1])) + 1])
 
-def random_kernel() -> AdditiveFidelityKernel:
-    kernel = AdditiveFidelityKernel(2, 3).double()
-    for m, part in enumerate(kernel.kernels):
-        part.outputscale = 0.5 + m
-        part.base_kernel.lengthscale = torch.tensor([0.3 + 0.2 * m, 0.6])
-    return kernel
+    return np.array([[covariance(p, q) for q in b] for p in a])
 
 
 def test_kernel_is_the_sum_over_shared_levels():
-    kernel, a, b = random_kernel(), points(9), points(7, seed=1)
+    kernel, a, b = AdditiveFidelityKernel(2, 3).double(), dense.points(3, 9), dense.points(3, 7, seed=1)
+    for m, part in enumerate(kernel.kernels):
+        part.outputscale = 0.5 + m
+        part.base_kernel.lengthscale = torch.tensor([0.3 + 0.2 * m, 0.6])
     assert kernel(a, b).to_dense().detach().numpy() == pytest.approx(dense_kernel(kernel, a.numpy(), b.numpy()))
     assert kernel(a, diag=True).detach().numpy() == pytest.approx(dense_kernel(kernel, a.numpy(), a.numpy()).diagonal())
     batch = kernel(a.expand(3, 9, 3), b.expand(3, 7, 3)).to_dense()
@@ -57,11 +44,11 @@ def test_kernel_is_the_sum_over_shared_levels():
 def test_augmented_expected_improvement(fidelity):
     """``EI α1 α2 α3`` by NumPy from the joint posterior of fidelity ``l`` and the target."""
     strategy = MFSKO(space=SPACE3)
-    X, Y = points(12), points(12, seed=5)[:, :1]
+    X, Y = dense.points(3, 12), dense.points(3, 12, seed=5)[:, :1]
     model = strategy.surrogate.model(strategy._build, X, Y)
     kernel, noise = model.covar_module, model.likelihood.noise.item()
     constant = model.mean_module.constant.item()
-    designs = points(6, seed=2)[:, :-1]
+    designs = dense.points(3, 6, seed=2)[:, :-1]
     found = LogAugmentedExpectedImprovement(model, 0.4, fidelity, 2, cost_ratio=5.0)(designs.unsqueeze(-2))
     gram = dense_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(12)
     weights = np.linalg.solve(gram, standardized(Y).numpy()[:, 0] - constant)
@@ -94,20 +81,14 @@ def test_fidelity_costs():
     assert FidelityCosts(torch.tensor([4.0]))(X).tolist() == [[4.0]] * 3
 
 
-def gibbon() -> MFGIBBON:
-    return MFGIBBON(space=SPACE3, initial_capital=1.0, num_candidates=100, num_restarts=2, raw_samples=16)
+GIBBON = {"num_candidates": 100, "num_restarts": 2, "raw_samples": 16}
+GRADIENT = {"num_fantasies": 2, "num_restarts": 1, "raw_samples": 4, "max_iterations": 5}
 
 
-def gradient() -> MFKnowledgeGradient:
-    return MFKnowledgeGradient(
-        space=SPACE3, initial_capital=1.0, num_fantasies=2, num_restarts=1, raw_samples=4, max_iterations=5
-    )
-
-
-@pytest.mark.parametrize("make", [gibbon, gradient])
-def test_acquisition_is_finite_and_knows_pending_points(make):
+@pytest.mark.parametrize(("make", "settings"), [(MFGIBBON, GIBBON), (MFKnowledgeGradient, GRADIENT)])
+def test_acquisition_is_finite_and_knows_pending_points(make, settings):
     """At a pending point of the same fidelity there is less to gain than without it."""
-    strategy = make()
+    strategy = make(space=SPACE3, initial_capital=1.0, **settings)
     X, Y, _ = data_of(strategy.space, loop(strategy, toy(SPACE3), 9).done)
     model = strategy.surrogate.model(multi_fidelity_gp, strategy.scaled(X), Y)
     utility = InverseCostWeightedUtility(FidelityCosts(torch.tensor([1.0, 4.0, 16.0]).double()))
@@ -116,19 +97,19 @@ def test_acquisition_is_finite_and_knows_pending_points(make):
         free = strategy.acquisition(model, utility, None, 0)
     with quiet():
         busy = strategy.acquisition(model, utility, pending, 0)
-    q = 1 if make is gibbon else 3
+    q = 1 if make is MFGIBBON else 3
     test_X = torch.cat([pending, torch.tensor([[0.3, 0.3, 1.0]]).double().expand(q - 1, 3)]).unsqueeze(0)
     before, after = free(test_X), busy(test_X)
     assert before.isfinite().all()
     assert after.isfinite().all()
     assert busy.X_pending is not None
-    if make is gibbon:
+    if make is MFGIBBON:
         assert after.item() < before.item()
 
 
 @pytest.mark.slow
 def test_float32():
-    assert len(loop(MFSKO(space=SPACE, initial_capital=1.0, dtype="float32"), toy(SPACE), 5, History())) == 5
+    assert len(loop(MFSKO(space=SPACE, initial_capital=1.0, dtype="float32"), toy(SPACE), 5)) == 5
 
 
 @pytest.mark.parametrize("made", [MFGPUCB, lambda **how: MFGPUCB(link="independent", **how), MFSKO])
@@ -139,10 +120,6 @@ def test_a_finite_space_is_used_up_before_anything_is_asked_again(made, finite):
         space = Space.finite(designs, (1.0, 3.0))
     else:
         space = Space([Parameter("a", 0, 2, integer=True), Parameter("b", 0, 1, integer=True)], (1.0, 3.0))
-    strategy, history = made(seed=1).bind(space, 40.0), History()
-    for _ in range(2 * len(designs)):
-        (query,) = strategy.ask(history)
-        history = history.asked(query, space.costs[query.fidelity])
-        value = -((query.x[0] - 0.3) ** 2) - (query.x[1] - 0.7) ** 2 + 0.1 * query.fidelity
-        history = history.updated(history.records[-1].done(value))
+    value = lambda query: -((query.x[0] - 0.3) ** 2) - (query.x[1] - 0.7) ** 2 + 0.1 * query.fidelity  # noqa: E731
+    history = loop(made(seed=1).bind(space, 40.0), value, 2 * len(designs))
     assert {(r.query.x, r.query.fidelity) for r in history} == {(x, m) for x in designs for m in (0, 1)}

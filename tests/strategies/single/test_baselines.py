@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
+from scipy.optimize import rosen
 from scipy.stats import norm
 from strategy_table import SPACE, loop, step, toy
 
@@ -62,8 +63,10 @@ def test_improvement_is_the_maximiser_on_a_grid(kind):
     assert value[np.abs(grid - (strategy.ask(history)[0].x[0] + 2.0) / 5.0).argmin()] >= 0.999 * value.max()
 
 
-def test_finds_the_maximum():
-    history = loop(GPUCB(initial=4, space=LINE), wavy, 14)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_finds_the_maximum(dtype):
+    history = loop(GPUCB(initial=4, space=LINE, dtype=dtype), wavy, 14)
+    assert all(-2.0 <= r.query.x[0] <= 3.0 for r in history)
     assert history.best(0).value == pytest.approx(1.24692, abs=1e-3)  # where cos 2x = -0.15
 
 
@@ -74,44 +77,22 @@ def test_initial_design_is_continued():
     continued = loop(GPUCB(initial=6, space=LINE), wavy, 6, step(History(), Query((0.25,), 0), LINE, 1.0))
     assert [r.query for r in continued.records[1:]] == [r.query for r in whole]
     assert GPUCB(initial=6, space=LINE).ask(continued)[0].meta["stage"] == "model"
+    # by default it grows with the capital
+    for capital, count in ((None, 10), (8.0, 4), (1.0, 2)):
+        queries = GPUCB(space=LINE, capital=capital).ask(History(), count + 2)
+        assert sum(query.meta["stage"] == "initial" for query in queries) == count
 
 
-def test_default_initial_design():
-    def initial(strategy: GPUCB, n: int) -> int:
-        return sum(q.meta["stage"] == "initial" for q in strategy.ask(History(), n))
-
-    assert initial(GPUCB(space=LINE), 12) == 10
-    assert initial(GPUCB(space=LINE, capital=8.0), 6) == 4
-    assert initial(GPUCB(space=LINE, capital=1.0), 4) == 2
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_precision(dtype):
-    history = loop(GPUCB(initial=4, space=LINE, dtype=dtype), wavy, 8)
-    assert all(-2.0 <= r.query.x[0] <= 3.0 for r in history)
-
-
-BRANIN = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
-
-
-def branin(x: tuple[float, ...]) -> float:
-    a, b = x
-    return (
-        (b - 5.1 * a**2 / (4 * math.pi**2) + 5 * a / math.pi - 6) ** 2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(a) + 10
-    )
+PLANE = Space.box([[-5.0, 0.0], [10.0, 15.0]], [1.0])
 
 
 @pytest.mark.parametrize("locally_biased", [False, True])
 def test_direct_asks_in_scipys_order(locally_biased):
     visited: list[tuple[float, ...]] = []
-
-    def recorded(x: np.ndarray) -> float:
-        visited.append(tuple(x))
-        return branin(tuple(x))
-
+    recorded = lambda x: visited.append(tuple(x)) or rosen(x)  # noqa: E731
     ends = {"maxfun": 80, "vol_tol": 0.0, "len_tol": 0.0}
     scipy.optimize.direct(recorded, [(-5.0, 10.0), (0.0, 15.0)], locally_biased=locally_biased, **ends)
-    history = loop(Direct(space=BRANIN, locally_biased=locally_biased), lambda query: -branin(query.x), 60)
+    history = loop(Direct(space=PLANE, locally_biased=locally_biased), lambda query: -rosen(query.x), 60)
     asked = torch.tensor([r.query.x for r in history], dtype=torch.double)
     assert torch.allclose(asked, torch.tensor(np.array(visited[:60])), atol=1e-9)
 

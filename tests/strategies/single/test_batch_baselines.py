@@ -26,15 +26,11 @@ def place(query: Query) -> int:
     return FINITE.candidates.index(query.x)
 
 
-def test_sequential_gp_ucb_on_candidates():
-    history = START
+def test_gp_ucb_and_expected_improvement_on_candidates():
     for record in START.records[1:]:
         check_largest(record.query, History(START.records[: record.id]), 2.0)
-    pending = asked(history, strategies.GPUCB(**UCB).ask(history, 3))
+    pending = asked(START, strategies.GPUCB(**UCB).ask(START, 3))
     check_largest(strategies.GPUCB(**UCB).ask(pending)[0], pending, 2.0)
-
-
-def test_expected_improvement_on_candidates():
     query = strategies.ExpectedImprovement(prior=PRIOR, space=FINITE).ask(START)[0]
     mean, deviation = scores(START, 0.0), scores(START, 1.0) - scores(START, 0.0)
     z = (mean - max(r.value for r in START)) / deviation
@@ -57,10 +53,7 @@ def test_top_asks_the_best_scores_in_turn():
     order = np.argsort(-scores(START, 2.0), kind="stable")
     assert [place(query) for query in batch] == order[:5].tolist()
     assert strategy.ask(asked(START, batch))[0].x == FINITE.candidates[order[5]]
-
-
-def test_top_of_everything():
-    """More queries than candidates: when all are out, they are asked again."""
+    # more queries than candidates: when all are out, they are asked again
     space = Space.finite([[0.0], [0.5], [1.0]], (1.0,))
     batch = strategies.NaiveTop(prior=Prior(), space=space).ask(History(), 4)
     assert {query.x for query in batch[:3]} == set(space.candidates)
@@ -115,9 +108,7 @@ def test_a_batch_matches_the_runs_greedily():
         u = FINITE.unit_candidates[place(query)]
         assert sums[int((matched - u).abs().sum(-1).argmin())].item() == pytest.approx(min(sums).item(), abs=1e-12)
         centres.append(u)
-
-
-def test_one_run_is_its_batch():
+    # one run is its batch
     strategy = strategies.SimulationMatching(batch_size=4, num_simulations=1, **UCB)
     matched, _, _ = strategy.simulated(strategy.snapshot(START))
     batch = strategy.ask(START, len(matched))
@@ -126,9 +117,8 @@ def test_one_run_is_its_batch():
 
 def test_simulation_from_the_prior_and_from_many_candidates():
     strategy = strategies.SimulationMatching(batch_size=3, num_simulations=10, num_candidates=40, **UCB)
-    batch = strategy.ask(History(), 3)
-    assert len({query.x for query in batch}) == 3
-    assert len({query.x for query in strategy.ask(START, 3)}) == 3
+    for history in (History(), START):
+        assert len({query.x for query in strategy.ask(history, 3)}) == 3
 
 
 @pytest.mark.parametrize("kind", [strategies.QUpperConfidenceBound, strategies.QLogExpectedImprovement])

@@ -78,9 +78,7 @@ def test_failures_leave_the_pending_set():
     for failed in batch[:2]:
         expected[FINITE.candidates.index(failed.x)] = -np.inf
     assert expected[FINITE.candidates.index(query.x)] == pytest.approx(expected.max(), abs=1e-9)
-
-
-def test_where_every_candidate_failed():
+    # where every candidate failed, one of them
     space = Space.finite([[0.0], [0.5], [1.0]], (1.0,))
     history = loop(GPBUCB(prior=Prior(), space=space), lambda query: None, 3)
     assert {r.query.x for r in history} == set(space.candidates)
@@ -132,9 +130,7 @@ def test_initialisation_is_uncertainty_sampling():
     answered = loop(strategy, wavy, 9)
     assert [r.query for r in answered] == batch[:9]  # whatever the values are
     assert "beta" in strategy.ask(answered)[0].meta
-
-
-def test_initialisation_in_a_box():
+    # in a box
     strategy = GPBUCB(prior=Prior("rbf", 0.1), space=box(1, 1), initialisation=5)
     history = loop(strategy, lambda query: 100.0 * query.x[0], 5)
     found = sorted(r.query.x[0] for r in history)
