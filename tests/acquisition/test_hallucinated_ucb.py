@@ -167,9 +167,6 @@ def test_minimising():
     assert torch.allclose(found, 0.3 - 2 * mean + 2 * (bound - mean), rtol=EXACT)
 
 
-# pending points as they come and go
-
-
 def count_extensions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of points by which factors are extended from here on."""
     sizes: list[int] = []
@@ -246,9 +243,6 @@ def test_precision(dtype):
     assert torch.allclose(found.double(), expected, rtol=0, atol=10 * TOLERANCES[dtype])
 
 
-# in BoTorch's optimisers
-
-
 def assert_greedy(acquisition, chosen: torch.Tensor, grid: torch.Tensor, base: torch.Tensor | None) -> None:
     """Each choice is the best of a grid given those before it, and nothing has stayed behind."""
     for j in range(len(chosen)):
@@ -301,9 +295,6 @@ def test_local_search():
     assert_greedy(acquisition, X, torch.cartesian_prod(*levels), base)
 
 
-# by BoTorch's registry
-
-
 def test_input_constructor():
     model, pending = gp(), draw(3, DIM, seed=2)
     construct = get_acqf_input_constructor(HallucinatedUpperConfidenceBound)
@@ -325,9 +316,6 @@ def test_input_constructor():
     assert (plain.beta, plain.weight, plain.X_pending) == (0.2, 1.0, None)
 
 
-# wrong use
-
-
 @pytest.mark.parametrize("beta", [-0.1, math.nan, math.inf])
 def test_bad_beta(beta):
     refused(r"beta = .*: must be a number from 0 on", HallucinatedUpperConfidenceBound, gp(), beta)
@@ -343,8 +331,7 @@ def test_bad_points():
     with pytest.raises(InputDataError, match="X_pending: must be finite, found NaN"):
         acquisition.set_X_pending(torch.tensor([[0.5, math.nan]]).double())
     assert torch.equal(acquisition.X_pending, draw(1, DIM))
-    with pytest.raises(BotorchTensorDimensionError, match="the last axis must be d = 2"):
-        acquisition(draw(3, 1, 1))
+    refused("the last axis must be d = 2", acquisition, draw(3, 1, 1), error=BotorchTensorDimensionError)
 
 
 def test_bad_models():
@@ -352,8 +339,7 @@ def test_bad_models():
     one = SingleTaskGP(X, Y[:, :1])
     fidelities = PerFidelityGP(torch.cat([X, torch.zeros(5, 1)], -1).double(), Y[:, :1], 1)
     for model in (SingleTaskGP(X, Y), ModelListGP(one, one), fidelities):
-        with pytest.raises(UnsupportedError, match=r"model = .*: must"):
-            HallucinatedUpperConfidenceBound(model, BETA)
+        refused(r"model = .*: must", HallucinatedUpperConfidenceBound, model, BETA, error=UnsupportedError)
     logarithmic = SingleTaskGP(X, Y[:, :1], outcome_transform=Log())
     with pytest.raises(UnsupportedError, match=r"posterior = .*: must be Gaussian"):
         HallucinatedUpperConfidenceBound(logarithmic, BETA)(X.unsqueeze(1))

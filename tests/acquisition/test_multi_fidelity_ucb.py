@@ -266,8 +266,7 @@ def test_bad_points():
     with pytest.raises(BotorchTensorDimensionError, match=r"the last axis must be d = 2"):
         acquisition(torch.rand(3, 1, 3, dtype=torch.double))
     for wrong in (torch.rand(2, 4), torch.rand(2, 1), x[0], torch.rand(2, 1, 2)):
-        with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape"):
-            acquisition.set_X_pending(wrong.double())
+        refused(r"X_pending of shape", acquisition.set_X_pending, wrong.double(), error=BotorchTensorDimensionError)
     with pytest.raises(InputDataError, match="X_pending: fidelity 2"):
         acquisition.set_X_pending(torch.tensor([[0.5, 0.5, 2.0]], dtype=torch.double))
     with pytest.raises(InputDataError, match="X_pending: must be finite"):

@@ -208,8 +208,7 @@ def test_single_precision(select):
 
 @pytest.mark.parametrize("X", [draw(5, 3), draw(2, 5, 2), draw(0, 2), draw(2)], ids=lambda X: str(tuple(X.shape)))
 def test_points_of_another_shape(X):
-    with pytest.raises(BotorchTensorDimensionError, match="must be m x 2, m at least 1"):
-        greedy(factor(draw(4, 2)), X, 1.0, 2)
+    refused("must be m x 2, m at least 1", greedy, factor(draw(4, 2)), X, 1.0, 2, error=BotorchTensorDimensionError)
 
 
 def test_wrong_settings():
@@ -219,5 +218,4 @@ def test_wrong_settings():
         refused("width", greedy, cache, X, width, 1)
     with pytest.raises(UnsupportedError, match=r"cache of \(3,\) processes: must be of one"):
         greedy(factor(draw(3, 4, 2)), X, 1.0, 1)
-    with pytest.raises(UnsupportedError, match="backend"):
-        greedy(cache, X, 1.0, 1, backend="fast")
+    refused("backend", greedy, cache, X, 1.0, 1, backend="fast", error=UnsupportedError)

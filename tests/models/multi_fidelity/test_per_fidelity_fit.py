@@ -59,8 +59,7 @@ def test_loss_is_that_of_gpytorch(monkeypatch, kind, known):
     for (expected, *slopes), (loss, gradients) in found:
         assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
         assert len(slopes) == len(gradients)
-        for a, b in zip(slopes, gradients, strict=True):
-            assert torch.allclose(b, a, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(gradients, slopes, rtol=1e-6, atol=1e-9)
 
 
 def test_recursion_learns_from_below():
@@ -178,11 +177,9 @@ def test_conditioning_and_fitting_again_is_a_model_of_its_own():
     grown = base.condition_on_observations(X[rest], Y[rest]).fit()
     found = grown.mean_variance(U)
     grown.train().eval()
-    for was, now in zip(found, grown.mean_variance(U), strict=True):
-        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found, grown.mean_variance(U), rtol=1e-9, atol=1e-12)
     base.train().eval()
-    for was, now in zip(before, base.mean_variance(U), strict=True):
-        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(before, base.mean_variance(U), rtol=1e-9, atol=1e-12)
     assert not torch.equal(base.levels[0].covar_module.lengthscale, grown.levels[0].covar_module.lengthscale)
 
 
