@@ -47,12 +47,10 @@ def test_rows_say_which_start_it_is():
     assert found[1:] == pytest.approx(goals[1:], abs=1e-5)
 
 
-def test_a_function_without_a_value_ends_the_search():
+def test_no_starts_and_no_values_end_the_search():
+    assert minimized(lambda X, rows: (X, X), STARTS[:0], LOWER, UPPER, 5).shape == (0, 3)
+
     def together(X, rows):
         return np.full(len(X), np.nan), np.ones_like(X)
 
     assert minimized(together, STARTS, LOWER, UPPER, 50).shape == STARTS.shape
-
-
-def test_no_starts():
-    assert minimized(lambda X, rows: (X, X), STARTS[:0], LOWER, UPPER, 5).shape == (0, 3)

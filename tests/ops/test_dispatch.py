@@ -56,7 +56,9 @@ def test_auto_follows_the_device(monkeypatch):
     assert _dispatch.choose("torch", OnCuda()) == "torch"
 
 
-def test_triton_needs_a_device_or_the_interpreter(monkeypatch):
+def test_unknown_backends_and_triton_without_a_device_or_the_interpreter(monkeypatch):
+    with pytest.raises(UnsupportedError, match="backend = 'numpy': must be one of auto, torch, triton"):
+        mean_variance(factor(draw(4, 2)), draw(3, 2), backend="numpy")
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: True)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(UnsupportedError, match=r"backend = 'triton': the tensor is on cpu, must be on a CUDA device"):
@@ -65,11 +67,6 @@ def test_triton_needs_a_device_or_the_interpreter(monkeypatch):
     assert _dispatch.choose("triton", draw(2, 1)) == "triton"
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: False)
     refused("Triton is not installed", _dispatch.choose, "triton", draw(2, 1), error=UnsupportedError)
-
-
-def test_unknown_backend():
-    with pytest.raises(UnsupportedError, match="backend = 'numpy': must be one of auto, torch, triton"):
-        mean_variance(factor(draw(4, 2)), draw(3, 2), backend="numpy")
 
 
 class Small:

@@ -184,35 +184,24 @@ def test_of_duplicates_the_first(copies, flag):
 
 @pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
 def test_of_equals_the_first_and_again(flag):
-    """One place seven times: the noise leaves something to learn there, so it is picked again."""
+    """One place seven times, whose noise leaves something to learn; places far from all data, in several blocks."""
     assert greedy(factor(draw(0, 2)), draw(1, 2).expand(7, 2), 1.0, 3, lazy=flag).indices.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
-def test_places_far_from_all_data_come_in_their_order(flag):
-    """Their scores are equal to the last bit, whichever block they are in."""
     X = 100 * torch.arange(1000).double().unsqueeze(-1)
     assert greedy(factor(draw(5, 1)), X[10:], 3.0, 20, lazy=flag).indices.tolist() == list(range(20))
 
 
-def test_a_width_as_a_tensor():
-    cache, X = factor(draw(8, 2)), draw(60, 2, seed=1)
-    assert torch.equal(greedy(cache, X, torch.tensor(2.0).double(), 5).indices, greedy(cache, X, 2.0, 5).indices)
-
-
 @either
-def test_single_precision(select):
+def test_single_precision_and_a_width_as_a_tensor(select):
     cache, X = factor(draw(8, 2), noise=0.05), draw(60, 2, seed=1)
-    assert torch.equal(select(cache.to(torch.float32), X.float(), 2.0, 5), select(cache, X, 2.0, 5))
-
-
-@pytest.mark.parametrize("X", [draw(5, 3), draw(2, 5, 2), draw(0, 2), draw(2)], ids=lambda X: str(tuple(X.shape)))
-def test_points_of_another_shape(X):
-    refused("must be m x 2, m at least 1", greedy, factor(draw(4, 2)), X, 1.0, 2, error=BotorchTensorDimensionError)
+    expected = select(cache, X, 2.0, 5)
+    assert torch.equal(select(cache.to(torch.float32), X.float(), 2.0, 5), expected)
+    assert torch.equal(select(cache, X, torch.tensor(2.0).double(), 5), expected)
 
 
 def test_wrong_settings():
     cache, X = factor(draw(4, 2)), draw(5, 2)
+    for wrong in (draw(5, 3), draw(2, 5, 2), draw(0, 2), draw(2)):
+        refused("must be m x 2, m at least 1", greedy, cache, wrong, 1.0, 2, error=BotorchTensorDimensionError)
     refused("q = 0: must be a whole number from 1 on", greedy, cache, X, 1.0, 0)
     for width in (-1.0, math.nan, math.inf):
         refused("width", greedy, cache, X, width, 1)

@@ -111,11 +111,13 @@ def test_factors_are_renewed(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_copies(name, used, copied):
     make, pending = MODELS[name]
-    model = make().hallucinate(pending)
-    with torch.no_grad():
-        if used:
-            variance(model)
-        assert torch.allclose(variance(copied(model)), variance(model), rtol=1e-12)
+    for model in (make(), make().hallucinate(pending)):
+        with torch.no_grad():
+            if used:
+                variance(model)
+            clone = copied(model)
+            assert torch.allclose(variance(clone), variance(model), rtol=1e-12)
+        assert not {id(part) for part in clone.modules()} & {id(part) for part in model.modules()}
 
 
 @pytest.mark.parametrize("name", MODELS)
