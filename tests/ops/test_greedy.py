@@ -9,7 +9,7 @@ import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
-from gaussian import draw, factor
+from gaussian import draw, factor, picks_by_refactoring
 from refusals import refused
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
@@ -18,7 +18,7 @@ from mfbo_torch import CachedGP
 from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
-from mfbo_torch.ops.posterior import chunked, mean_variance
+from mfbo_torch.ops.posterior import chunked
 
 SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "lazy": lambda *arguments: greedy(*arguments).indices,
@@ -26,16 +26,6 @@ SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "reference": reference.select,
 }
 either = pytest.mark.parametrize("select", SELECTIONS.values(), ids=SELECTIONS)
-
-
-def by_refactoring(cache: Cache, X: torch.Tensor, width: float, q: int) -> list[int]:
-    """The picks if every one of them is added to the factor before the next."""
-    picks = []
-    for _ in range(q):
-        mean, variance = mean_variance(cache, X)
-        picks.append(int((mean + width * variance.sqrt()).argmax()))
-        cache = extend(cache, X[picks[-1:]], torch.ones(1, dtype=X.dtype))
-    return picks
 
 
 def correlation(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -93,7 +83,7 @@ def test_is_refactoring_after_each_pick(select, kind, width, n):
     cache, X = factor(draw(n, 2), kind=kind, noise=0.05), draw(60, 2, seed=1)
     found = select(cache, X, width, 9)
     assert found.dtype == torch.long
-    assert found.tolist() == by_refactoring(cache, X, width, 9)
+    assert found.tolist() == picks_by_refactoring(cache, X, width, 9)
 
 
 @either
@@ -117,10 +107,8 @@ def test_agrees_with_botorch(select):
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_without_noise(kind):
     """A pick leaves nothing to learn at its place: the next is elsewhere, the same one up to the rounding of equals."""
-    cache, X = (
-        factor(draw(8, 2), kind=kind, noise=0.0),
-        torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),
-    )
+    cache = factor(draw(8, 2), kind=kind, noise=0.0)
+    X = torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)])
     picks = [[i % 16 for i in select(cache, X, 30.0, 10).tolist()] for select in SELECTIONS.values()]
     assert picks[0] == picks[1] == picks[2]
     assert len(set(picks[0])) == 10
@@ -130,7 +118,7 @@ def test_without_noise(kind):
 def test_pending_points_count(select):
     cache, X, pending = factor(draw(8, 2)), draw(60, 2, seed=1), draw(3, 2, seed=2)
     cache = extend(cache, pending, torch.ones(3).double())
-    assert select(cache, X, 2.0, 5).tolist() == by_refactoring(cache, X, 2.0, 5)
+    assert select(cache, X, 2.0, 5).tolist() == picks_by_refactoring(cache, X, 2.0, 5)
 
 
 def test_reference_in_pieces(monkeypatch):

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from gaussian import draw
+from gaussian import draw, picks_by_refactoring
 from tolerances import TOLERANCES
 from torch import Tensor
 
@@ -382,17 +382,6 @@ def test_public_function_and_its_gradient(triton_file):
     assert torch.autograd.gradcheck(lambda X: mean_variance(cache, X, backend="triton"), X)
 
 
-def by_hand(cache: Cache, X: Tensor, width: float, q: int) -> list[int]:
-    """Each pick refactors; ties go to the first."""
-    picks, extended = [], cache
-    mean, _ = reference.mean_variance(cache, X)
-    for _ in range(q):
-        score = mean + width * reference.mean_variance(extended, X)[1].sqrt()
-        picks.append((score >= score.max() - 1e-12).nonzero()[0].item())
-        extended = extend(extended, X[picks[-1:]], X.new_ones(1))
-    return picks
-
-
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", CORRELATIONS)
 @interpreted
@@ -406,7 +395,7 @@ def test_greedy_picks(triton_file, monkeypatch, kind, path):
     for scratch in (2**30, 1):
         picks = greedy.select(cache, X, 3.0, 6, scratch=scratch)
         assert picks.dtype == torch.int64
-        assert picks.tolist() == by_hand(cache, X, 3.0, 6)
+        assert picks.tolist() == picks_by_refactoring(cache, X, 3.0, 6)
 
 
 @interpreted
@@ -417,7 +406,7 @@ def test_greedy_ties_go_to_the_first(triton_file, monkeypatch):
     monkeypatch.setattr(greedy, "GATHER", 4)
     cache, X = factor(draw(13, 2)), draw(11, 2, seed=1).repeat(9, 1)
     picks = greedy.select(cache, X, 3.0, 7).tolist()
-    assert picks == by_hand(cache, X, 3.0, 7)
+    assert picks == picks_by_refactoring(cache, X, 3.0, 7)
     assert max(picks) < 11
     assert greedy.select(factor(draw(0, 2)), X, 3.0, 1).tolist() == [0]
 
@@ -441,4 +430,6 @@ def test_greedy_may_pick_again(triton_file):
     assert greedy.select(factor(draw(5, 2)), draw(1, 2, seed=1), 3.0, 4).tolist() == [0, 0, 0, 0]
     X = draw(3, 2, seed=1)
     single = torch.tensor([3.0]).squeeze()
-    assert greedy.select(factor(draw(5, 2)), X, single, 9).tolist() == by_hand(factor(draw(5, 2)), X, 3.0, 9)
+    assert greedy.select(factor(draw(5, 2)), X, single, 9).tolist() == picks_by_refactoring(
+        factor(draw(5, 2)), X, 3.0, 9
+    )

@@ -73,9 +73,8 @@ def test_weights_are_those_of_a_dense_solve(n):
     X_new = draw(5, 2, seed=4)
     cross = conditional.cross(averages.kernel(), X_new, queries).detach().numpy()
     assert cross == pytest.approx(expected.cross(X_new.numpy()), abs=1e-9)
-    assert conditional.mean(averages.linear_mean(), queries).detach().numpy() == pytest.approx(
-        expected.mean(), abs=1e-9
-    )
+    mean = conditional.mean(averages.linear_mean(), queries).detach().numpy()
+    assert mean == pytest.approx(expected.mean(), abs=1e-9)
 
 
 def test_a_small_regularisation_takes_the_dense_factor():
@@ -180,16 +179,12 @@ def test_what_is_given_stays():
     assert given.covar_module.lengthscale.tolist() != kernels.RBFKernel().lengthscale.tolist()
 
 
-def test_constant_queries_and_inputs():
+def test_constant_queries_and_inputs_and_any_kernel_on_queries():
+    rational = EmpiricalConditional(*samples(30), covar_module=kernels.ScaleKernel(kernels.RQKernel()).double())
+    assert rational.weights(draw(3, 2)).shape == (3, 30)
     conditional = EmpiricalConditional(torch.ones(5, 1).double(), torch.zeros(5, 2).double())
     assert conditional.weights(torch.zeros(1, 2).double()).isfinite().all()
     assert EmpiricalConditional(torch.ones(1, 1), torch.zeros(1, 2)).regularization > 0
-
-
-def test_any_kernel_on_queries():
-    X, A = samples(30)
-    conditional = EmpiricalConditional(X, A, covar_module=kernels.ScaleKernel(kernels.RQKernel()).double())
-    assert conditional.weights(draw(3, 2)).shape == (3, 30)
 
 
 def test_far_queries_are_warned_about():
@@ -397,19 +392,15 @@ def test_samples_in_parts_are_the_same(monkeypatch):
 
 def test_policies_weigh_the_arms():
     arms = draw(4, 2, seed=8)
-    conditional = PolicyConditional(
-        lambda A: torch.softmax(A @ torch.ones(2, 4).to(A) * torch.arange(4).to(A), -1), arms
-    )
+    slopes = torch.ones(2, 4).double() * torch.arange(4)
+    conditional = PolicyConditional(lambda A: torch.softmax(A @ slopes, -1), arms)
     A = draw(3, 2)
     p = conditional.weights(A).numpy()
     assert p.sum(-1) == pytest.approx(1)
     prior = averages.Prior(arms.numpy(), p)
-    assert conditional.covariance(averages.kernel(), A).detach().numpy() == pytest.approx(
-        prior.covariance(prior), abs=1e-12
-    )
-    assert conditional.variance(averages.kernel(), A).detach().numpy() == pytest.approx(
-        np.diag(prior.covariance(prior)), abs=1e-12
-    )
+    expected, kernel = prior.covariance(prior), averages.kernel()
+    assert conditional.covariance(kernel, A).detach().numpy() == pytest.approx(expected, abs=1e-12)
+    assert conditional.variance(kernel, A).detach().numpy() == pytest.approx(np.diag(expected), abs=1e-12)
 
 
 def test_a_classifier_is_a_policy():
@@ -418,14 +409,13 @@ def test_a_classifier_is_a_policy():
     classifier = LogisticRegression().fit(A.numpy(), played)
     conditional = PolicyConditional(classifier, 3)
     queries = draw(2, 4, 2, seed=1)
-    expected = classifier.predict_proba(queries.reshape(-1, 2).numpy())
+    flat = queries.reshape(-1, 2).numpy()
+    expected = classifier.predict_proba(flat)
     assert conditional.weights(queries).reshape(-1, 3).numpy() == pytest.approx(expected, abs=1e-15)
     unseen = LogisticRegression().fit(A.numpy(), np.where(played == 1, 3, played))  # nobody played arm 1
     weights = PolicyConditional(unseen, 4).weights(queries)
     assert (weights[..., 1] == 0).all()
-    assert weights[..., 3].reshape(-1).numpy() == pytest.approx(
-        unseen.predict_proba(queries.reshape(-1, 2).numpy())[:, 2]
-    )
+    assert weights[..., 3].reshape(-1).numpy() == pytest.approx(unseen.predict_proba(flat)[:, 2])
     named = LogisticRegression().fit(A.numpy(), np.array(["a", "b", "c"])[played])
     assert PolicyConditional(named, 3).weights(queries).shape == (2, 4, 3)
     refused("policy = 'a classifier of 3 classes'", PolicyConditional, named, 4)

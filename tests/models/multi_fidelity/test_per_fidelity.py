@@ -177,17 +177,6 @@ def test_pending_points_condition_the_deviation_alone(link, counts):
     assert torch.equal(model.mean_variance(X[:, :-1])[1], before[1])
 
 
-def test_pending_points_with_any_value():
-    """Conditioning on any values gives the deviations that the pending points give."""
-    model = dense.hand_made((6, 4, 3), link="independent")
-    pending, U = dense.points(3, 5, seed=7), dense.points(1, 9)[:, :-1]
-    _, variance = model.hallucinate(pending).mean_variance(U)
-    for seed in range(2):
-        Y = torch.randn(5, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-        _, expected = model.condition_on_observations(pending, 100 * Y).mean_variance(U)
-        assert torch.allclose(variance, expected, rtol=0, atol=1e-9 * prior_variance(model))
-
-
 def test_pending_points_add_up():
     model, X = dense.hand_made((6, 4)), dense.points(2, 5)
     pending = dense.points(2, 5, seed=7)
@@ -372,9 +361,6 @@ def test_bad_points():
     refused("X: fidelity 3", model.posterior, changed(x, 0, 2, 3.0), error=InputDataError)
     refused("X: must be finite", model.posterior, changed(x, 0, 0, float("nan")), error=InputDataError)
     refused(r"X_pending: fidelity 0\.5", model.hallucinate, changed(x, 0, 2, 0.5), error=InputDataError)
-    with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape \(1, 1, 3\): must be n x 3"):
-        model.hallucinate(x.unsqueeze(0))
-    refused(r"X_pending of shape \(3,\): must be n x 3", model.hallucinate, x[0], error=BotorchTensorDimensionError)
     refused("X: fidelity 9", model.condition_on_observations, changed(x, 0, 2, 9.0), GOOD_Y[:1], error=InputDataError)
 
 
