@@ -163,23 +163,10 @@ def test_minimising():
     assert torch.allclose(found, 0.3 - 2 * mean + 2 * (bound - mean), rtol=EXACT)
 
 
-def count_extensions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of points by which factors are extended from here on."""
-    sizes: list[int] = []
-
-    def counting(cache, X, mask):
-        sizes.append(len(X))
-        return extend(cache, X, mask)
-
-    extend = module.extend
-    monkeypatch.setattr(module, "extend", counting)
-    return sizes
-
-
 def test_only_new_points_cost_an_extension(monkeypatch):
     acquisition, X = HallucinatedUpperConfidenceBound(gp(), BETA), draw(4, 1, DIM, seed=1)
-    sizes, pending = count_extensions(monkeypatch), draw(5, DIM, seed=2)
-    base = acquisition(X)
+    base, pending, sizes, extend = acquisition(X), draw(5, DIM, seed=2), [], module.extend
+    monkeypatch.setattr(module, "extend", lambda cache, X, mask: sizes.append(len(X)) or extend(cache, X, mask))
     values = []
     for p in (2, 3, 5):
         acquisition.set_X_pending(pending[:p])

@@ -37,12 +37,7 @@ MAKERS = {
 def handed_over(monkeypatch):
     """Names of the calls that went to BoTorch."""
     calls, theirs = [], botorch.optim.optimize_acqf
-
-    def counted(*args, **kwargs):
-        calls.append(args)
-        return theirs(*args, **kwargs)
-
-    monkeypatch.setattr(botorch.optim, "optimize_acqf", counted)
+    monkeypatch.setattr(botorch.optim, "optimize_acqf", lambda *args, **kw: calls.append(args) or theirs(*args, **kw))
     return calls
 
 

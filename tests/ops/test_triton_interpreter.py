@@ -428,8 +428,5 @@ def test_greedy_may_pick_again(triton_file):
     from mfbo_torch.ops.greedy import triton as greedy
 
     assert greedy.select(factor(draw(5, 2)), draw(1, 2, seed=1), 3.0, 4).tolist() == [0, 0, 0, 0]
-    X = draw(3, 2, seed=1)
-    single = torch.tensor([3.0]).squeeze()
-    assert greedy.select(factor(draw(5, 2)), X, single, 9).tolist() == picks_by_refactoring(
-        factor(draw(5, 2)), X, 3.0, 9
-    )
+    cache, X, single = factor(draw(5, 2)), draw(3, 2, seed=1), torch.tensor([3.0]).squeeze()
+    assert greedy.select(cache, X, single, 9).tolist() == picks_by_refactoring(cache, X, 3.0, 9)

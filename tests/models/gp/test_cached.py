@@ -236,10 +236,8 @@ def test_everything_else_goes_through_the_model():
     noisy = cached.posterior(X, observation_noise=True).variance
     assert torch.equal(noisy, model.posterior(X, observation_noise=True).variance)
     assert torch.equal(cached.posterior(X, output_indices=[0]).mean, model.posterior(X, output_indices=[0]).mean)
-    transform = ScalarizedPosteriorTransform(torch.tensor([2.0]).double())
-    assert torch.equal(
-        cached.posterior(X, posterior_transform=transform).mean, model.posterior(X, posterior_transform=transform).mean
-    )
+    doubled = {"posterior_transform": ScalarizedPosteriorTransform(torch.tensor([2.0]).double())}
+    assert torch.equal(cached.posterior(X, **doubled).mean, model.posterior(X, **doubled).mean)
     with propagate_grads(True):
         assert type(cached.posterior(X)) is GPyTorchPosterior
     assert "q > 1, posterior transforms and observation noise go through SingleTaskGP" in cached.explain()
@@ -297,14 +295,10 @@ def test_follows_the_model():
 @pytest.fixture
 def factorized(monkeypatch) -> list[int]:
     """The sizes of the factors that are made from here on."""
-    sizes: list[int] = []
-
-    def counting(kernel, X, *parts):
-        sizes.append(len(X))
-        return factorize(kernel, X, *parts)
-
-    factorize = exact.factorize
-    monkeypatch.setattr(exact, "factorize", counting)
+    sizes, factorize = [], exact.factorize
+    monkeypatch.setattr(
+        exact, "factorize", lambda kernel, X, *rest: sizes.append(len(X)) or factorize(kernel, X, *rest)
+    )
     return sizes
 
 

@@ -53,14 +53,8 @@ MODELS: dict[str, tuple[Callable[[], ConditionedModel], Tensor]] = {
 
 def counted(monkeypatch: pytest.MonkeyPatch, model: ConditionedModel) -> list[int]:
     """The numbers of points by which its factors are extended from here on."""
-    sizes: list[int] = []
-    extended = type(model)._extended
-
-    def counting(self, factor, X):
-        sizes.append(len(X))
-        return extended(self, factor, X)
-
-    monkeypatch.setattr(type(model), "_extended", counting)
+    sizes, extended = [], type(model)._extended
+    monkeypatch.setattr(type(model), "_extended", lambda self, f, X: sizes.append(len(X)) or extended(self, f, X))
     return sizes
 
 

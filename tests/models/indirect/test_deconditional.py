@@ -1,6 +1,7 @@
 """The deconditional GP beside plain NumPy, the ordinary GP and the finite linear-Gaussian update."""
 
 import pickle
+from unittest.mock import Mock
 
 import averages
 import numpy as np
@@ -208,11 +209,8 @@ def test_fit_follows_the_units():
 
 def test_a_failed_fit_keeps_the_hyperparameters(monkeypatch):
     made = model("gaussian")
-
-    def fails(*args, **kwargs):
-        raise exceptions.ModelFittingError("no")
-
-    monkeypatch.setattr("mfbo_torch.models.gp.likelihood.fit_gpytorch_mll", fails)
+    failing = Mock(side_effect=exceptions.ModelFittingError("no"))
+    monkeypatch.setattr("mfbo_torch.models.gp.likelihood.fit_gpytorch_mll", failing)
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
         made.fit()
     assert made.likelihood.noise.item() == pytest.approx(NOISE)
