@@ -91,5 +91,4 @@ def test_bad_input_is_named(model):
     x = torch.tensor([[0.55, 0.45]]).double()
     refused(r"costs = .*21 numbers", select_value, model, x, VALUES, COSTS[:-1])
     refused("factor = 0", select_value, model, x, VALUES, COSTS, factor=0)
-    with pytest.raises(BotorchTensorDimensionError, match="must be 1 x 2"):
-        select_value(model, x[0], VALUES, COSTS)
+    refused("must be 1 x 2", select_value, model, x[0], VALUES, COSTS, error=BotorchTensorDimensionError)

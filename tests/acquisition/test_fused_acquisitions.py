@@ -14,6 +14,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.settings import propagate_grads
 from gaussian import draw
+from refusals import refused
 
 from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, MultiFidelityUpperConfidenceBound, PerFidelityGP
 from mfbo_torch.acquisition import fused as room
@@ -80,8 +81,7 @@ def test_gradcheck(name):
     acquisition, X = ACQUISITIONS[name](), draw(3, 1, 2, seed=3).requires_grad_()
     assert torch.autograd.gradcheck(acquisition, X)
     (gradient,) = torch.autograd.grad(acquisition(X).sum(), X, create_graph=True)
-    with pytest.raises(UnsupportedError, match="a second one was requested"):
-        gradient.sum().backward()
+    refused("a second one was requested", gradient.sum().backward, error=UnsupportedError)
 
 
 @pytest.mark.parametrize(

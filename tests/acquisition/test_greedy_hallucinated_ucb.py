@@ -98,11 +98,9 @@ def test_bad_input():
             greedy_hallucinated_ucb(model, choices, BETA, 1, X_pending=wrong)
     broken = choices.clone()
     broken[2, 1] = math.nan
-    with pytest.raises(InputDataError, match="choices: must be finite"):
-        greedy_hallucinated_ucb(model, broken, BETA, 1)
+    refused("choices: must be finite", greedy_hallucinated_ucb, model, broken, BETA, 1, error=InputDataError)
     with pytest.raises(InputDataError, match="X_pending: must be finite"):
         greedy_hallucinated_ucb(model, choices, BETA, 1, X_pending=broken)
     with pytest.raises(UnsupportedError, match="2 outputs"):
         greedy_hallucinated_ucb(SingleTaskGP(choices, draw(5, 2)), choices, BETA, 1)
-    with pytest.raises(UnsupportedError, match="backend"):
-        greedy_hallucinated_ucb(model, choices, BETA, 1, backend="fast")
+    refused("backend", greedy_hallucinated_ucb, model, choices, BETA, 1, backend="fast", error=UnsupportedError)

@@ -11,10 +11,6 @@ LOWER, UPPER = np.array([-2.0, -1.0, 0.5]), np.array([2.0, 0.7, 3.0])
 STARTS = LOWER + (UPPER - LOWER) * np.random.Generator(np.random.PCG64(0)).random((9, 3))
 
 
-def alone(start, maxiter=15_000):
-    return fmin_l_bfgs_b(rosen, start, rosen_der, bounds=list(zip(LOWER, UPPER, strict=True)), maxiter=maxiter)
-
-
 @pytest.mark.parametrize("maxiter", [1, 4, 500])
 def test_each_start_ends_where_it_does_alone(maxiter):
     asked = []
@@ -26,7 +22,8 @@ def test_each_start_ends_where_it_does_alone(maxiter):
 
     starts = STARTS.copy()
     found = minimized(together, starts, LOWER, UPPER, maxiter)
-    apart = [alone(start, maxiter) for start in STARTS]
+    box = list(zip(LOWER, UPPER, strict=True))
+    apart = [fmin_l_bfgs_b(rosen, start, rosen_der, bounds=box, maxiter=maxiter) for start in STARTS]
     assert np.array_equal(found, [x for x, _, _ in apart])
     assert np.array_equal(starts, STARTS)
     assert sum(asked) == sum(told["funcalls"] for _, _, told in apart)
@@ -47,12 +44,10 @@ def test_rows_say_which_start_it_is():
     assert found[1:] == pytest.approx(goals[1:], abs=1e-5)
 
 
-def test_a_function_without_a_value_ends_the_search():
+def test_no_starts_and_no_values_end_the_search():
+    assert minimized(lambda X, rows: (X, X), STARTS[:0], LOWER, UPPER, 5).shape == (0, 3)
+
     def together(X, rows):
         return np.full(len(X), np.nan), np.ones_like(X)
 
     assert minimized(together, STARTS, LOWER, UPPER, 50).shape == STARTS.shape
-
-
-def test_no_starts():
-    assert minimized(lambda X, rows: (X, X), STARTS[:0], LOWER, UPPER, 5).shape == (0, 3)

@@ -129,16 +129,6 @@ def test_nothing_left_to_explain(link):
     assert select_fidelity(model, u, 0.0, gamma) == 1
 
 
-def test_pending_points_leave_the_means():
-    model = dense.hand_made((6, 4, 3))
-    U = dense.points(1, 6)[:, :-1]
-    free = MultiFidelityUpperConfidenceBound(model, 0.0, zeta_of(3))
-    out = MultiFidelityUpperConfidenceBound(model, 0.0, zeta_of(3), pending_of(3))
-    assert torch.allclose(free.bounds(U), out.bounds(U), rtol=0, atol=1e-14)
-    wide = [MultiFidelityUpperConfidenceBound(model, BETA, None, p)(U.unsqueeze(-2)) for p in (None, pending_of(3))]
-    assert (wide[1] < wide[0]).all()
-
-
 def test_designs_alone_are_pending_at_the_target():
     model = dense.hand_made((6, 4, 3), link="independent")
     U, x = dense.points(1, 6)[:, :-1], pending_of(3)[:, :-1]
@@ -247,14 +237,12 @@ def test_precision(dtype):
     assert torch.allclose(found.double(), exact, rtol=0, atol=10 * TOLERANCES[dtype])
 
 
-@pytest.mark.parametrize("zeta", [[0.1], [0.2, 0.1, 0.0], [0.2, 0.1], [-0.1, 0.0], [math.nan, 0.0]])
-def test_bad_zeta(zeta):
-    refused("^zeta = ", MultiFidelityUpperConfidenceBound, dense.hand_made((3, 2)), BETA, zeta)
-
-
-@pytest.mark.parametrize("beta", [-0.1, math.nan, math.inf])
-def test_bad_beta(beta):
-    refused("^beta = ", MultiFidelityUpperConfidenceBound, dense.hand_made((3, 2)), beta)
+def test_bad_settings():
+    model = dense.hand_made((3, 2))
+    for zeta in ([0.1], [0.2, 0.1, 0.0], [0.2, 0.1], [-0.1, 0.0], [math.nan, 0.0]):
+        refused("^zeta = ", MultiFidelityUpperConfidenceBound, model, BETA, zeta)
+    for beta in (-0.1, math.nan, math.inf):
+        refused("^beta = ", MultiFidelityUpperConfidenceBound, model, beta)
 
 
 def test_bad_points():
@@ -266,17 +254,13 @@ def test_bad_points():
     with pytest.raises(BotorchTensorDimensionError, match=r"the last axis must be d = 2"):
         acquisition(torch.rand(3, 1, 3, dtype=torch.double))
     for wrong in (torch.rand(2, 4), torch.rand(2, 1), x[0], torch.rand(2, 1, 2)):
-        with pytest.raises(BotorchTensorDimensionError, match=r"X_pending of shape"):
-            acquisition.set_X_pending(wrong.double())
-    with pytest.raises(InputDataError, match="X_pending: fidelity 2"):
-        acquisition.set_X_pending(torch.tensor([[0.5, 0.5, 2.0]], dtype=torch.double))
-    with pytest.raises(InputDataError, match="X_pending: must be finite"):
-        acquisition.set_X_pending(torch.tensor([[0.5, math.nan]], dtype=torch.double))
+        refused(r"X_pending of shape", acquisition.set_X_pending, wrong.double(), error=BotorchTensorDimensionError)
+    for wrong, said in (([0.5, 0.5, 2.0], "X_pending: fidelity 2"), ([0.5, math.nan], "X_pending: must be finite")):
+        refused(said, acquisition.set_X_pending, torch.tensor([wrong]).double(), error=InputDataError)
     assert acquisition.X_pending is None
-    with pytest.raises(BotorchTensorDimensionError, match=r"x of shape \(1, 3\): must be 1 x 2"):
-        select_fidelity(model, torch.rand(1, 3), BETA, [0.1])
-    with pytest.raises(BotorchTensorDimensionError, match=r"x of shape \(2, 2\): must be 1 x 2"):
-        select_fidelity(model, torch.rand(2, 2), BETA, [0.1])
+    for wrong in (torch.rand(1, 3), torch.rand(2, 2)):
+        with pytest.raises(BotorchTensorDimensionError, match=r"x of shape \(., .\): must be 1 x 2"):
+            select_fidelity(model, wrong, BETA, [0.1])
     refused(r"gamma = \[0.1, 0.2\]: must be 1 thresholds", select_fidelity, model, x, BETA, [0.1, 0.2])
     refused(r"beta = -1.0", select_fidelity, model, x, -1.0, [0.1])
     refused(r"costs = \[1.0\]: must be 2 numbers", cost_thresholds, model, x, BETA, [1.0])
@@ -290,16 +274,8 @@ def test_input_constructor():
     assert (plain.beta, plain.zeta, plain.X_pending) == (0.2, None, None)
     one = ScalarizedPosteriorTransform(torch.ones(1).double())
     for target in ({2: 2.0}, {-1: 2}, None):
-        inputs = construct(
-            model=model,
-            training_data={},
-            objective=None,
-            beta=BETA,
-            zeta=zeta_of(3),
-            X_pending=pending,
-            target_fidelities=target,
-            posterior_transform=one,
-        )
+        given = {"training_data": {}, "objective": None, "beta": BETA, "zeta": zeta_of(3), "X_pending": pending}
+        inputs = construct(model=model, target_fidelities=target, posterior_transform=one, **given)
         acquisition = MultiFidelityUpperConfidenceBound(**inputs)
         assert (acquisition.beta, acquisition.zeta) == (BETA, zeta_of(3))
         assert torch.equal(acquisition.X_pending, pending[:, :-1])

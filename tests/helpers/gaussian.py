@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from mfbo_torch.ops.cache import Cache, factorize
+from mfbo_torch.ops.cache import Cache, extend, factorize
+from mfbo_torch.ops.posterior.reference import mean_variance
 
 NOISE = 1e-3
 
@@ -32,6 +33,17 @@ def factor(
         0.4 * one,
         torch.ones_like(X[..., 0]) if mask is None else mask,
     )
+
+
+def picks_by_refactoring(cache: Cache, X: torch.Tensor, width: float, q: int) -> list[int]:
+    """The points of the largest bounds, each added to the factor before the next; of equals the first."""
+    picks: list[int] = []
+    mean, _ = mean_variance(cache, X)
+    for _ in range(q):
+        score = mean + width * mean_variance(cache, X)[1].sqrt()
+        picks.append(int((score >= score.max() - 1e-12).nonzero()[0]))
+        cache = extend(cache, X[picks[-1:]], X.new_ones(1))
+    return picks
 
 
 def exact(

@@ -4,6 +4,7 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from gaussian import draw, factor
+from refusals import refused
 
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.posterior import chunked, mean_variance, reference
@@ -55,7 +56,9 @@ def test_auto_follows_the_device(monkeypatch):
     assert _dispatch.choose("torch", OnCuda()) == "torch"
 
 
-def test_triton_needs_a_device_or_the_interpreter(monkeypatch):
+def test_unknown_backends_and_triton_without_a_device_or_the_interpreter(monkeypatch):
+    with pytest.raises(UnsupportedError, match="backend = 'numpy': must be one of auto, torch, triton"):
+        mean_variance(factor(draw(4, 2)), draw(3, 2), backend="numpy")
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: True)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(UnsupportedError, match=r"backend = 'triton': the tensor is on cpu, must be on a CUDA device"):
@@ -63,13 +66,7 @@ def test_triton_needs_a_device_or_the_interpreter(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert _dispatch.choose("triton", draw(2, 1)) == "triton"
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: False)
-    with pytest.raises(UnsupportedError, match="Triton is not installed"):
-        _dispatch.choose("triton", draw(2, 1))
-
-
-def test_unknown_backend():
-    with pytest.raises(UnsupportedError, match="backend = 'numpy': must be one of auto, torch, triton"):
-        mean_variance(factor(draw(4, 2)), draw(3, 2), backend="numpy")
+    refused("Triton is not installed", _dispatch.choose, "triton", draw(2, 1), error=UnsupportedError)
 
 
 class Small:
@@ -117,8 +114,7 @@ def test_once_more_in_pieces(small, shape):
     (gradient,) = torch.autograd.grad(found[0].sum() - 2 * found[1].sum(), X)
     expected = reference.mean_variance(cache, X)
     (right,) = torch.autograd.grad(expected[0].sum() - 2 * expected[1].sum(), X)
-    for a, b in zip((*found, gradient), (*expected, right), strict=True):
-        assert torch.allclose(a, b, rtol=0, atol=1e-12)
+    torch.testing.assert_close((*found, gradient), (*expected, right), rtol=0, atol=1e-12)
     assert max(small.sizes[1:]) <= max(5, X.shape[-2])
     assert len(small.sizes) == (2 if X.shape[-2] <= 5 else 2 * (1 + -(-X.shape[-2] // -(-X.shape[-2] // 8))))
 
@@ -132,6 +128,5 @@ def test_nothing_is_kept_where_it_does_not_fit(small):
 
 def test_says_what_it_needed(small):
     message = r"1 processes with n = 6 at points of shape \(41, 2\) needs about [\d,]+ MiB; 8 pieces .* did not fit"
-    with pytest.raises(torch.OutOfMemoryError, match=message):
-        mean_variance(factor(draw(6, 2)), draw(41, 2))
+    refused(message, mean_variance, factor(draw(6, 2)), draw(41, 2), error=torch.OutOfMemoryError)
     assert small.sizes == [41, 6]

@@ -124,8 +124,7 @@ def test_few_points_as_a_graph(kind, dtype, recwarn):
 
 def test_auto_follows_the_device():
     cache, X = factor(draw(50, DIM)), draw(110, DIM, seed=1)
-    for a, b in zip(mean_variance(cache, X), mean_variance(cache, X, backend="triton"), strict=True):
-        assert torch.equal(a, b)
+    torch.testing.assert_close(mean_variance(cache, X), mean_variance(cache, X, backend="triton"), rtol=0, atol=0)
 
 
 def test_memory_is_bounded_for_many_points():

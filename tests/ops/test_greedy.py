@@ -9,7 +9,7 @@ import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
-from gaussian import draw, factor
+from gaussian import draw, factor, picks_by_refactoring
 from refusals import refused
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
@@ -18,7 +18,7 @@ from mfbo_torch import CachedGP
 from mfbo_torch.ops.cache import Cache, extend
 from mfbo_torch.ops.greedy import bounds, greedy, lazy, reference
 from mfbo_torch.ops.kernels import CORRELATIONS
-from mfbo_torch.ops.posterior import chunked, mean_variance
+from mfbo_torch.ops.posterior import chunked
 
 SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "lazy": lambda *arguments: greedy(*arguments).indices,
@@ -26,16 +26,6 @@ SELECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "reference": reference.select,
 }
 either = pytest.mark.parametrize("select", SELECTIONS.values(), ids=SELECTIONS)
-
-
-def by_refactoring(cache: Cache, X: torch.Tensor, width: float, q: int) -> list[int]:
-    """The picks if every one of them is added to the factor before the next."""
-    picks = []
-    for _ in range(q):
-        mean, variance = mean_variance(cache, X)
-        picks.append(int((mean + width * variance.sqrt()).argmax()))
-        cache = extend(cache, X[picks[-1:]], torch.ones(1, dtype=X.dtype))
-    return picks
 
 
 def correlation(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -93,7 +83,7 @@ def test_is_refactoring_after_each_pick(select, kind, width, n):
     cache, X = factor(draw(n, 2), kind=kind, noise=0.05), draw(60, 2, seed=1)
     found = select(cache, X, width, 9)
     assert found.dtype == torch.long
-    assert found.tolist() == by_refactoring(cache, X, width, 9)
+    assert found.tolist() == picks_by_refactoring(cache, X, width, 9)
 
 
 @either
@@ -117,10 +107,8 @@ def test_agrees_with_botorch(select):
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_without_noise(kind):
     """A pick leaves nothing to learn at its place: the next is elsewhere, the same one up to the rounding of equals."""
-    cache, X = (
-        factor(draw(8, 2), kind=kind, noise=0.0),
-        torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)]),
-    )
+    cache = factor(draw(8, 2), kind=kind, noise=0.0)
+    X = torch.cat([draw(12, 2, seed=1), draw(4, 2), draw(3, 2, seed=1)])
     picks = [[i % 16 for i in select(cache, X, 30.0, 10).tolist()] for select in SELECTIONS.values()]
     assert picks[0] == picks[1] == picks[2]
     assert len(set(picks[0])) == 10
@@ -130,7 +118,7 @@ def test_without_noise(kind):
 def test_pending_points_count(select):
     cache, X, pending = factor(draw(8, 2)), draw(60, 2, seed=1), draw(3, 2, seed=2)
     cache = extend(cache, pending, torch.ones(3).double())
-    assert select(cache, X, 2.0, 5).tolist() == by_refactoring(cache, X, 2.0, 5)
+    assert select(cache, X, 2.0, 5).tolist() == picks_by_refactoring(cache, X, 2.0, 5)
 
 
 def test_reference_in_pieces(monkeypatch):
@@ -184,40 +172,27 @@ def test_of_duplicates_the_first(copies, flag):
 
 @pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
 def test_of_equals_the_first_and_again(flag):
-    """One place seven times: the noise leaves something to learn there, so it is picked again."""
+    """One place seven times, whose noise leaves something to learn; places far from all data, in several blocks."""
     assert greedy(factor(draw(0, 2)), draw(1, 2).expand(7, 2), 1.0, 3, lazy=flag).indices.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("flag", [True, False], ids=["lazy", "whole"])
-def test_places_far_from_all_data_come_in_their_order(flag):
-    """Their scores are equal to the last bit, whichever block they are in."""
     X = 100 * torch.arange(1000).double().unsqueeze(-1)
     assert greedy(factor(draw(5, 1)), X[10:], 3.0, 20, lazy=flag).indices.tolist() == list(range(20))
 
 
-def test_a_width_as_a_tensor():
-    cache, X = factor(draw(8, 2)), draw(60, 2, seed=1)
-    assert torch.equal(greedy(cache, X, torch.tensor(2.0).double(), 5).indices, greedy(cache, X, 2.0, 5).indices)
-
-
 @either
-def test_single_precision(select):
+def test_single_precision_and_a_width_as_a_tensor(select):
     cache, X = factor(draw(8, 2), noise=0.05), draw(60, 2, seed=1)
-    assert torch.equal(select(cache.to(torch.float32), X.float(), 2.0, 5), select(cache, X, 2.0, 5))
-
-
-@pytest.mark.parametrize("X", [draw(5, 3), draw(2, 5, 2), draw(0, 2), draw(2)], ids=lambda X: str(tuple(X.shape)))
-def test_points_of_another_shape(X):
-    with pytest.raises(BotorchTensorDimensionError, match="must be m x 2, m at least 1"):
-        greedy(factor(draw(4, 2)), X, 1.0, 2)
+    expected = select(cache, X, 2.0, 5)
+    assert torch.equal(select(cache.to(torch.float32), X.float(), 2.0, 5), expected)
+    assert torch.equal(select(cache, X, torch.tensor(2.0).double(), 5), expected)
 
 
 def test_wrong_settings():
     cache, X = factor(draw(4, 2)), draw(5, 2)
+    for wrong in (draw(5, 3), draw(2, 5, 2), draw(0, 2), draw(2)):
+        refused("must be m x 2, m at least 1", greedy, cache, wrong, 1.0, 2, error=BotorchTensorDimensionError)
     refused("q = 0: must be a whole number from 1 on", greedy, cache, X, 1.0, 0)
     for width in (-1.0, math.nan, math.inf):
         refused("width", greedy, cache, X, width, 1)
     with pytest.raises(UnsupportedError, match=r"cache of \(3,\) processes: must be of one"):
         greedy(factor(draw(3, 4, 2)), X, 1.0, 1)
-    with pytest.raises(UnsupportedError, match="backend"):
-        greedy(cache, X, 1.0, 1, backend="fast")
+    refused("backend", greedy, cache, X, 1.0, 1, backend="fast", error=UnsupportedError)

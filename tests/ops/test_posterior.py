@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from gaussian import draw
 from tolerances import TOLERANCES
 
 from mfbo_torch.ops.cache import Cache, extend, factorize
@@ -36,15 +37,11 @@ def factored(model: SingleTaskGP, dtype: torch.dtype = torch.double) -> Cache:
     return factorize(kind, *(part.detach().to(dtype) for part in parts))
 
 
-def grid(*shape: int, seed: int = 3) -> torch.Tensor:
-    return torch.rand(*shape, DIM, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-
-
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_agrees_with_gpytorch(kind, dtype):
     model = peer(kind)
-    X = torch.cat([grid(17), model.train_inputs[0][:2]])
+    X = torch.cat([draw(17, DIM, seed=3), model.train_inputs[0][:2]])
     with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
         posterior = model.posterior(X)
         expected_mean, expected = posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
@@ -61,7 +58,7 @@ def test_agrees_with_gpytorch(kind, dtype):
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_agrees_with_the_dense_formula(kind):
     model = peer(kind, n=7)
-    X, A = model.train_inputs[0].tolist(), grid(5)
+    X, A = model.train_inputs[0].tolist(), draw(5, DIM, seed=3)
     settings = ([0.4, 0.7, 0.55], 2.3)
     K = dense.gram(kind, X, X, *settings) + 1e-3 * np.eye(7)
     cross = dense.gram(kind, A.tolist(), X, *settings)
@@ -75,9 +72,8 @@ def test_agrees_with_the_dense_formula(kind):
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_gradients(kind):
     cache = factored(peer(kind, n=5))
-    cache = extend(cache, grid(2, seed=4), torch.ones(2, dtype=torch.double))
-    X = grid(3).requires_grad_()
-    assert torch.autograd.gradcheck(lambda X: mean_variance(cache, X), X)
+    cache = extend(cache, draw(2, DIM, seed=4), torch.ones(2, dtype=torch.double))
+    X = draw(3, DIM, seed=3).requires_grad_()
     assert torch.autograd.gradcheck(lambda X: mean_covariance(cache, X), X)
 
 
@@ -96,7 +92,7 @@ def test_points_broadcast_against_processes():
     both = Cache(
         "rbf", *(torch.stack([getattr(one, f), getattr(other, f)]) for f in list(Cache.__dataclass_fields__)[1:])
     )
-    X = grid(4, 5)
+    X = draw(4, 5, DIM, seed=3)
     mean, variance = mean_variance(both, X.unsqueeze(-3))
     assert mean.shape == variance.shape == (4, 2, 5)
     for m, cache in enumerate((one, other)):

@@ -34,16 +34,12 @@ def captured(monkeypatch) -> list[Any]:
     """Points on the processor are taken; what was captured."""
     found: list[Any] = []
 
-    def capture(work):
-        found.append(work)
-        return called_again(work)
-
     class Anywhere(torch.Tensor):
         is_cuda = True
 
     takes = graphs.takes
     monkeypatch.setattr(graphs, "takes", lambda cache, X: takes(cache, X.detach().as_subclass(Anywhere)))
-    monkeypatch.setattr(graphs, "capture", capture)
+    monkeypatch.setattr(graphs, "capture", lambda work: found.append(work) or called_again(work))
     monkeypatch.setattr(graphs, "_graphs", graphs._Graphs())
     return found
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, BotorchWarning, InputDataError, UnsupportedError
+from gaussian import draw
 from gpytorch import kernels
 from gpytorch.means import ConstantMean, LinearMean, Mean
 from refusals import refused
@@ -25,10 +26,6 @@ from mfbo_torch.ops.kernels import correlation
 
 KINDS = ("rbf", "matern12", "matern32", "matern52")
 WINDOWS = {"gaussian": GaussianConditional, "uniform": UniformConditional}
-
-
-def draw(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
 
 def samples(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,9 +60,6 @@ def width(A: torch.Tensor) -> torch.Tensor:
     return 0.02 + 0.3 * A[..., 2:]
 
 
-# --- samples ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [40, 1500])
 def test_weights_are_those_of_a_dense_solve(n):
     X, A = samples(n)
@@ -79,9 +73,8 @@ def test_weights_are_those_of_a_dense_solve(n):
     X_new = draw(5, 2, seed=4)
     cross = conditional.cross(averages.kernel(), X_new, queries).detach().numpy()
     assert cross == pytest.approx(expected.cross(X_new.numpy()), abs=1e-9)
-    assert conditional.mean(averages.linear_mean(), queries).detach().numpy() == pytest.approx(
-        expected.mean(), abs=1e-9
-    )
+    mean = conditional.mean(averages.linear_mean(), queries).detach().numpy()
+    assert mean == pytest.approx(expected.mean(), abs=1e-9)
 
 
 def test_a_small_regularisation_takes_the_dense_factor():
@@ -116,8 +109,7 @@ def test_features_in_parts_are_the_same(monkeypatch):
     queries = draw(2, 7, 2, seed=3)
     whole = features(queries)
     monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.weighted.CHUNK_BYTES", 3 * 8 * 50)
-    for some, all_ in zip(features(queries), whole, strict=True):
-        assert torch.allclose(some, all_, rtol=0, atol=1e-14)
+    torch.testing.assert_close(features(queries), whole, rtol=0, atol=1e-14)
 
 
 def test_gradient_of_many_samples_is_that_of_all(monkeypatch):
@@ -132,8 +124,7 @@ def test_gradient_of_many_samples_is_that_of_all(monkeypatch):
         value = embedding.covariance(kernel, embedding)
         gradient = torch.autograd.grad((value * draw(5, 5, seed=5)).sum(), list(kernel.parameters()))
         found.append([value.detach(), *gradient])
-    for few, all_ in zip(*found, strict=True):
-        assert torch.allclose(few, all_, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-8)
 
 
 def test_rough_kernels_use_all_samples():
@@ -188,16 +179,12 @@ def test_what_is_given_stays():
     assert given.covar_module.lengthscale.tolist() != kernels.RBFKernel().lengthscale.tolist()
 
 
-def test_constant_queries_and_inputs():
+def test_constant_queries_and_inputs_and_any_kernel_on_queries():
+    rational = EmpiricalConditional(*samples(30), covar_module=kernels.ScaleKernel(kernels.RQKernel()).double())
+    assert rational.weights(draw(3, 2)).shape == (3, 30)
     conditional = EmpiricalConditional(torch.ones(5, 1).double(), torch.zeros(5, 2).double())
     assert conditional.weights(torch.zeros(1, 2).double()).isfinite().all()
     assert EmpiricalConditional(torch.ones(1, 1), torch.zeros(1, 2)).regularization > 0
-
-
-def test_any_kernel_on_queries():
-    X, A = samples(30)
-    conditional = EmpiricalConditional(X, A, covar_module=kernels.ScaleKernel(kernels.RQKernel()).double())
-    assert conditional.weights(draw(3, 2)).shape == (3, 30)
 
 
 def test_far_queries_are_warned_about():
@@ -211,9 +198,6 @@ def test_far_queries_are_warned_about():
     assert sizes[1] < 1e-10
     near = averages.gram(far[:1].numpy(), A.numpy(), lengthscale=np.full(2, 0.1)).sum() / averages.OUTPUTSCALE
     assert sizes[0].item() == pytest.approx(near)
-
-
-# --- windows ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", WINDOWS)
@@ -377,8 +361,7 @@ def test_windows_as_wide_as_many_lengthscales():
 def test_other_kernels_and_means_by_samples(shape):
     A = draw(4, 2)
     kernel = kernels.ScaleKernel(kernels.PolynomialKernel(power=2)).double()
-    with pytest.raises(UnsupportedError, match=r"no closed form.*num_samples"):
-        WINDOWS[shape](0.2).covariance(kernel, A)
+    refused(r"no closed form.*num_samples", WINDOWS[shape](0.2).covariance, kernel, A, error=UnsupportedError)
     sampled = WINDOWS[shape](0.2, num_samples=512)
     with torch.no_grad():
         error = 5 * sampled.standard_error(kernel, A, A[:2]) + 1e-6
@@ -404,28 +387,20 @@ def test_samples_in_parts_are_the_same(monkeypatch):
 
     whole = found()
     monkeypatch.setattr("mfbo_torch.models.indirect.conditionals.windows.MOST_PRODUCTS", 2 * 16 * 16 * 2)
-    for some, all_ in zip(found(), whole, strict=True):
-        assert torch.allclose(some, all_, rtol=0, atol=1e-12)
-
-
-# --- policies --------------------------------------------------------------------------------------
+    torch.testing.assert_close(found(), whole, rtol=0, atol=1e-12)
 
 
 def test_policies_weigh_the_arms():
     arms = draw(4, 2, seed=8)
-    conditional = PolicyConditional(
-        lambda A: torch.softmax(A @ torch.ones(2, 4).to(A) * torch.arange(4).to(A), -1), arms
-    )
+    slopes = torch.ones(2, 4).double() * torch.arange(4)
+    conditional = PolicyConditional(lambda A: torch.softmax(A @ slopes, -1), arms)
     A = draw(3, 2)
     p = conditional.weights(A).numpy()
     assert p.sum(-1) == pytest.approx(1)
     prior = averages.Prior(arms.numpy(), p)
-    assert conditional.covariance(averages.kernel(), A).detach().numpy() == pytest.approx(
-        prior.covariance(prior), abs=1e-12
-    )
-    assert conditional.variance(averages.kernel(), A).detach().numpy() == pytest.approx(
-        np.diag(prior.covariance(prior)), abs=1e-12
-    )
+    expected, kernel = prior.covariance(prior), averages.kernel()
+    assert conditional.covariance(kernel, A).detach().numpy() == pytest.approx(expected, abs=1e-12)
+    assert conditional.variance(kernel, A).detach().numpy() == pytest.approx(np.diag(expected), abs=1e-12)
 
 
 def test_a_classifier_is_a_policy():
@@ -434,20 +409,16 @@ def test_a_classifier_is_a_policy():
     classifier = LogisticRegression().fit(A.numpy(), played)
     conditional = PolicyConditional(classifier, 3)
     queries = draw(2, 4, 2, seed=1)
-    expected = classifier.predict_proba(queries.reshape(-1, 2).numpy())
+    flat = queries.reshape(-1, 2).numpy()
+    expected = classifier.predict_proba(flat)
     assert conditional.weights(queries).reshape(-1, 3).numpy() == pytest.approx(expected, abs=1e-15)
     unseen = LogisticRegression().fit(A.numpy(), np.where(played == 1, 3, played))  # nobody played arm 1
     weights = PolicyConditional(unseen, 4).weights(queries)
     assert (weights[..., 1] == 0).all()
-    assert weights[..., 3].reshape(-1).numpy() == pytest.approx(
-        unseen.predict_proba(queries.reshape(-1, 2).numpy())[:, 2]
-    )
+    assert weights[..., 3].reshape(-1).numpy() == pytest.approx(unseen.predict_proba(flat)[:, 2])
     named = LogisticRegression().fit(A.numpy(), np.array(["a", "b", "c"])[played])
     assert PolicyConditional(named, 3).weights(queries).shape == (2, 4, 3)
     refused("policy = 'a classifier of 3 classes'", PolicyConditional, named, 4)
-
-
-# --- any -------------------------------------------------------------------------------------------
 
 
 def every() -> dict[str, object]:
@@ -503,26 +474,19 @@ def test_covariances_have_no_negative_eigenvalue(name):
     assert torch.linalg.eigvalsh(covariance).min() > -1e-12
 
 
-# --- bad input -------------------------------------------------------------------------------------
-
-
 def test_bad_samples():
     X, A = samples(5)
     with pytest.raises(BotorchTensorDimensionError, match="A of 4 rows: must have one a row of X, which has 5"):
         EmpiricalConditional(X, A[:4])
-    with pytest.raises(BotorchTensorDimensionError, match=r"A of shape \(5,\)"):
-        EmpiricalConditional(X, A[:, 0])
-    with pytest.raises(InputDataError, match="D1: must have at least one sample"):
-        EmpiricalConditional(X[:0], A[:0])
-    with pytest.raises(InputDataError, match="X: must be finite"):
-        EmpiricalConditional(X / 0, A)
+    refused(r"A of shape \(5,\)", EmpiricalConditional, X, A[:, 0], error=BotorchTensorDimensionError)
+    refused("D1: must have at least one sample", EmpiricalConditional, X[:0], A[:0], error=InputDataError)
+    refused("X: must be finite", EmpiricalConditional, X / 0, A, error=InputDataError)
     for wrong in (0.0, -1.0, float("nan")):
         refused(r"regularization = .*: must be a number above 0", EmpiricalConditional, X, A, regularization=wrong)
     conditional = EmpiricalConditional(X, A, covar_module=kernels.MaternKernel(), regularization=0.1)
     with pytest.raises(BotorchTensorDimensionError, match=r"queries of shape \(1, 3\): must be ... x m x 2, as wide"):
         conditional.weights(draw(1, 3))
-    with pytest.raises(InputDataError, match="queries: must be finite"):
-        conditional.weights(draw(1, 2) / 0)
+    refused("queries: must be finite", conditional.weights, draw(1, 2) / 0, error=InputDataError)
 
 
 def test_bad_windows():
@@ -535,8 +499,7 @@ def test_bad_windows():
         GaussianConditional([0.1, 0.1, 0.1]).embed(draw(4, 2))
     with pytest.raises(BotorchTensorDimensionError, match="location of shape"):
         GaussianConditional(0.1, lambda A: A.sum()).embed(draw(4, 2))
-    with pytest.raises(BotorchTensorDimensionError, match=r"must be ... x m x p"):
-        GaussianConditional(0.1).embed(draw(4))
+    refused(r"must be ... x m x p", GaussianConditional(0.1).embed, draw(4), error=BotorchTensorDimensionError)
 
 
 def test_bad_policies():

@@ -1,6 +1,7 @@
 """Fitting the model of several fidelities: better hyper-parameters, and none where there is nothing to fit."""
 
 import copy
+from unittest.mock import Mock
 
 import dense
 import numpy as np
@@ -59,8 +60,7 @@ def test_loss_is_that_of_gpytorch(monkeypatch, kind, known):
     for (expected, *slopes), (loss, gradients) in found:
         assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
         assert len(slopes) == len(gradients)
-        for a, b in zip(slopes, gradients, strict=True):
-            assert torch.allclose(b, a, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(gradients, slopes, rtol=1e-6, atol=1e-9)
 
 
 def test_recursion_learns_from_below():
@@ -95,12 +95,9 @@ def test_more_observations_than_are_fitted():
 
 @pytest.mark.parametrize("error", [ModelFittingError, NanError])
 def test_what_cannot_be_fitted_keeps_its_hyper_parameters(monkeypatch, error):
-    def failing(*args, **kwargs):
-        raise error("a test")
-
     model = dense.hand_made((6, 4))
     before = copy.deepcopy(model)
-    monkeypatch.setattr(likelihood, "fit_gpytorch_mll", failing)
+    monkeypatch.setattr(likelihood, "fit_gpytorch_mll", Mock(side_effect=error("a test")))
     with pytest.warns(UserWarning, match="hyper-parameters stay as they were"):
         model.fit()
     same(model, before, 1e-14)
@@ -178,11 +175,9 @@ def test_conditioning_and_fitting_again_is_a_model_of_its_own():
     grown = base.condition_on_observations(X[rest], Y[rest]).fit()
     found = grown.mean_variance(U)
     grown.train().eval()
-    for was, now in zip(found, grown.mean_variance(U), strict=True):
-        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found, grown.mean_variance(U), rtol=1e-9, atol=1e-12)
     base.train().eval()
-    for was, now in zip(before, base.mean_variance(U), strict=True):
-        assert torch.allclose(was, now, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(before, base.mean_variance(U), rtol=1e-9, atol=1e-12)
     assert not torch.equal(base.levels[0].covar_module.lengthscale, grown.levels[0].covar_module.lengthscale)
 
 

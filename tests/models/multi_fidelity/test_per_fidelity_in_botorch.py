@@ -139,8 +139,7 @@ def test_input_transform(learned, fitted):
     Z = low + grid * (high - low)
     for model in (wide.train(), copy.deepcopy(wide).train()):
         found, expected = model.mean_variance(Z), plain.mean_variance(grid)
-        for a, b in zip(found, expected, strict=True):
-            assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
     a = wide.train().posterior(torch.cat([Z, fidelity], -1))
     b = plain.posterior(torch.cat([grid, fidelity], -1))
     assert torch.allclose(a.mean, b.mean, rtol=1e-6)
