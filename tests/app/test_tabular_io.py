@@ -9,7 +9,6 @@ from mfbo_torch.history import GIVEN, History, Query, Status
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.utils.errors import SettingError
 
 
 def history(problem):
@@ -65,16 +64,14 @@ def test_tables_of_other_programs(tmp_path):
         ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
         ("x,value,standard_error\n1,1,-0.5\n", r"standard_error = -0.5': must be a number from 0 on \(.*, line 2\)"),
         ("x,value,standard_error\n1,1,nan\n", r"standard_error = nan': must be a finite number"),
-        ("x,value\n1\n2,\x00\n", "readable CSV file|finite number"),
+        ("x,value\n1\n2,\x00\n", "(readable CSV file|finite number)"),
+        ("x,value,x\n1,2,3\n", "must be a table with one column x"),
     ],
 )
 def test_observations_that_cannot_be_used(tmp_path, text, message):
     path = tmp_path / "a.csv"
     path.write_text(text)
-    with pytest.raises(SettingError, match=message) as caught:
-        tabular_io.read(path, Hill())
-    assert "\n" not in str(caught.value)
-    assert caught.value.setting == "warm_start"
+    refused(f"^warm_start = .*{message}", tabular_io.read, path, Hill())
 
 
 def test_no_such_file(tmp_path):
@@ -91,8 +88,8 @@ def test_files_that_cannot_be_written(tmp_path, name, message):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(SettingError, match=r"must be a CSV file, or pyarrow must be installed"):
-        tabular_io.write(history(Hill()), Hill(), tmp_path / "a.parquet")
+    said = "must be a CSV file, or pyarrow must be installed"
+    refused(said, tabular_io.write, history(Hill()), Hill(), tmp_path / "a.parquet")
 
 
 def test_named_parameters_are_columns(tmp_path):
@@ -125,9 +122,3 @@ def test_parameters_named_like_the_columns_of_others(tmp_path):
     tabular_io.write(asked.updated(asked.records[0].done(1.0)), problem, path)
     assert path.read_text().splitlines()[0].startswith("id,parameter.id,parameter.parameter.id,fidelity")
     assert [r.query.x for r in tabular_io.read(path, problem)] == [(0.25, 0.5)]
-
-
-def test_a_table_with_a_column_twice_is_refused(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("x,value,x\n1,2,3\n")
-    refused("must be a table with one column x", tabular_io.read, path, Hill())
