@@ -11,42 +11,31 @@ from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop import runner
 
 
-def test_a_full_disk_is_waited_for_and_no_value_is_lost(tmp_path, monkeypatch, capsys):
+class Full(Journal):
+    """Without room, ``refusals`` times, for a query or for a value."""
+
+    refusals, asking = 2, False
+
+    def refuse(self):
+        if self.refusals:
+            self.refusals -= 1
+            raise DiskFull(self.path, "on a disk with room: database or disk is full")
+
+    def asked(self, records, seen=None):
+        if self.asking and self._sequence > 2:
+            self.refuse()
+        super().asked(records, seen)
+
+    def ended(self, record):
+        if not self.asking and record.id == 1:
+            self.refuse()
+        super().ended(record)
+
+
+@pytest.mark.parametrize("asking", [False, True])
+def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_given_out(tmp_path, monkeypatch, capsys, asking):
     monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
-
-    class Full(Journal):
-        refusals = 2
-
-        def ended(self, record):
-            if record.id == 1 and self.refusals:
-                self.refusals -= 1
-                raise DiskFull(self.path, "on a disk with room: database or disk is full")
-            super().ended(record)
-
-    with Full(tmp_path / "a.sqlite") as journal:
-        history = quiet(Hill(), Walk(), 30.0, journal=journal)
-        assert journal.history() == history
-    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
-    assert capsys.readouterr().err.count("trying again in 0 s, nothing is lost") == 2
-    with Full(tmp_path / "b.sqlite") as journal:
-        journal.refusals = 3
-        with pytest.raises(DiskFull):
-            quiet(Hill(), Walk(), 30.0, journal=journal)
-        journal.refusals = 0
-        assert timeless(quiet(Hill(), Walk(), 30.0, journal=journal)) == timeless(history)
-
-
-def test_a_full_disk_is_waited_for_while_asking_and_no_query_is_given_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
-
-    class Full(Journal):
-        refusals = 2
-
-        def asked(self, records, seen=None):
-            if self._sequence > 2 and self.refusals:
-                self.refusals -= 1
-                raise DiskFull(self.path, "on a disk with room: database or disk is full")
-            super().asked(records, seen)
+    monkeypatch.setattr(Full, "asking", asking)
 
     class Watching(Hill):
         def evaluate(self, x, fidelity):
@@ -57,11 +46,14 @@ def test_a_full_disk_is_waited_for_while_asking_and_no_query_is_given_out(tmp_pa
         history = quiet(Watching(), Walk(), 30.0, journal=journal)
         assert journal.history() == history
     assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
+    assert capsys.readouterr().err.count("trying again in 0 s, nothing is lost") == 2
     with Full(tmp_path / "b.sqlite") as journal:
         journal.refusals = 3
         with pytest.raises(DiskFull):
             quiet(Watching(), Walk(), 30.0, journal=journal)
-        assert not journal.history().pending
+        assert not (asking and journal.history().pending)
+        journal.refusals = 0
+        assert timeless(quiet(Watching(), Walk(), 30.0, journal=journal)) == timeless(history)
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
