@@ -29,11 +29,9 @@ def strategy_of(link: str) -> MFGPUCB:
 
 @pytest.mark.slow
 def test_sixty_trials_in_sqlite(database):
-    run = Run(
-        client_of(strategy_of("recursive"), storage_config=database),
-        Optimizer(strategy_of("recursive").bind(SPACE)),
-        lambda client: Client.load_from_database("run", database),
-    )
+    client = client_of(strategy_of("recursive"), storage_config=database)
+    optimizer = Optimizer(strategy_of("recursive").bind(SPACE))
+    run = Run(client, optimizer, lambda client: Client.load_from_database("run", database))
     sixty_trials(run)
     history = run.optimizer.history
     assert len(run.client._experiment.trials) == len(history) == 60
@@ -70,12 +68,10 @@ def test_every_strategy(row, tmp_path):
     """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
     space = row.adapt(row.space)
     value = strategy_table.toy(space)
-    configs = [
-        RangeParameterConfig(
-            p.name, (p.lower, p.upper), "int" if p.integer else "float", scaling="log" if p.log else None
-        )
-        for p in space.parameters
-    ]
+    configs = []
+    for p in space.parameters:
+        kind, scaling = "int" if p.integer else "float", "log" if p.log else None
+        configs.append(RangeParameterConfig(p.name, (p.lower, p.upper), kind, scaling=scaling))
     client = multi_fidelity_client(configs, space.costs, "y", row.make(0).bind(space, row.capital))
     optimizer = Optimizer(row.make(0).bind(space, row.capital))
     for _ in range(min(3, row.steps // 2)):
