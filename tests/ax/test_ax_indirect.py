@@ -139,10 +139,7 @@ NAMELESS = Window([0.1], lambda A: A)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"feedback": NAMELESS},
-            r"CMES\.space\.feedback\.location = '\w+:<lambda>': must be a function at the top level",
-        ),
+        ({"feedback": NAMELESS}, r"CMES\.space\.feedback\.location = '\w+:<lambda>': must be a function at the top"),
         ({"feedback": Policy(torch.sin)}, r"CMES\.space\.feedback\.probabilities = .*functions at the top level"),
         ({"feedback": Policy(Odd())}, r"CMES\.space\.feedback\.probabilities = 'Odd': must be what can be stored"),
         ({"feedback": UniformConditional(policy, policy)}, r"CMES\.space\.feedback = 'UniformConditional'"),

@@ -7,6 +7,7 @@ from concurrent.futures import BrokenExecutor, Future
 from types import SimpleNamespace
 
 import pytest
+from quiet_runs import until
 
 from mfbo_torch.loop.executors import DaskWorkers, WorkerLost, dask_workers
 
@@ -49,13 +50,6 @@ class Cluster:
     def shutdown(self, wait):
         pass
 
-    def until(self, condition):
-        """Wait for the thread that looks after the workers."""
-        give_up = time.monotonic() + 20
-        while not condition() and time.monotonic() < give_up:
-            time.sleep(0.01)
-        assert condition()
-
 
 @pytest.fixture
 def brisk(monkeypatch):
@@ -67,10 +61,10 @@ def test_dask_workers_get_one_evaluation_a_thread(brisk):
     cluster = Cluster(a=1, b=2)
     workers = DaskWorkers(cluster)
     futures = [workers.submit(double, i) for i in range(5)]
-    cluster.until(lambda: len(cluster.sent) == 3)
+    until(lambda: len(cluster.sent) == 3)
     assert sorted(address for address, _ in cluster.sent.values()) == ["a", "b", "b"]
     cluster.threads["c"] = 1
-    cluster.until(lambda: len(cluster.sent) == 4)
+    until(lambda: len(cluster.sent) == 4)
     assert workers.capacity == 4
     assert futures[4].cancel()
     for (i,), (_, future) in cluster.sent.items():
@@ -84,15 +78,15 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     cluster = Cluster(a=1, b=1)
     workers = DaskWorkers(cluster)
     first, second = workers.submit(double, 1), workers.submit(double, 2)
-    cluster.until(lambda: len(cluster.sent) == 2)
+    until(lambda: len(cluster.sent) == 2)
     del cluster.threads[cluster.sent[1,][0]]
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
-    cluster.until(cluster.sent[1,][1].cancelled)
+    until(cluster.sent[1,][1].cancelled)
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
     third = workers.submit(double, 3)
-    cluster.until(lambda: len(cluster.sent) == 3)
+    until(lambda: len(cluster.sent) == 3)
     cluster.sent[3,][1].cancel()  # as someone does who restarts the workers
     with pytest.raises(WorkerLost, match="the worker died"):
         third.result(20)
@@ -106,7 +100,7 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
     first = workers.submit(double, 1)
-    cluster.until(lambda: len(cluster.sent) == 1)
+    until(lambda: len(cluster.sent) == 1)
     seen = cluster.nthreads
 
     def late():
@@ -121,7 +115,7 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
     cluster.threads["b"] = 1
-    cluster.until(lambda: len(cluster.sent) == 2)
+    until(lambda: len(cluster.sent) == 2)
     assert cluster.sent[2,][0] == "b"
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
@@ -132,17 +126,17 @@ def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster, timeout=1.0)
     hanging = workers.submit(double, 1)
-    cluster.until(lambda: len(cluster.sent) == 1)
+    until(lambda: len(cluster.sent) == 1)
     cluster.sent[1,][1].set_exception(dask_workers.Late())
     with pytest.raises(TimeoutError, match="no value within 1 seconds"):
         hanging.result(20)
     assert workers.capacity == 0
     workers.submit(double, 2)
     del cluster.threads["a"]
-    cluster.until(lambda: not workers._given_up)
+    until(lambda: not workers._given_up)
     assert len(cluster.sent) == 1
     cluster.threads["a"] = 1
-    cluster.until(lambda: len(cluster.sent) == 2)
+    until(lambda: len(cluster.sent) == 2)
     workers.shutdown(cancel_futures=True)
 
 
@@ -159,7 +153,7 @@ def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monke
     cluster.silent = True
     with pytest.raises(TimeoutError, match=r"no value within 0\.1 seconds"):
         late.result(20)
-    cluster.until(lambda: len(cluster.threads) == 1)
+    until(lambda: len(cluster.threads) == 1)
     assert workers.capacity == 1
     workers.shutdown(cancel_futures=True)
 
@@ -168,7 +162,7 @@ def test_a_scheduler_that_goes_away_breaks_the_executor(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
     futures = [workers.submit(double, i) for i in range(3)]
-    cluster.until(lambda: len(cluster.sent) == 1)
+    until(lambda: len(cluster.sent) == 1)
     cluster.status = "closed"
     for future in futures:
         with pytest.raises(BrokenExecutor, match="the Dask scheduler is gone"):
