@@ -49,10 +49,8 @@ def test_names_of_any_number_are_searched_and_analysed():
 
 def test_observations_of_before_are_free_and_known():
     client = client_of(ExpectedImprovement(initial=2))
-    rows = [
-        {"x": 0.1 * i, "colour": "blue", "fidelity": i % 2, "loss": (loss({"x": 0.1 * i, "colour": "blue"}), 0.1)}
-        for i in range(4)
-    ]
+    rows = [{"x": 0.1 * i, "colour": "blue", "fidelity": i % 2} for i in range(4)]
+    rows = [{**row, "loss": (loss(row), 0.1)} for row in rows]
     assert attach_observations(client, [*rows, {"x": 0.9, "colour": "pink", "loss": 2.0}]) == [0, 1, 2, 3, 4]
     history = read_of(client).history
     assert [(r.query.fidelity, r.cost) for r in history] == [(0, 0.0), (1, 0.0), (0, 0.0), (1, 0.0), (1, 0.0)]

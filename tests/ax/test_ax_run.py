@@ -1,5 +1,10 @@
 """A whole experiment in Ax: every decision is that of ask and tell, through failures and storage."""
 
+import importlib.util
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 import strategy_table
@@ -102,3 +107,17 @@ def test_an_objective_in_the_same_process_cannot_change_decisions():
     clean, state = trials(False), GlobalState()
     with state.restored():
         assert trials(True) == clean
+
+
+def test_two_failures_do_not_stop_the_script_that_tunes_the_svm(monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("ax_svm", Path(__file__).parents[2] / "configs" / "ax_svm.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(script.SVM, "evaluate", lambda self, x, fidelity: -(math.log10(x[0]) ** 2) - 0.1 * x[1])
+    clients = []
+    make = script.multi_fidelity_client
+    monkeypatch.setattr(script, "multi_fidelity_client", lambda *a, **k: clients.append(make(*a, **k)) or clients[0])
+    script.tune(trials=13)
+    assert clients[0].summarize()["trial_status"].value_counts().to_dict() == {"COMPLETED": 11, "FAILED": 2}
+    assert "'fidelity': 1}" in capsys.readouterr().out

@@ -84,17 +84,11 @@ def test_a_value_with_its_standard_error(tmp_path, error):
 
 
 NO_VALUES = (None, "3", [3.0], 1j, np.complex64(1), torch.zeros(2), (3.0,), (3.0, 0.1, 0.1), [3.0, 0.1], (1j, 0.1))
+NO_ERRORS = (-0.1, math.nan, math.inf, 1j, "0.1", True, (0.1,), torch.zeros(2))
 REFUSED = [
-    *(
-        ((1.0, error), {}, r"^standard_error = .*must be a number from 0 on$")
-        for error in (-0.1, math.nan, math.inf, 1j, "0.1", True, (0.1,), torch.zeros(2))
-    ),
+    *(((1.0, error), {}, r"^standard_error = .*must be a number from 0 on$") for error in NO_ERRORS),
     *((value, {}, r"^value = .*must be a number, or a pair \(value, standard error\)") for value in NO_VALUES),
-    *(
-        (1.0, {setting: given}, f"^{setting} = ")
-        for setting in ("cost", "evaluation_seconds")
-        for given in (-1.0, math.nan, math.inf)
-    ),
+    *((1.0, {name: given}, f"^{name} = ") for name in ("cost", "evaluation_seconds") for given in NO_ERRORS[:3]),
 ]
 
 
