@@ -1,3 +1,5 @@
+"""Tables of runs and of other programs, and labels where they come in."""
+
 import csv
 
 import pytest

@@ -183,10 +183,11 @@ def test_clients_that_cannot_be(changes, message):
     refused(message, multi_fidelity_client, **{**settings, **changes})
 
 
-@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4])])
-def test_costs_as_an_array(costs):
+@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4]), [3.0]])
+def test_costs_as_an_array_and_of_one_fidelity(costs):
     client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], costs, "loss", RandomSearch())
-    assert best.node_of(client._generation_strategy).costs == [1.0, 4.0]
+    assert best.node_of(client._generation_strategy).costs == [float(cost) for cost in costs]
+    assert client.get_next_trials(1)[0]["fidelity"] in range(len(costs))
 
 
 def test_named_fidelities(tmp_path):
@@ -211,12 +212,6 @@ def test_named_fidelities(tmp_path):
         refused(message, multi_fidelity_client, [x], objective="loss", fidelities=given)
     said = "fidelities.of = .*numbers that increase, or texts, in Ax"
     refused(said, multi_fidelity_client, [x], [1, 2], "loss", fidelities={"of": [2, 1]})
-
-
-def test_one_fidelity():
-    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], [3.0], "loss", RandomSearch())
-    (parameters,) = client.get_next_trials(1).values()
-    assert parameters["fidelity"] == 0
 
 
 def test_fixed_parameters_are_refused():

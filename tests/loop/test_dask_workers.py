@@ -12,10 +12,6 @@ from quiet_runs import until
 from mfbo_torch.loop.executors import DaskWorkers, WorkerLost, dask_workers
 
 
-def double(x):
-    return 2 * x
-
-
 class Cluster:
     """What :class:`DaskWorkers` sees of a Dask client: workers by name, and evaluations that end when they are told."""
 
@@ -60,7 +56,7 @@ def brisk(monkeypatch):
 def test_dask_workers_get_one_evaluation_a_thread(brisk):
     cluster = Cluster(a=1, b=2)
     workers = DaskWorkers(cluster)
-    futures = [workers.submit(double, i) for i in range(5)]
+    futures = [workers.submit(abs, i) for i in range(5)]
     until(lambda: len(cluster.sent) == 3)
     assert sorted(address for address, _ in cluster.sent.values()) == ["a", "b", "b"]
     cluster.threads["c"] = 1
@@ -77,7 +73,7 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     """Also where the scheduler would wait for it to come back."""
     cluster = Cluster(a=1, b=1)
     workers = DaskWorkers(cluster)
-    first, second = workers.submit(double, 1), workers.submit(double, 2)
+    first, second = workers.submit(abs, 1), workers.submit(abs, 2)
     until(lambda: len(cluster.sent) == 2)
     del cluster.threads[cluster.sent[1,][0]]
     with pytest.raises(WorkerLost, match="the worker died"):
@@ -85,7 +81,7 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     until(cluster.sent[1,][1].cancelled)
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
-    third = workers.submit(double, 3)
+    third = workers.submit(abs, 3)
     until(lambda: len(cluster.sent) == 3)
     cluster.sent[3,][1].cancel()  # as someone does who restarts the workers
     with pytest.raises(WorkerLost, match="the worker died"):
@@ -99,7 +95,7 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
 
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
-    first = workers.submit(double, 1)
+    first = workers.submit(abs, 1)
     until(lambda: len(cluster.sent) == 1)
     seen = cluster.nthreads
 
@@ -111,7 +107,7 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
         return found
 
     cluster.nthreads = late
-    second = workers.submit(double, 2)
+    second = workers.submit(abs, 2)
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
     cluster.threads["b"] = 1
@@ -125,13 +121,13 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
 def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster, timeout=1.0)
-    hanging = workers.submit(double, 1)
+    hanging = workers.submit(abs, 1)
     until(lambda: len(cluster.sent) == 1)
     cluster.sent[1,][1].set_exception(dask_workers.Late())
     with pytest.raises(TimeoutError, match="no value within 1 seconds"):
         hanging.result(20)
     assert workers.capacity == 0
-    workers.submit(double, 2)
+    workers.submit(abs, 2)
     del cluster.threads["a"]
     until(lambda: not workers._given_up)
     assert len(cluster.sent) == 1
@@ -146,7 +142,7 @@ def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monke
     monkeypatch.setattr(dask_workers, "IMPORT_SECONDS", 600.0)
     cluster = Cluster(a=1, b=1)
     workers = DaskWorkers(cluster, timeout=0.1)
-    late = workers.submit(double, 1)
+    late = workers.submit(abs, 1)
     time.sleep(1.0)
     assert not late.done()
     assert workers.capacity == 2
@@ -161,7 +157,7 @@ def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monke
 def test_a_scheduler_that_goes_away_breaks_the_executor(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
-    futures = [workers.submit(double, i) for i in range(3)]
+    futures = [workers.submit(abs, i) for i in range(3)]
     until(lambda: len(cluster.sent) == 1)
     cluster.status = "closed"
     for future in futures:

@@ -2,6 +2,7 @@
 
 import builtins
 import ctypes
+import operator
 import os
 import signal
 import subprocess
@@ -29,14 +30,6 @@ def double(x):
     return 2 * x
 
 
-def repeat(times, x):
-    return [x] * times
-
-
-def make_a_lock():
-    return threading.Lock()
-
-
 class Unreadable(ValueError):
     def __init__(self, one, two):
         super().__init__(one)
@@ -44,15 +37,6 @@ class Unreadable(ValueError):
 
 def raise_unreadable():
     raise Unreadable(1, 2)
-
-
-def fall_asleep(seconds):
-    time.sleep(seconds)
-    return seconds
-
-
-def end_the_worker():
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -63,8 +47,8 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
     with start(kind, 2, timeout=1.0) as workers:
         assert workers.submit(double, 4).result() == 8
         assert workers.capacity == 2
-        hanging = workers.submit(fall_asleep, 60.0)
-        dying = workers.submit(end_the_worker)
+        hanging = workers.submit(time.sleep, 60.0)
+        dying = workers.submit(signal.raise_signal, signal.SIGKILL)
         with pytest.raises(TimeoutError, match="no value within 1 seconds"):
             hanging.result()
         with pytest.raises(WorkerLost, match="died"):
@@ -193,7 +177,7 @@ def test_workers_killed_as_they_answer_take_nothing_but_their_own_evaluations():
                     os.kill(slot.process.pid, signal.SIGKILL)
 
         for i in range(4):
-            futures = [workers.submit(repeat, 100_000, k) for k in range(20)]
+            futures = [workers.submit(operator.mul, [k], 100_000) for k in range(20)]
             futures[i].add_done_callback(kill)
             errors = [future.exception(120) for future in futures]
             assert all(error is None or isinstance(error, WorkerLost) for error in errors)
@@ -206,7 +190,7 @@ def test_an_evaluation_that_is_cancelled_ends():
     with start("processes", 1) as workers:
         workers.submit(double, 1).result(120)
         process = workers._slots[0].process
-        sleeping, next_one = workers.submit(fall_asleep, 600.0), workers.submit(double, 2)
+        sleeping, next_one = workers.submit(time.sleep, 600.0), workers.submit(double, 2)
         time.sleep(0.5)
         assert sleeping.cancel()
         assert next_one.result(120) == 4
@@ -219,7 +203,7 @@ def test_what_cannot_travel_fails_alone():
         with pytest.raises(Exception, match="pickle"):
             workers.submit(lambda: 1).result(120)
         with pytest.raises(RuntimeError, match="pickle"):
-            workers.submit(make_a_lock).result(120)
+            workers.submit(threading.Lock).result(120)
         with pytest.raises(TypeError, match="missing 1 required"):
             workers.submit(raise_unreadable).result(120)
         assert workers.submit(double, 1).result(120) == 2

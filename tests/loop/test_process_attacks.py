@@ -46,14 +46,6 @@ def close_everything(x):
     return 2 * x
 
 
-def give_much(size):
-    return bytes(size)
-
-
-def take_much(content):
-    return len(content)
-
-
 class Ending:
     """Ends whoever unpickles it in one of the ways there are."""
 
@@ -113,8 +105,8 @@ def test_what_closes_everything_or_leaves_a_copy_behind_is_a_failure(fn, said):
 
 def test_much_goes_both_ways():
     with start("processes", 1, timeout=60.0) as workers:
-        assert len(workers.submit(give_much, 50_000_000).result(600)) == 50_000_000
-        assert workers.submit(take_much, bytes(50_000_000)).result(600) == 50_000_000
+        assert len(workers.submit(bytes, 50_000_000).result(600)) == 50_000_000
+        assert workers.submit(len, bytes(50_000_000)).result(600) == 50_000_000
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
