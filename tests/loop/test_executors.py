@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.executors import WorkerLost, dask_workers, processes, start, workers
 from mfbo_torch.loop.executors.workers import without_ctrl_c
 
-KINDS = ["processes", "dask"]
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed")
+KINDS = ["processes", pytest.param("dask", marks=needs_dask)]
 
 
 def double(x):
@@ -42,8 +44,6 @@ def raise_unreadable():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
-    if kind == "dask":
-        pytest.importorskip("distributed")
     with start(kind, 2, timeout=1.0) as workers:
         assert workers.submit(double, 4).result() == 8
         assert workers.capacity == 2
@@ -58,10 +58,8 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
             workers.submit(double, None).result()
 
 
-@pytest.mark.parametrize("kind", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["processes", pytest.param("dask", marks=[pytest.mark.slow, needs_dask])])
 def test_one_worker_decides_as_this_process_does(kind, tmp_path):
-    if kind == "dask":
-        pytest.importorskip("distributed")
     problem = Hill(trouble="raise", error=0.5)
     here = timeless(quiet(problem, Walk(), 60.0))
     with start(kind, 1) as workers, Journal(tmp_path / "a.sqlite") as journal:
@@ -120,9 +118,7 @@ TROUBLES = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_hangs(kind, monkeypatch):
     """Exit code 0, an import that ends the process, an evaluation that lets nothing else run: all end with a reason."""
-    if kind == "dask":
-        pytest.importorskip("distributed")
-        monkeypatch.setattr(dask_workers, "SILENCE", 10.0)
+    monkeypatch.setattr(dask_workers, "SILENCE", 10.0)
     with start(kind, 2, timeout=2.0) as workers:
         assert workers.submit(double, 1).result(600) == 2
         for fn, args, error, said in TROUBLES:
