@@ -41,6 +41,10 @@ def raise_unreadable():
     raise Unreadable(1, 2)
 
 
+def end_the_worker():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
@@ -48,7 +52,7 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
         assert workers.submit(double, 4).result() == 8
         assert workers.capacity == 2
         hanging = workers.submit(time.sleep, 60.0)
-        dying = workers.submit(signal.raise_signal, signal.SIGKILL)
+        dying = workers.submit(end_the_worker)
         with pytest.raises(TimeoutError, match="no value within 1 seconds"):
             hanging.result()
         with pytest.raises(WorkerLost, match="died"):
