@@ -22,10 +22,6 @@ def bandit(trial=0):
     return MultiFidelityBandit(MEANS, (0.2, 0.0), (1, 4), "bernoulli", trial=trial)
 
 
-def without_times(history):
-    return [(r.id, r.query, r.cost, r.value, r.status) for r in history]
-
-
 def settings(tmp_path, **changes):
     init = {"means": MEANS, "zeta": [0.2, 0.0], "costs": [1, 4], "rewards": "bernoulli"}
     own = {"class_path": "mfbo_torch.problems.MultiFidelityBandit", "init_args": init}

@@ -12,7 +12,6 @@ from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.app.setting_types import is_foreign, located
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect.branin import IndirectBranin
-from mfbo_torch.utils.errors import SettingError
 
 MARK = "from pathlib import Path; Path({mark!r}).touch()\n"
 CODE = """
@@ -133,8 +132,8 @@ def test_what_is_kept_of_a_problem():
     refused("must be imported, to be evaluated", again.evaluate, (0.0, 0.0), 0)
     assert known_of(IndirectBranin()) is None
     for damaged in (None, {}, {**known, "space": 3}, {**known, "space": {**known["space"], "costs": "many"}}):
-        with pytest.raises(SettingError, match=r"problem\.class_path = 'evilmod.Problem': must be imported first"):
-            stand_in(damaged, "evilmod.Problem")
+        said = r"problem\.class_path = 'evilmod.Problem': must be imported first"
+        refused(said, stand_in, damaged, "evilmod.Problem")
 
 
 def test_a_class_is_found_where_its_module_is_imported_already(mark):

@@ -32,18 +32,11 @@ WRONG: dict[str, tuple[Any, ...]] = {
 
 
 class Row(NamedTuple):
-    """Something with settings.
-
-    Attributes:
-        make: What takes them.
-        given: Those that it needs.
-        kinds: Each setting and what it is: a key of :data:`WRONG`, with ``?`` behind it where it may be ``None``.
-        named: How the error names a setting.
-    """
+    """What takes settings, those that it needs, what each of them is, and how the error names a setting."""
 
     make: Callable[..., Any]
     given: dict[str, Any]
-    kinds: str
+    kinds: str  # a key of WRONG for each setting, with ? behind it where it may be None
     named: str = "{}"
 
 
@@ -108,6 +101,7 @@ INDIRECT = {"parameters": (A,), "costs": (1.0,), "inputs": [[0.0], [1.0]], "feed
 SAMPLES = {"X": torch.rand(4, 1), "A": torch.rand(4, 1)}
 USER = {"objective": lambda parameters, fidelity: 0.0, "parameters": {"x": {"lower": 0, "upper": 1}}}
 THEOREM = "t:whole delta:number"
+NOISY, BATCH = {"covariance": K, "noise": 0.1}, {"batch": 3, "dim": 2}
 
 TABLE = {
     # confidence
@@ -122,21 +116,13 @@ TABLE = {
     "rkhs_alpha": Row(confidence.rkhs_alpha, {"t": 1, "gain": 1.0}, THEOREM + " gain:number norm:number"),
     "gp_bucb_beta": Row(confidence.gp_bucb_beta, {"alpha": 1.0, "gain": 1.0}, "alpha:number gain:number"),
     "information_gain": Row(confidence.information_gain, {"covariance": K}, "noise:number"),
-    "uncertainty_sampling": Row(
-        confidence.uncertainty_sampling, {"covariance": K, "noise": 0.1, "size": 2}, "noise:number size:whole"
-    ),
-    "batch_gain_bound": Row(
-        confidence.batch_gain_bound, {"covariance": K, "noise": 0.1, "batch": 2}, "noise:number batch:whole"
-    ),
-    "linear_initialization": Row(
-        confidence.linear_initialization, {"batch": 3, "dim": 2}, "batch:whole dim:whole eta:number"
-    ),
+    "uncertainty_sampling": Row(confidence.uncertainty_sampling, {**NOISY, "size": 2}, "noise:number size:whole"),
+    "batch_gain_bound": Row(confidence.batch_gain_bound, {**NOISY, "batch": 2}, "noise:number batch:whole"),
+    "linear_initialization": Row(confidence.linear_initialization, BATCH, "batch:whole dim:whole eta:number"),
     "matern_initialization": Row(
         confidence.matern_initialization, {"batch": 3}, "batch:whole nu:number epsilon:number"
     ),
-    "rbf_initialization": Row(
-        confidence.rbf_initialization, {"batch": 3, "dim": 2}, "batch:whole dim:whole eta:number"
-    ),
+    "rbf_initialization": Row(confidence.rbf_initialization, BATCH, "batch:whole dim:whole eta:number"),
     # concentration
     "SubGaussian": Row(SubGaussian, {}, "scale:number"),
     "anytime_width": Row(

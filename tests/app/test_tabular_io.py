@@ -1,3 +1,5 @@
+"""Tables of runs and of other programs, and labels where they come in."""
+
 import csv
 
 import pytest
@@ -6,10 +8,29 @@ from toy import Hill, Walk
 
 from mfbo_torch.app import tabular_io
 from mfbo_torch.history import GIVEN, History, Query, Status
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.strategies import RandomSearch
+
+PARAMETERS = {
+    "kind": {"choices": ["sgd", "adam", "rms"]},
+    "momentum": {"lower": 0.0, "upper": 0.9, "when": {"kind": "sgd"}},
+    "width": {"choices": [16, 32, 64], "ordered": True},
+    "bias": {"choices": [True, False]},
+    "a": {"lower": 0.0, "upper": 1.0},
+}
+
+
+def score(parameters, fidelity):
+    return 0.0
+
+
+HEADER = "kind,momentum,width,bias,value\n"
+LABELS = ("kind", "momentum", "width", "bias")
+PROBLEM = UserProblem(score, {name: PARAMETERS[name] for name in LABELS}, [1.0])
 
 
 def history(problem):
@@ -65,16 +86,20 @@ def test_tables_of_other_programs(tmp_path):
         ("x,value,fidelity\n1,1,0.5\n", r"fidelity = 0.5': must be 0 to 1"),
         ("x,value,standard_error\n1,1,-0.5\n", r"standard_error = -0.5': must be a number from 0 on \(.*, line 2\)"),
         ("x,value,standard_error\n1,1,nan\n", r"standard_error = nan': must be a finite number"),
-        ("x,value\n1\n2,\x00\n", "readable CSV file|finite number"),
+        ("x,value\n1\n2,\x00\n", "(readable CSV file|finite number)"),
+        ("x,value,x\n1,2,3\n", "must be a table with one column x"),
+        (f"{HEADER}adm,,32,true,1\n", "kind = adm.*did you mean adam.*line 2"),
+        (f"{HEADER}sgd,,32,true,1\n", "given with momentum"),
+        (f"{HEADER}sgd,2,32,true,1\n", "momentum = 2.*between 0 and 0.9"),
+        (f"{HEADER}sgd,many,32,true,1\n", "momentum = many"),
+        (f"{HEADER}adam,,33,true,1\n", "width = 33.*one of 16, 32, 64"),
     ],
 )
 def test_observations_that_cannot_be_used(tmp_path, text, message):
     path = tmp_path / "a.csv"
     path.write_text(text)
-    with pytest.raises(SettingError, match=message) as caught:
-        tabular_io.read(path, Hill())
-    assert "\n" not in str(caught.value)
-    assert caught.value.setting == "warm_start"
+    problem = PROBLEM if text.startswith("kind") else Hill()
+    refused(f"^warm_start = .*{message}", tabular_io.read, path, problem)
 
 
 def test_no_such_file(tmp_path):
@@ -91,8 +116,8 @@ def test_files_that_cannot_be_written(tmp_path, name, message):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(SettingError, match=r"must be a CSV file, or pyarrow must be installed"):
-        tabular_io.write(history(Hill()), Hill(), tmp_path / "a.parquet")
+    said = "must be a CSV file, or pyarrow must be installed"
+    refused(said, tabular_io.write, history(Hill()), Hill(), tmp_path / "a.parquet")
 
 
 def test_named_parameters_are_columns(tmp_path):
@@ -127,7 +152,35 @@ def test_parameters_named_like_the_columns_of_others(tmp_path):
     assert [r.query.x for r in tabular_io.read(path, problem)] == [(0.25, 0.5)]
 
 
-def test_a_table_with_a_column_twice_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("row", "x"), [("adam,,32,TRUE,1", (1.0, 0.45, 1.0, 0.0)), ("sgd,0.1,16,False,1", (0.0, 0.1, 0.0, 1.0))]
+)
+def test_rows_of_others(tmp_path, row, x):
     path = tmp_path / "a.csv"
-    path.write_text("x,value,x\n1,2,3\n")
-    refused("must be a table with one column x", tabular_io.read, path, Hill())
+    path.write_text(f"{HEADER}{row}\n")
+    assert tabular_io.read(path, PROBLEM)[0].query.x == x
+
+
+def test_a_finite_set_of_designs_by_label():
+    parameters = {name: PARAMETERS[name] for name in ("kind", "a")}
+    problem = UserProblem(score, parameters, [1.0], candidates=[["adam", 0.5], ["rms", 0.25], ["sgd", 1.0]])
+    assert problem.space.candidates == ((1.0, 0.5), (2.0, 0.25), (0.0, 1.0))
+    optimizer = Optimizer(RandomSearch(), problem=problem)
+    asked = [problem.space.named(record.query.x) for record in optimizer.ask(3)]
+    assert sorted(named["kind"] for named in asked) == ["adam", "rms", "sgd"]
+    refused("did you mean adam", UserProblem, score, parameters, [1.0], candidates=[["adm", 0.5]])
+
+
+def test_a_program_is_told_nothing_of_what_is_not_there(tmp_path):
+    command = ["sh", "-c", "test -z '{momentum}' && echo 1 || echo 2", "{kind}"]
+    problem = UserProblem(None, {name: PARAMETERS[name] for name in ("kind", "momentum")}, [1.0], command=command)
+    assert problem.evaluate((1.0, 0.45), 0) == 1
+    assert problem.evaluate((0.0, 0.1), 0) == 2
+
+
+def test_a_journal_of_fewer_choices_is_refused(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        Optimizer(RandomSearch(seed=1), journal, problem=PROBLEM).ask(8)
+        fewer = {name: PARAMETERS[name] for name in ("momentum", "width", "bias")}
+        fewer = {"kind": {"choices": ["sgd", "adam"]}, **fewer}
+        refused("kind one of sgd, adam", Optimizer, RandomSearch(), journal, problem=UserProblem(score, fewer, [1.0]))

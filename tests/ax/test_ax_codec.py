@@ -15,9 +15,10 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from refusals import refused
 
 import mfbo_torch.ax
-from mfbo_torch import MFGPUCB, Parameter, SettingError
+from mfbo_torch import MFGPUCB, Parameter
 from mfbo_torch.ax import StrategyNode, best, multi_fidelity_client
 from mfbo_torch.ax.codec import AxCodec
+from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import read
 from mfbo_torch.history import Query
 from mfbo_torch.strategies import RandomSearch
@@ -99,15 +100,21 @@ def test_constraints():
     assert 20 < sum(expected) < 180
 
 
+UNORDERED = ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=False)
+TASK = ChoiceParameter("c", ParameterType.STRING, list("abc"), is_ordered=False, is_task=True, target_value="a")
+LOGIT = RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True)
+DERIVED = DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x")
+
+
 @pytest.mark.parametrize(
     ("parameters", "costs", "message"),
     [
         ([X], COSTS, r"fidelity parameters = \[\]: must be one integer range parameter"),
         ([X, fidelity(), fidelity("n")], COSTS, r"fidelity parameters = \['m', 'n'\]: must be one"),
         (
-            [X, ChoiceParameter("m", ParameterType.INT, [0, 1, 2], is_fidelity=True, target_value=2, is_ordered=False)],
+            [X, UNORDERED],
             COSTS,
-            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int, or an ordered choice",
+            "m = 'ChoiceParameter of type int': must be a RangeParameter of type int, or an",
         ),
         ([X, fidelity(kind=ParameterType.FLOAT)], COSTS, "m = 'RangeParameter of type float'"),
         ([X, fidelity(lower=1)], COSTS, "m.lower = 1: must be 0"),
@@ -115,26 +122,9 @@ def test_constraints():
         ([X, FIDELITY], None, "costs = None: must be 3 numbers"),
         ([X, FIDELITY], [1.0, 2.0], r"costs = \[1.0, 2.0\]: must be 3 numbers"),
         ([X, FIDELITY], [4.0, 2.0, 1.0], "costs = .*: must be increasing"),
-        (
-            [
-                ChoiceParameter(
-                    "c", ParameterType.STRING, list("abc"), is_ordered=False, is_task=True, target_value="a"
-                ),
-                FIDELITY,
-            ],
-            COSTS,
-            "c = .*no task",
-        ),
-        (
-            [RangeParameter("x", ParameterType.FLOAT, lower=0.1, upper=0.9, logit_scale=True), FIDELITY],
-            COSTS,
-            "x.logit_scale = True: must be False",
-        ),
-        (
-            [X, DerivedParameter("y", ParameterType.FLOAT, expression_str="2 * x"), FIDELITY],
-            COSTS,
-            "y = 'DerivedParameter': must be a range, a choice or fixed",
-        ),
+        ([TASK, FIDELITY], COSTS, "c = .*no task"),
+        ([LOGIT, FIDELITY], COSTS, "x.logit_scale = True: must be False"),
+        ([X, DERIVED, FIDELITY], COSTS, "y = 'DerivedParameter': must be a range, a choice or fixed"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
 )
@@ -168,11 +158,6 @@ def test_experiments_of_ones_own_fail_before_the_first_trial(parameters, objecti
     client = own_client(parameters, objective, **optimization)
     refused(message, client.get_next_trials, 1)
     assert not client._experiment.trials
-
-
-def test_no_objective():
-    from mfbo_torch.ax.goal import goal
-
     refused("objective = None: must be configured", goal, None)
 
 
@@ -198,10 +183,11 @@ def test_clients_that_cannot_be(changes, message):
     refused(message, multi_fidelity_client, **{**settings, **changes})
 
 
-@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4])])
-def test_costs_as_an_array(costs):
+@pytest.mark.parametrize("costs", [np.array([1.0, 4.0]), torch.tensor([1, 4]), [3.0]])
+def test_costs_as_an_array_and_of_one_fidelity(costs):
     client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], costs, "loss", RandomSearch())
-    assert best.node_of(client._generation_strategy).costs == [1.0, 4.0]
+    assert best.node_of(client._generation_strategy).costs == [float(cost) for cost in costs]
+    assert client.get_next_trials(1)[0]["fidelity"] in range(len(costs))
 
 
 def test_named_fidelities(tmp_path):
@@ -224,22 +210,16 @@ def test_named_fidelities(tmp_path):
         ({"of": [1, "two"]}, "fidelities.of = .*positive numbers that increase"),
     ):
         refused(message, multi_fidelity_client, [x], objective="loss", fidelities=given)
-    with pytest.raises(SettingError, match=r"fidelities.of = .*numbers that increase, or texts, in Ax"):
-        multi_fidelity_client([x], [1, 2], "loss", fidelities={"of": [2, 1]})
-
-
-def test_one_fidelity():
-    client = multi_fidelity_client([RangeParameterConfig("x", (0, 1), "float")], [3.0], "loss", RandomSearch())
-    (parameters,) = client.get_next_trials(1).values()
-    assert parameters["fidelity"] == 0
+    said = "fidelities.of = .*numbers that increase, or texts, in Ax"
+    refused(said, multi_fidelity_client, [x], [1, 2], "loss", fidelities={"of": [2, 1]})
 
 
 def test_fixed_parameters_are_refused():
     configs = [RangeParameterConfig("x", (0, 1), "float"), ChoiceParameterConfig("data", ["digits"], "str")]
     client = multi_fidelity_client(configs, [1.0, 4.0], "loss", RandomSearch())
     assert client.get_next_trials(1)[0]["data"] == "digits"
-    with pytest.raises(SettingError, match=r"fixed_parameters = {'fidelity': 1}: must be none"):
-        client.get_next_trials(1, fixed_parameters={"fidelity": 1})
+    said = "fixed_parameters = {'fidelity': 1}: must be none"
+    refused(said, client.get_next_trials, 1, fixed_parameters={"fidelity": 1})
 
 
 def test_without_ax_the_error_says_what_to_install(monkeypatch):

@@ -4,11 +4,10 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import AnalysisCardGroup, ErrorAnalysisCard
+from ax_problem import bound, read_of
 from refusals import refused
 
 from mfbo_torch.ax import attach_observations, best_point, multi_fidelity_client
-from mfbo_torch.ax.best import node_of
-from mfbo_torch.ax.history import read
 from mfbo_torch.strategies import ExpectedImprovement, RandomSearch
 
 NAMES = ["red", "green", "blue", "grey", "pink"]
@@ -26,10 +25,6 @@ def loss(parameters) -> float:
     return (parameters["x"] - 0.3) ** 2 + 0.1 * (NAMES.index(parameters["colour"]) - 2) ** 2
 
 
-def history_of(client: Client):
-    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1]).history
-
-
 def cards(card):
     yield card
     for child in card.children if isinstance(card, AnalysisCardGroup) else ():
@@ -42,7 +37,7 @@ def test_names_of_any_number_are_searched_and_analysed():
         for index, parameters in client.get_next_trials(1).items():
             assert parameters["colour"] in NAMES
             client.complete_trial(index, {"loss": loss(parameters)})
-    (space,) = {node_of(client._generation_strategy).bound(client._experiment)[0].space}
+    (space,) = {bound(client)[0].space}
     assert space.parameters[1].choices == tuple(NAMES)
     assert len({trial.arm.parameters["colour"] for trial in client._experiment.trials.values()}) > 1
     best = best_point(client)
@@ -54,20 +49,18 @@ def test_names_of_any_number_are_searched_and_analysed():
 
 def test_observations_of_before_are_free_and_known():
     client = client_of(ExpectedImprovement(initial=2))
-    rows = [
-        {"x": 0.1 * i, "colour": "blue", "fidelity": i % 2, "loss": (loss({"x": 0.1 * i, "colour": "blue"}), 0.1)}
-        for i in range(4)
-    ]
+    rows = [{"x": 0.1 * i, "colour": "blue", "fidelity": i % 2} for i in range(4)]
+    rows = [{**row, "loss": (loss(row), 0.1)} for row in rows]
     assert attach_observations(client, [*rows, {"x": 0.9, "colour": "pink", "loss": 2.0}]) == [0, 1, 2, 3, 4]
-    history = history_of(client)
+    history = read_of(client).history
     assert [(r.query.fidelity, r.cost) for r in history] == [(0, 0.0), (1, 0.0), (0, 0.0), (1, 0.0), (1, 0.0)]
     assert [r.standard_error for r in history] == [0.1] * 4 + [None]
     assert history.best(1).value == pytest.approx(-rows[3]["loss"][0])
     (index,) = client.get_next_trials(1)
     assert index == 5
-    assert history_of(client).spent == 10.0
+    assert read_of(client).history.spent == 10.0
     again = Client._from_json_snapshot(client._to_json_snapshot())
-    assert [r.cost for r in history_of(again)] == [0.0] * 5 + [10.0]
+    assert [r.cost for r in read_of(again).history] == [0.0] * 5 + [10.0]
 
 
 def test_observations_need_only_the_parameters_that_are_there():
@@ -77,7 +70,7 @@ def test_observations_need_only_the_parameters_that_are_there():
     ]
     client = multi_fidelity_client(parameters, [1], "loss", RandomSearch())
     attach_observations(client, [{"kind": "adam", "loss": 1.0}, {"kind": "sgd", "momentum": 0.5, "loss": 2.0}])
-    assert [record.value for record in history_of(client)] == [1.0, 2.0]
+    assert [record.value for record in read_of(client).history] == [1.0, 2.0]
     refused("must be in the search space", attach_observations, client, [{"kind": "sgd", "loss": 1.0}])
 
 
@@ -110,9 +103,9 @@ def test_trainings_continue():
     for epochs in (3, 9, 27):
         client.complete_trial(client.attach_trial({"x": 0.5, "epochs": epochs}), {"loss": 1.0 / epochs})
     client.attach_trial({"x": 0.25, "epochs": 27})
-    assert [r.cost for r in history_of(client)] == [3.0, 6.0, 18.0, 27.0]
+    assert [r.cost for r in read_of(client).history] == [3.0, 6.0, 18.0, 27.0]
     again = Client._from_json_snapshot(client._to_json_snapshot())
-    assert [r.cost for r in history_of(again)] == [3.0, 6.0, 18.0, 27.0]
-    strategy, _ = node_of(again._generation_strategy).bound(again._experiment)
+    assert [r.cost for r in read_of(again).history] == [3.0, 6.0, 18.0, 27.0]
+    strategy, _ = bound(again)
     assert strategy.space.continues
     refused("continues = 'yes'", multi_fidelity_client, parameters, [1, 2], "-loss", continues="yes")

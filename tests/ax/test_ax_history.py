@@ -18,20 +18,15 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import AutoTransitionAfterGen
-from ax_problem import COSTS, client_of, loss
+from ax_problem import COSTS, bound, client_of, loss, read_of
 from refusals import refused
 
 from mfbo_torch import MFGPUCB, Record, SettingError
 from mfbo_torch.ax import StrategyNode, ValueAgainstCost, best_point
 from mfbo_torch.ax.best import node_of
-from mfbo_torch.ax.history import read
 from mfbo_torch.history import Status
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.strategies import ExpectedImprovement, RandomSearch, Strategy
-
-
-def history_of(client: Client):
-    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1])
+from mfbo_torch.strategies import ExpectedImprovement, RandomSearch
 
 
 def arm(x: float, fidelity: int = 2):
@@ -52,7 +47,7 @@ def test_every_status():
     client.attach_data(6, {"loss": 1.0})
     client._experiment.trials[7]._status = TrialStatus.CANDIDATE
     client._experiment.trials[8]._status = TrialStatus.STALE
-    history, sources = history_of(client)
+    history, sources = read_of(client)
     assert [index for index, _ in sources] == list(range(9))
     assert [r.status for r in history] == [Status.DONE, *[Status.FAILED] * 5, *[Status.PENDING] * 2, Status.FAILED]
     assert history.records[0].value == -0.5
@@ -69,7 +64,7 @@ def test_the_last_progression_counts():
     client.attach_data(0, {"loss": 3.0}, progression=1)
     client.attach_data(0, {"loss": 1.0}, progression=2)
     client.complete_trial(0)
-    assert history_of(client).history.records[0].value == -1.0
+    assert read_of(client).history.records[0].value == -1.0
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4, 1e12, 1e18])
@@ -80,7 +75,7 @@ def test_values_read_the_same_before_and_after_storage(tmp_path, scale):
         client.complete_trial(i, {"loss": scale * value})
     client.save_to_json_file(str(tmp_path / "a.json"))
     again = Client.load_from_json_file(str(tmp_path / "a.json"))
-    assert [r.value for r in history_of(again).history] == [r.value for r in history_of(client).history]
+    assert [r.value for r in read_of(again).history] == [r.value for r in read_of(client).history]
 
 
 def test_arms_outside_the_search_space_are_left_out():
@@ -89,7 +84,7 @@ def test_arms_outside_the_search_space_are_left_out():
         warnings.simplefilter("ignore")
         client.attach_trial(arm(7.0))
     client.attach_trial(arm(0.5))
-    history, sources = history_of(client)
+    history, sources = read_of(client)
     assert sources == [(1, "1_0")]
     assert history.records[0].id == 0
 
@@ -100,13 +95,13 @@ def test_arms_of_a_batch_trial():
     trial.add_arms_and_weights([Arm(arm(0.1 * i, i)) for i in range(3)])
     trial.mark_running(no_runner_required=True)
     trial.mark_arm_abandoned("0_1")
-    history, sources = history_of(client)
+    history, sources = read_of(client)
     assert sources == [(0, "0_0"), (0, "0_1"), (0, "0_2")]
     assert [r.status for r in history] == [Status.PENDING, Status.FAILED, Status.PENDING]
     assert history.records[1].reason == "abandoned"
     (run,) = client._generation_strategy.gen(experiment=client._experiment, n=3)[0]
     client._experiment.new_batch_trial(generator_runs=[run])
-    assert [r.query.fidelity for r in history_of(client).history][3:] == [a.parameters["fidelity"] for a in run.arms]
+    assert [r.query.fidelity for r in read_of(client).history][3:] == [a.parameters["fidelity"] for a in run.arms]
 
 
 class Recording(RandomSearch):
@@ -121,6 +116,7 @@ class Recording(RandomSearch):
 
 def test_trials_of_another_node_in_the_same_call_are_pending():
     client = client_of(RandomSearch())
+    refused("costs", StrategyNode, RandomSearch(), None)
     node = StrategyNode(Recording(), COSTS)
     specs = [GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 0})]
     criteria = [AutoTransitionAfterGen(transition_to=node.name, continue_trial_generation=False)]
@@ -138,9 +134,9 @@ def test_a_call_that_did_not_become_trials_leaves_no_trace():
     """Runs of the generation strategy that nobody attached are not in the history."""
     client = client_of(RandomSearch())
     client._generation_strategy.gen(experiment=client._experiment, n=1, num_trials=3)
-    assert len(history_of(client).history) == 0
+    assert len(read_of(client).history) == 0
     client.get_next_trials(2)
-    assert len(history_of(client).history) == 2
+    assert len(read_of(client).history) == 2
 
 
 class Run(IRunner):
@@ -165,7 +161,7 @@ def test_run_trials():
     client.configure_runner(Run())
     client.configure_metrics([Loss("loss")])
     client.run_trials(max_trials=8, parallelism=4, initial_seconds_between_polls=0)
-    history, _ = history_of(client)
+    history, _ = read_of(client)
     assert [r.status for r in history] == [Status.FAILED if r.id == 4 else Status.DONE for r in history]
     assert len(history) == 8
     assert all(r.query.meta["stage"] for r in history)
@@ -186,14 +182,14 @@ def finished() -> Client:
 
 def test_best_point(finished):
     best = best_point(finished)
-    history, _ = history_of(finished)
+    history, _ = read_of(finished)
     at_target = [r for r in history.done if r.query.fidelity == 2]
     assert best.observed == min(-r.value for r in at_target)
     assert best.parameters == finished._experiment.trials[best.trial_index].arm.parameters
     assert best.parameters["fidelity"] == 2
     assert best.spent == tuple(sum(r.cost for r in history if r.query.fidelity == m) for m in range(3))
     assert sum(best.spent) == history.spent
-    strategy, _ = node_of(finished._generation_strategy).bound(finished._experiment)
+    strategy, _ = bound(finished)
     mean, deviation = strategy.predict(history, torch.tensor([history.best(2).query.x], dtype=torch.double))
     assert (best.mean, best.deviation) == (-mean[0, 2].item(), deviation[0, 2].item())
     assert abs(best.mean - best.observed) < 4 * best.deviation + 1e-3
@@ -205,8 +201,8 @@ def test_the_best_point_of_a_strategy_without_a_model():
         client.attach_trial(arm(0.2 * i - 0.5, i % 3))
         client.complete_trial(i, {"loss": loss(arm(0.2 * i - 0.5, i % 3))})
     best = best_point(client)
-    history, _ = history_of(client)
-    strategy, _ = node_of(client._generation_strategy).bound(client._experiment)
+    history, _ = read_of(client)
+    strategy, _ = bound(client)
     Y = torch.tensor([[r.value] for r in history.done], dtype=torch.double)
     model = PerFidelityGP(strategy.unit_points(history.done), Y, 3).fit(optimizer_kwargs={"options": {"maxiter": 100}})
     posterior = model.posterior(strategy.unit_points([history.best(2)]))
@@ -222,7 +218,7 @@ def test_standard_errors_come_from_ax(tmp_path):
         client.complete_trial(i, {"loss": (loss(arm(0.3 * i - 0.8)) - 9.0 * (i == 8), 5.0 if i == 8 else 0.01)})
     client.save_to_json_file(str(tmp_path / "a.json"))
     again = Client.load_from_json_file(str(tmp_path / "a.json"))
-    assert [r.standard_error for r in history_of(again).history] == [*[0.01] * 8, 5.0]
+    assert [r.standard_error for r in read_of(again).history] == [*[0.01] * 8, 5.0]
     best = best_point(again)
     assert (best.trial_index, best.best_index) == (5, 8)
     assert best.noise[:2] == (None, None)
@@ -230,7 +226,7 @@ def test_standard_errors_come_from_ax(tmp_path):
     assert best.mean == pytest.approx(best.observed, abs=0.1)
     client.attach_trial(arm(0.0))
     client.complete_trial(9, {"loss": 0.5})
-    assert history_of(client).history.records[9].standard_error is None
+    assert read_of(client).history.records[9].standard_error is None
 
 
 class CheapAdvice(RandomSearch):
@@ -254,7 +250,7 @@ def test_value_against_cost(finished):
     (card,) = finished.compute_analyses([ValueAgainstCost()], display=False)
     assert isinstance(card, PlotlyAnalysisCard)
     frame = card.df
-    history, sources = history_of(finished)
+    history, sources = read_of(finished)
     assert frame["trial_index"].tolist() == [index for index, _ in sources]
     assert frame["spent"].tolist() == np.cumsum([r.cost for r in history]).tolist()
     assert frame["best"].iloc[-1] == best_point(finished).observed
@@ -273,8 +269,3 @@ def test_an_analysis_without_data_says_why():
         ValueAgainstCost().compute()
     plain = GenerationStrategy(nodes=[GenerationNode("s", [GeneratorSpec(Generators.SOBOL)])])
     assert "StrategyNode" in ValueAgainstCost().validate_applicable_state(client._experiment, plain)
-
-
-def test_a_strategy_is_needed():
-    assert issubclass(Recording, Strategy)
-    refused("costs", StrategyNode, RandomSearch(), None)

@@ -107,11 +107,8 @@ def test_the_design_maximises_the_bound():
 def test_thresholds_fit_the_units_of_the_targets(link):
     """Ax's standardised targets, and the mirror image a thousand times as large: one decision."""
     decisions = []
-    for objective, scale, transforms in (
-        ("-loss", 1.0, MBM_X_trans),
-        ("loss", 1000.0, MBM_X_trans),
-        ("-loss", 1.0, [*MBM_X_trans, StandardizeY]),
-    ):
+    standardized = ("-loss", 1.0, [*MBM_X_trans, StandardizeY])
+    for objective, scale, transforms in (("-loss", 1.0, MBM_X_trans), ("loss", 1000.0, MBM_X_trans), standardized):
         client = started(objective, scale)
         node = use(client, modular_node(COSTS, link=link), transforms=transforms)
         torch.manual_seed(0)
@@ -139,9 +136,8 @@ def test_zeta_covers_the_observed_differences():
 
 def test_options_override():
     client = started()
-    node = use(
-        client, modular_node(COSTS, link="independent"), botorch_acqf_options={"beta": 0.0, "zeta": [3.0, 2.0, 0.0]}
-    )
+    options = {"beta": 0.0, "zeta": [3.0, 2.0, 0.0]}
+    node = use(client, modular_node(COSTS, link="independent"), botorch_acqf_options=options)
     client.get_next_trials(1)
     assert acquisition_of(node).acqf.beta == 0.0
     assert acquisition_of(node).acqf.zeta == [3.0, 2.0, 0.0]
@@ -180,10 +176,11 @@ def test_storage(tmp_path):
     assert points(again.get_next_trials(1))
 
 
-def test_costs_are_needed():
+def test_costs_that_increase_are_needed():
     client = started()
     use(client, modular_node(COSTS), acquisition_options={})
     refused(r"acquisition_options.costs = None: must be 3 numbers", client.get_next_trials, 1)
+    refused(r"costs = .*increasing", modular_node, [4.0, 1.0])
 
 
 OTHERS = [
@@ -224,10 +221,6 @@ def test_acquisitions_of_botorch_that_do_not(acqf):
 def test_search_spaces_whose_last_parameter_is_no_fidelity(bounds, features, targets, message):
     digest = SearchSpaceDigest(["m", "n"], bounds, fidelity_features=features, target_values=targets)
     refused(message, num_fidelities, digest)
-
-
-def test_costs_that_decrease():
-    refused(r"costs = .*increasing", modular_node, [4.0, 1.0])
 
 
 def test_input_transforms():

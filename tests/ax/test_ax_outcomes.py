@@ -6,12 +6,11 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax_problem import read_of
 from refusals import refused
 
 from mfbo_torch import MFGPUCB, Observation, Optimizer, Parameter, SettingError, Space
 from mfbo_torch.ax import ValueAgainstCost, attach_observations, best_point, modular_node, multi_fidelity_client
-from mfbo_torch.ax.best import node_of
-from mfbo_torch.ax.history import read
 from mfbo_torch.history import Status
 from mfbo_torch.strategies import Direct, ExpectedImprovement, RandomSearch
 
@@ -26,10 +25,6 @@ def measured(x: float, fidelity: int) -> dict[str, float]:
 
 def client_of(strategy=None, constraints=("latency <= 0.7", "recall >= 0.25"), **settings) -> Client:
     return multi_fidelity_client(CONFIGS, [1, 5], "-loss", strategy, outcome_constraints=constraints, **settings)
-
-
-def history_of(client: Client):
-    return read(client._experiment, node_of(client._generation_strategy).bound(client._experiment)[1]).history
 
 
 def attached(client: Client, x: float, told=None, fidelity: int = 1) -> int:
@@ -53,7 +48,7 @@ def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
         optimizer.tell(record.id, Observation(-told["loss"], outcomes=told))
         if number == 6:
             client = Client._from_json_snapshot(client._to_json_snapshot())
-    history = history_of(client)
+    history = read_of(client).history
     assert [(r.value, r.feasible, r.outcomes) for r in history] == [
         (r.value, r.feasible, r.outcomes) for r in optimizer.history
     ]
@@ -85,21 +80,21 @@ def test_a_trial_without_an_outcome_has_failed():
     attached(client, 0.5, {"loss": 1.0, "recall": 1.0, "latency": math.inf})
     attached(client, 0.5, {"latency": 1.0, "recall": 1.0})
     reasons = ["completed without a value of latency", "latency is not finite: nan", "completed without a value"]
-    assert [(r.status, r.reason) for r in history_of(client)] == [(Status.FAILED, reason) for reason in reasons]
+    assert [(r.status, r.reason) for r in read_of(client).history] == [(Status.FAILED, reason) for reason in reasons]
 
 
 def test_observations_of_before_bring_their_outcomes():
     client = client_of(ExpectedImprovement(initial=2))
     rows = [{"x": x, **measured(x, 1)} for x in (0.2, 0.6, 0.9)]
     attach_observations(client, [{**rows[0], "latency": (0.2, 0.01)}, *rows[1:]])
-    history = history_of(client)
+    history = read_of(client).history
     assert [r.feasible for r in history] == [True, True, False]
     assert history.records[0].outcomes["latency"] == (0.2, 0.01, True)
     assert best_point(client).parameters == {"x": 0.6, "fidelity": 1}
     with pytest.raises(SettingError, match=r"observations\[0\] = .*must be given with 'recall'"):
         attach_observations(client, [{"x": 0.1, "loss": 1.0, "latency": 1.0}])
     refused(r"latency = nan: must be a finite number", attach_observations, client, [{**rows[0], "latency": math.nan}])
-    assert len(history_of(client)) == 3
+    assert len(read_of(client).history) == 3
 
 
 @pytest.mark.parametrize(
@@ -125,18 +120,12 @@ def test_strategies_that_heed_no_limits_are_refused_at_once():
     refused(r"strategy.space.limits = \(\): must be .*as in the Ax experiment", client_of, RandomSearch(space=own))
 
 
-def test_axs_own_generator_is_told_where_to_go():
-    client = client_of(RandomSearch())
-    for i in range(6):
-        attached(client, 0.1 + 0.15 * i, fidelity=i % 2)
-    client.set_generation_strategy(GenerationStrategy(nodes=[modular_node([1, 5])]))
-    refused(r"outcome_constraints = .*must be none .*StrategyNode", client.get_next_trials, 1)
-
-
-def test_axs_own_generator_passes_over_metrics_that_are_only_tracked():
-    client = client_of(RandomSearch(), constraints=())
-    for i in range(6):
-        attached(client, 0.1 + 0.15 * i, fidelity=i % 2)
-    client.set_generation_strategy(GenerationStrategy(nodes=[modular_node([1, 5])]))
-    ((_, parameters),) = client.get_next_trials(1).items()
+def test_axs_own_generator_takes_no_limits_and_passes_over_metrics_that_are_only_tracked():
+    limited, tracked = client_of(RandomSearch()), client_of(RandomSearch(), constraints=())
+    for client in (limited, tracked):
+        for i in range(6):
+            attached(client, 0.1 + 0.15 * i, fidelity=i % 2)
+        client.set_generation_strategy(GenerationStrategy(nodes=[modular_node([1, 5])]))
+    refused(r"outcome_constraints = .*must be none .*StrategyNode", limited.get_next_trials, 1)
+    ((_, parameters),) = tracked.get_next_trials(1).items()
     assert 0 <= parameters["x"] <= 1

@@ -1,5 +1,10 @@
 """A whole experiment in Ax: every decision is that of ask and tell, through failures and storage."""
 
+import importlib.util
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 import strategy_table
@@ -29,11 +34,9 @@ def strategy_of(link: str) -> MFGPUCB:
 
 @pytest.mark.slow
 def test_sixty_trials_in_sqlite(database):
-    run = Run(
-        client_of(strategy_of("recursive"), storage_config=database),
-        Optimizer(strategy_of("recursive").bind(SPACE)),
-        lambda client: Client.load_from_database("run", database),
-    )
+    client = client_of(strategy_of("recursive"), storage_config=database)
+    optimizer = Optimizer(strategy_of("recursive").bind(SPACE))
+    run = Run(client, optimizer, lambda client: Client.load_from_database("run", database))
     sixty_trials(run)
     history = run.optimizer.history
     assert len(run.client._experiment.trials) == len(history) == 60
@@ -70,12 +73,10 @@ def test_every_strategy(row, tmp_path):
     """Whatever is in the table of strategies runs in Ax, and through its storage, as by ask and tell."""
     space = row.adapt(row.space)
     value = strategy_table.toy(space)
-    configs = [
-        RangeParameterConfig(
-            p.name, (p.lower, p.upper), "int" if p.integer else "float", scaling="log" if p.log else None
-        )
-        for p in space.parameters
-    ]
+    configs = []
+    for p in space.parameters:
+        kind, scaling = "int" if p.integer else "float", "log" if p.log else None
+        configs.append(RangeParameterConfig(p.name, (p.lower, p.upper), kind, scaling=scaling))
     client = multi_fidelity_client(configs, space.costs, "y", row.make(0).bind(space, row.capital))
     optimizer = Optimizer(row.make(0).bind(space, row.capital))
     for _ in range(min(3, row.steps // 2)):
@@ -106,3 +107,17 @@ def test_an_objective_in_the_same_process_cannot_change_decisions():
     clean, state = trials(False), GlobalState()
     with state.restored():
         assert trials(True) == clean
+
+
+def test_two_failures_do_not_stop_the_script_that_tunes_the_svm(monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("ax_svm", Path(__file__).parents[2] / "configs" / "ax_svm.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(script.SVM, "evaluate", lambda self, x, fidelity: -(math.log10(x[0]) ** 2) - 0.1 * x[1])
+    clients = []
+    make = script.multi_fidelity_client
+    monkeypatch.setattr(script, "multi_fidelity_client", lambda *a, **k: clients.append(make(*a, **k)) or clients[0])
+    script.tune(trials=13)
+    assert clients[0].summarize()["trial_status"].value_counts().to_dict() == {"COMPLETED": 11, "FAILED": 2}
+    assert "'fidelity': 1}" in capsys.readouterr().out

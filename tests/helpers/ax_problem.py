@@ -9,7 +9,8 @@ from ax.api.configs import RangeParameterConfig
 
 from mfbo_torch import Optimizer, Parameter, Space
 from mfbo_torch.ax import multi_fidelity_client
-from mfbo_torch.ax.history import META
+from mfbo_torch.ax.best import node_of
+from mfbo_torch.ax.history import META, read
 from mfbo_torch.history import Query
 from mfbo_torch.strategies import Strategy
 
@@ -32,6 +33,16 @@ def client_of(strategy: Strategy, **options) -> Client:
     return multi_fidelity_client(PARAMETERS, COSTS, "-loss", strategy, name="run", **options)
 
 
+def bound(client: Client):
+    """The strategy of a client, in its experiment's space, and the codec between the two."""
+    return node_of(client._generation_strategy).bound(client._experiment)
+
+
+def read_of(client: Client):
+    """The history of a client, and the trials that it was read from."""
+    return read(client._experiment, bound(client)[1])
+
+
 def agree(client: Client, trials, records) -> None:
     """Assert that trials are records: parameters, fidelity, and what was noted."""
     assert len(trials) == len(records)
@@ -50,22 +61,9 @@ def noted(client: Client, index: int):
 
 
 class Run:
-    """A client and an optimiser that are told the same, in any order, and must decide the same.
+    """A client, stored by ``reload``, and an optimiser that are told the same and must decide the same."""
 
-    Args:
-        client: Decides through Ax.
-        optimizer: Decides by ask and tell.
-        reload: Stores the client and loads it again.
-        loss: Of parameters, to be minimised.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        optimizer: Optimizer,
-        reload: Callable[[Client], Client],
-        loss: Callable[[dict], float] = loss,
-    ) -> None:
+    def __init__(self, client: Client, optimizer: Optimizer, reload: Callable[[Client], Client], loss=loss) -> None:
         self.client, self.optimizer, self.reload, self.loss = client, optimizer, reload, loss
         self.flying: dict[int, dict] = {}
         self.order = random.Random(0)

@@ -76,6 +76,22 @@ class Hopeless(Hill):
         raise ValueError(f"never at {x[0]}")
 
 
+class Flaky(Hill):
+    """Raises at the first ``times`` attempts of each query."""
+
+    def __init__(self, times: int, **settings) -> None:
+        super().__init__(**settings)
+        self.times = times
+        self.attempts: dict[tuple[tuple[float, ...], int], int] = {}
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        key = (tuple(x), fidelity)
+        self.attempts[key] = self.attempts.get(key, 0) + 1
+        if self.attempts[key] <= self.times:
+            raise RuntimeError(f"not yet at {x}")
+        return super().evaluate(x, fidelity)
+
+
 class NoOptimum(Hill):
     """A hill whose height nobody knows."""
 

@@ -81,15 +81,6 @@ def test_a_capital_for_less_than_every_arm():
     assert simulate(problem(30), UCB(scale=0.3), 25.0, 2).arms.tolist() == [[0, 1]] * 2
 
 
-def test_costs_that_are_no_whole_numbers():
-    costs = (0.1, 0.7, 1.9)
-    own = problem(5, costs=costs)
-    simulation = simulate(own, MFUCB(scale=0.3), 40.0, 1)
-    history = run(own, MFUCB(scale=0.3), 40.0, progress=False)
-    assert simulated(simulation, 0) == decisions(history)
-    assert history.spent <= 40.0
-
-
 def test_more_plays_than_a_block_and_trials_that_end_at_different_times():
     simulation = simulate(problem(4), MFUCB(scale=0.3), 9000.0, 4)
     lengths = (simulation.arms >= 0).sum(1)
@@ -103,12 +94,15 @@ def test_more_plays_than_a_block_and_trials_that_end_at_different_times():
     assert simulated(simulate(problem(4), MFUCB(scale=0.3), 9000.0, [2]), 0) == simulated(simulation, 2)
 
 
-def test_regret_on_the_way():
-    """Regret at any capital is that of the plays it pays for, and grows by no more than capital does."""
-    own = problem(6)
-    simulation = simulate(own, MFUCB(scale=0.3), 300.0, 1)
-    history = run(own, MFUCB(scale=0.3), 300.0, progress=False)
-    amounts = [0.0, 0.5, 10.0, 77.7, 150.0, 299.0, 300.0]
+@pytest.mark.parametrize(("costs", "capital"), [((1.0, 3.0, 10.0), 300.0), ((0.1, 0.7, 1.9), 40.0)])
+def test_regret_on_the_way(costs, capital):
+    """Also at costs that are no whole numbers, regret at any capital is that of the plays it pays for."""
+    own = problem(6, costs=costs)
+    simulation = simulate(own, MFUCB(scale=0.3), capital, 1)
+    history = run(own, MFUCB(scale=0.3), capital, progress=False)
+    assert simulated(simulation, 0) == decisions(history)
+    assert history.spent <= capital
+    amounts = [capital * share for share in (0.0, 0.002, 0.03, 0.259, 0.5, 0.997, 1.0)]
     found = simulation.regret(amounts).total[0].tolist()
     assert found == pytest.approx([pseudo_regret(history, own, amount).total.item() for amount in amounts], rel=1e-9)
     assert found[0] == 0.0

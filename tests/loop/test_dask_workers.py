@@ -7,12 +7,9 @@ from concurrent.futures import BrokenExecutor, Future
 from types import SimpleNamespace
 
 import pytest
+from quiet_runs import until
 
 from mfbo_torch.loop.executors import DaskWorkers, WorkerLost, dask_workers
-
-
-def double(x):
-    return 2 * x
 
 
 class Cluster:
@@ -49,13 +46,6 @@ class Cluster:
     def shutdown(self, wait):
         pass
 
-    def until(self, condition):
-        """Wait for the thread that looks after the workers."""
-        give_up = time.monotonic() + 20
-        while not condition() and time.monotonic() < give_up:
-            time.sleep(0.01)
-        assert condition()
-
 
 @pytest.fixture
 def brisk(monkeypatch):
@@ -66,11 +56,11 @@ def brisk(monkeypatch):
 def test_dask_workers_get_one_evaluation_a_thread(brisk):
     cluster = Cluster(a=1, b=2)
     workers = DaskWorkers(cluster)
-    futures = [workers.submit(double, i) for i in range(5)]
-    cluster.until(lambda: len(cluster.sent) == 3)
+    futures = [workers.submit(abs, i) for i in range(5)]
+    until(lambda: len(cluster.sent) == 3)
     assert sorted(address for address, _ in cluster.sent.values()) == ["a", "b", "b"]
     cluster.threads["c"] = 1
-    cluster.until(lambda: len(cluster.sent) == 4)
+    until(lambda: len(cluster.sent) == 4)
     assert workers.capacity == 4
     assert futures[4].cancel()
     for (i,), (_, future) in cluster.sent.items():
@@ -83,16 +73,16 @@ def test_a_dask_worker_that_is_gone_is_noticed(brisk):
     """Also where the scheduler would wait for it to come back."""
     cluster = Cluster(a=1, b=1)
     workers = DaskWorkers(cluster)
-    first, second = workers.submit(double, 1), workers.submit(double, 2)
-    cluster.until(lambda: len(cluster.sent) == 2)
+    first, second = workers.submit(abs, 1), workers.submit(abs, 2)
+    until(lambda: len(cluster.sent) == 2)
     del cluster.threads[cluster.sent[1,][0]]
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
-    cluster.until(cluster.sent[1,][1].cancelled)
+    until(cluster.sent[1,][1].cancelled)
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
-    third = workers.submit(double, 3)
-    cluster.until(lambda: len(cluster.sent) == 3)
+    third = workers.submit(abs, 3)
+    until(lambda: len(cluster.sent) == 3)
     cluster.sent[3,][1].cancel()  # as someone does who restarts the workers
     with pytest.raises(WorkerLost, match="the worker died"):
         third.result(20)
@@ -105,8 +95,8 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
 
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
-    first = workers.submit(double, 1)
-    cluster.until(lambda: len(cluster.sent) == 1)
+    first = workers.submit(abs, 1)
+    until(lambda: len(cluster.sent) == 1)
     seen = cluster.nthreads
 
     def late():
@@ -117,11 +107,11 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
         return found
 
     cluster.nthreads = late
-    second = workers.submit(double, 2)
+    second = workers.submit(abs, 2)
     with pytest.raises(WorkerLost, match="the worker died"):
         first.result(20)
     cluster.threads["b"] = 1
-    cluster.until(lambda: len(cluster.sent) == 2)
+    until(lambda: len(cluster.sent) == 2)
     assert cluster.sent[2,][0] == "b"
     cluster.sent[2,][1].set_result(4)
     assert second.result(20) == 4
@@ -131,18 +121,18 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
 def test_a_dask_worker_that_hangs_gets_nothing_until_it_has_started_anew(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster, timeout=1.0)
-    hanging = workers.submit(double, 1)
-    cluster.until(lambda: len(cluster.sent) == 1)
+    hanging = workers.submit(abs, 1)
+    until(lambda: len(cluster.sent) == 1)
     cluster.sent[1,][1].set_exception(dask_workers.Late())
     with pytest.raises(TimeoutError, match="no value within 1 seconds"):
         hanging.result(20)
     assert workers.capacity == 0
-    workers.submit(double, 2)
+    workers.submit(abs, 2)
     del cluster.threads["a"]
-    cluster.until(lambda: not workers._given_up)
+    until(lambda: not workers._given_up)
     assert len(cluster.sent) == 1
     cluster.threads["a"] = 1
-    cluster.until(lambda: len(cluster.sent) == 2)
+    until(lambda: len(cluster.sent) == 2)
     workers.shutdown(cancel_futures=True)
 
 
@@ -152,14 +142,14 @@ def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monke
     monkeypatch.setattr(dask_workers, "IMPORT_SECONDS", 600.0)
     cluster = Cluster(a=1, b=1)
     workers = DaskWorkers(cluster, timeout=0.1)
-    late = workers.submit(double, 1)
+    late = workers.submit(abs, 1)
     time.sleep(1.0)
     assert not late.done()
     assert workers.capacity == 2
     cluster.silent = True
     with pytest.raises(TimeoutError, match=r"no value within 0\.1 seconds"):
         late.result(20)
-    cluster.until(lambda: len(cluster.threads) == 1)
+    until(lambda: len(cluster.threads) == 1)
     assert workers.capacity == 1
     workers.shutdown(cancel_futures=True)
 
@@ -167,8 +157,8 @@ def test_a_late_dask_worker_is_given_up_when_nothing_is_heard_of_it(brisk, monke
 def test_a_scheduler_that_goes_away_breaks_the_executor(brisk):
     cluster = Cluster(a=1)
     workers = DaskWorkers(cluster)
-    futures = [workers.submit(double, i) for i in range(3)]
-    cluster.until(lambda: len(cluster.sent) == 1)
+    futures = [workers.submit(abs, i) for i in range(3)]
+    until(lambda: len(cluster.sent) == 1)
     cluster.status = "closed"
     for future in futures:
         with pytest.raises(BrokenExecutor, match="the Dask scheduler is gone"):

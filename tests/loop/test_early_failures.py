@@ -70,12 +70,12 @@ def test_other_failures_are_failures():
 
 def test_what_a_run_began_with_is_no_value():
     given = [Record(0, Query((1.0,), 1, GIVEN), 0.0, 0.5, Status.DONE)]
-    with pytest.raises(Hopeless, match="broke in the same way"):
-        drive(Broken(*["a"] * 9), Walk(), 1000.0, RunOptions(1), progress=False, given=given)
+    for problem, said in ((Broken(*["a"] * 9), "broke in the same way"), (Nothing(), "^all 10 evaluations failed")):
+        with pytest.raises(Hopeless, match=said):
+            drive(problem, Walk(), 1000.0, RunOptions(1), progress=False, given=given)
 
 
 def test_retries_come_first():
-    problem = Broken("a", "a", "a", "a")
     with pytest.raises(Hopeless, match="broke in the same way"):
         quiet(Broken(*["a"] * 9), 60.0, retries=1)
-    assert quiet(problem, 60.0, retries=2).done
+    assert quiet(Broken("a", "a", "a", "a"), 60.0, retries=2).done

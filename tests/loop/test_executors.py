@@ -2,6 +2,7 @@
 
 import builtins
 import ctypes
+import operator
 import os
 import signal
 import subprocess
@@ -10,30 +11,25 @@ import threading
 import time
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from quiet_runs import quiet, timeless
+from quiet_runs import quiet, timeless, until
+from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.executors import WorkerLost, dask_workers, processes, start, workers
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.loop.executors.workers import without_ctrl_c
 
-KINDS = ["processes", "dask"]
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed")
+KINDS = ["processes", pytest.param("dask", marks=needs_dask)]
 
 
 def double(x):
     return 2 * x
-
-
-def repeat(times, x):
-    return [x] * times
-
-
-def make_a_lock():
-    return threading.Lock()
 
 
 class Unreadable(ValueError):
@@ -45,11 +41,6 @@ def raise_unreadable():
     raise Unreadable(1, 2)
 
 
-def fall_asleep(seconds):
-    time.sleep(seconds)
-    return seconds
-
-
 def end_the_worker():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -57,12 +48,10 @@ def end_the_worker():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
-    if kind == "dask":
-        pytest.importorskip("distributed")
     with start(kind, 2, timeout=1.0) as workers:
         assert workers.submit(double, 4).result() == 8
         assert workers.capacity == 2
-        hanging = workers.submit(fall_asleep, 60.0)
+        hanging = workers.submit(time.sleep, 60.0)
         dying = workers.submit(end_the_worker)
         with pytest.raises(TimeoutError, match="no value within 1 seconds"):
             hanging.result()
@@ -73,15 +62,13 @@ def test_a_worker_that_dies_or_hangs_takes_nothing_else_with_it(kind):
             workers.submit(double, None).result()
 
 
-@pytest.mark.parametrize("kind", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["processes", pytest.param("dask", marks=[pytest.mark.slow, needs_dask])])
 def test_one_worker_decides_as_this_process_does(kind, tmp_path):
-    if kind == "dask":
-        pytest.importorskip("distributed")
     problem = Hill(trouble="raise", error=0.5)
     here = timeless(quiet(problem, Walk(), 60.0))
     with start(kind, 1) as workers, Journal(tmp_path / "a.sqlite") as journal:
         there = quiet(problem, Walk(), 60.0, executor=workers, max_pending=None, journal=journal)
-        again = [(history, query) for history, query in journal.replay()]
+        again = list(journal.replay())
     assert timeless(there) == here
     assert {r.standard_error for r in there.done} == {0.5}
     strategy = Walk().bind(Hill().space, 60.0)
@@ -125,9 +112,9 @@ class Quitting:
 
 
 TROUBLES = [
-    ("exit 0", leave_politely, [], WorkerLost, "the (process|worker) died"),
-    ("import exit", double, [Quitting()], WorkerLost, r"a module that it imports calls sys\.exit\(0\)"),
-    ("the lock held", hold_the_lock, [], TimeoutError, "no value within 2 seconds"),
+    (leave_politely, [], WorkerLost, "the (process|worker) died"),
+    (double, [Quitting()], WorkerLost, r"a module that it imports calls sys\.exit\(0\)"),
+    (hold_the_lock, [], TimeoutError, "no value within 2 seconds"),
 ]
 
 
@@ -135,22 +122,13 @@ TROUBLES = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_hangs(kind, monkeypatch):
     """Exit code 0, an import that ends the process, an evaluation that lets nothing else run: all end with a reason."""
-    if kind == "dask":
-        pytest.importorskip("distributed")
-        monkeypatch.setattr(dask_workers, "SILENCE", 10.0)
+    monkeypatch.setattr(dask_workers, "SILENCE", 10.0)
     with start(kind, 2, timeout=2.0) as workers:
         assert workers.submit(double, 1).result(600) == 2
-        for _, fn, args, error, said in TROUBLES:
+        for fn, args, error, said in TROUBLES:
             with pytest.raises(error, match=said):
                 workers.submit(fn, *args).result(600)
         assert [workers.submit(double, i).result(600) for i in range(4)] == [0, 2, 4, 6]
-
-
-def until(condition):
-    give_up = time.monotonic() + 120
-    while not condition() and time.monotonic() < give_up:
-        time.sleep(0.001)
-    assert condition()
 
 
 def alive(pid):
@@ -166,16 +144,12 @@ def test_what_an_evaluation_has_started_ends_with_it(how, tmp_path):
     path = tmp_path / "pid"
     with start("processes", 1, timeout=5.0 if how == "timeout" else None) as workers:
         future = workers.submit(start_a_child, str(path))
-        give_up = time.monotonic() + 600
-        while not (path.exists() and path.read_text()) and time.monotonic() < give_up:
-            time.sleep(0.05)
+        until(lambda: path.exists() and path.read_text())
         pid = int(path.read_text())
         if how == "timeout":
             with pytest.raises(TimeoutError):
                 future.result(600)
-    while alive(pid) and time.monotonic() < give_up:
-        time.sleep(0.05)
-    assert not alive(pid)
+    until(lambda: not alive(pid))
 
 
 @pytest.mark.slow
@@ -203,7 +177,7 @@ def test_workers_killed_as_they_answer_take_nothing_but_their_own_evaluations():
                     os.kill(slot.process.pid, signal.SIGKILL)
 
         for i in range(4):
-            futures = [workers.submit(repeat, 100_000, k) for k in range(20)]
+            futures = [workers.submit(operator.mul, [k], 100_000) for k in range(20)]
             futures[i].add_done_callback(kill)
             errors = [future.exception(120) for future in futures]
             assert all(error is None or isinstance(error, WorkerLost) for error in errors)
@@ -216,7 +190,7 @@ def test_an_evaluation_that_is_cancelled_ends():
     with start("processes", 1) as workers:
         workers.submit(double, 1).result(120)
         process = workers._slots[0].process
-        sleeping, next_one = workers.submit(fall_asleep, 600.0), workers.submit(double, 2)
+        sleeping, next_one = workers.submit(time.sleep, 600.0), workers.submit(double, 2)
         time.sleep(0.5)
         assert sleeping.cancel()
         assert next_one.result(120) == 4
@@ -229,7 +203,7 @@ def test_what_cannot_travel_fails_alone():
         with pytest.raises(Exception, match="pickle"):
             workers.submit(lambda: 1).result(120)
         with pytest.raises(RuntimeError, match="pickle"):
-            workers.submit(make_a_lock).result(120)
+            workers.submit(threading.Lock).result(120)
         with pytest.raises(TypeError, match="missing 1 required"):
             workers.submit(raise_unreadable).result(120)
         assert workers.submit(double, 1).result(120) == 2
@@ -282,17 +256,13 @@ def test_dask_that_is_not_there(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SettingError, match=r"must be installed: pip install 'mfbo-torch\[dask\]'"), start("dask"):
-        pass
+    refused(r"must be installed: pip install 'mfbo-torch\[dask\]'", start("dask").__enter__)
 
 
 def test_no_scheduler_at_an_address():
     pytest.importorskip("distributed")
-    with (
-        pytest.raises(SettingError, match=r"scheduler = 'nonsense://a': must be the address of a running Dask"),
-        start("dask", scheduler="nonsense://a"),
-    ):
-        pass
+    said = "scheduler = 'nonsense://a': must be the address of a running Dask"
+    refused(said, start("dask", scheduler="nonsense://a").__enter__)
 
 
 def test_settling_leaves_this_process_alone(monkeypatch):
@@ -303,3 +273,64 @@ def test_settling_leaves_this_process_alone(monkeypatch):
     before = workers.threading.active_count()
     workers.set_up_worker()
     assert workers.threading.active_count() == before
+
+
+def test_ctrl_c_is_heard_at_the_end_of_the_start_whichever_thread_gets_it():
+    started, reached = threading.Event(), threading.Event()
+
+    def press():
+        started.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)  # this thread was there before, so it may get it
+
+    thread = threading.Thread(target=press)
+    thread.start()
+
+    def begin():
+        with without_ctrl_c():
+            started.set()
+            thread.join()
+            time.sleep(0.1)
+            reached.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert reached.is_set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_that_is_interrupted_while_it_starts_ends_with_all_its_processes(tmp_path):
+    pytest.importorskip("distributed")
+    script = tmp_path / "starts.py"
+    script.write_text(
+        "import signal\nfrom mfbo_torch.loop.executors import start\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    print('begins', flush=True)\n"
+        "    with start('dask', 1):\n        print('never', flush=True)\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, script], start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "begins\n"
+    until(lambda: driver.poll() is not None or has_children(driver.pid))
+    time.sleep(0.2)  # multiprocessing's own helper is there, the cluster starts
+    os.killpg(driver.pid, signal.SIGINT)
+    out, err = driver.communicate(timeout=300)
+    assert out == ""
+    assert "KeyboardInterrupt" in err
+    assert driver.returncode
+    until(lambda: not group_alive(driver.pid))
+
+
+def has_children(process: int) -> bool:
+    return any(path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children"))
+
+
+def group_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

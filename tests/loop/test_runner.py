@@ -25,11 +25,8 @@ from mfbo_torch.loop.runner import describe, drive, evaluate, run
 @pytest.mark.parametrize("max_pending", [1, 3])
 @pytest.mark.parametrize("threads", [0, 3])
 def test_capital_is_spent_and_never_overspent(capital, max_pending, threads):
-    if not threads:
-        history = quiet(Hill(), Walk(), capital, max_pending=max_pending)
-    else:
-        with ThreadPoolExecutor(threads) as executor:
-            history = quiet(Hill(), Walk(), capital, max_pending=max_pending, executor=executor)
+    executor = ThreadPoolExecutor(threads) if threads else None
+    history = quiet(Hill(), Walk(), capital, max_pending=max_pending, executor=executor)
     assert history.spent <= capital
     strategy = Walk().bind(Hill().space, capital)
     (refused,) = strategy.ask(history)
@@ -141,19 +138,17 @@ def test_reasons_are_one_line():
     assert describe(ValueError("a\n b")) == "ValueError: a b"
     assert describe(KeyError()) == "KeyError"
     assert evaluate(Hill(), (3.0,), 0)[:2] == (Observation(0.0), "")
-    assert "\n" not in describe(ValueError("a\n b"))
 
 
 def test_interruption_leaves_the_query_pending_and_can_be_continued(tmp_path):
     whole = quiet(Hill(), Walk(), 60.0)
     with Journal(tmp_path / "a.sqlite") as journal:
-        history, finished, _ = drive(
-            Hill(trouble="interrupt"), Walk(), 60.0, RunOptions(1), journal=journal, progress=False
-        )
+        how = {"options": RunOptions(1), "journal": journal, "progress": False}
+        history, finished, _ = drive(Hill(trouble="interrupt"), Walk(), 60.0, **how)
         assert not finished
         assert len(history.pending) == 1
         assert journal.history() == history
-        history, finished, _ = drive(Hill(), Walk(), 60.0, RunOptions(1), journal=journal, progress=False)
+        history, finished, _ = drive(Hill(), Walk(), 60.0, **how)
         assert finished
         assert timeless(history) == timeless(whole) == timeless(journal.history())
 
@@ -211,14 +206,6 @@ def test_pending_queries_are_evaluated_first_and_within_max_pending(tmp_path):
     assert [r.value for r in history.done] == [Hill().reward(r.query.x, 0) for r in history]
 
 
-def test_a_larger_capital_continues_a_finished_run(tmp_path):
-    with Journal(tmp_path / "a.sqlite") as journal:
-        short = quiet(Hill(), Walk(), 30.0, journal=journal)
-        long = quiet(Hill(), Walk(), 90.0, journal=journal)
-    assert long.records[: len(short)] == short.records
-    assert timeless(long) == timeless(quiet(Hill(), Walk(), 90.0))
-
-
 def test_measured_costs_are_the_seconds_it_took():
     problem = Hill(measured=True, seconds=0.02, trouble="raise")
     problem.space = replace(problem.space, costs=(0.01, 0.1))
@@ -239,11 +226,8 @@ def test_measured_costs_are_not_refused_for_a_wrong_guess(trouble):
 def test_progress_bar_speaks_the_users_language(capsys):
     run(Hill(maximize=False), Walk(every=2), 34.0)
     shown = capsys.readouterr().err
-    best = min(
-        r.query.fidelity and -Hill().reward(r.query.x, 1)
-        for r in quiet(Hill(), Walk(every=2), 34.0)
-        if r.query.fidelity
-    )
+    asked = [r.query for r in quiet(Hill(), Walk(every=2), 34.0)]
+    best = min(-Hill().reward(query.x, 1) for query in asked if query.fidelity)
     last = shown.strip().split("\r")[-1]
     assert f"best {best:.6g}, queries 4/3" in last
     assert "34/34" in last

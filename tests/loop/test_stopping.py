@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from refusals import refused
-from toy import Hill, Walk
+from toy import Flaky, Hill, Walk
 
 from mfbo_torch.app import experiment
 from mfbo_torch.app.cli import main
@@ -127,22 +127,11 @@ def test_no_time_is_left(tmp_path):
     assert not ended.history.pending
 
 
-class Second(Hill):
-    """Succeeds at the second attempt."""
-
-    attempts = 0
-
-    def evaluate(self, x, fidelity):
-        self.attempts += 1
-        if self.attempts % 2:
-            raise RuntimeError("not yet")
-        return super().evaluate(x, fidelity)
-
-
 @pytest.mark.parametrize("charged", [False, True])
-@pytest.mark.parametrize("problem", [Hill(measured=True, seconds=0.01), Second(measured=True, seconds=0.01)])
-def test_deciding_is_paid_for(problem, charged):
+@pytest.mark.parametrize("failures", [0, 1])
+def test_deciding_is_paid_for(failures, charged):
     """Once, whatever attempts there are."""
+    problem = Flaky(failures, measured=True, seconds=0.01)
     (record,) = run(problem, Walk(), 1e-9, progress=False, charge_deciding=charged, retries=1)
     own = record.decision_seconds if charged else 0.0
     assert record.decision_seconds > 0

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -12,11 +14,11 @@ import pytest
 import yaml
 from quiet_runs import quiet, timeless
 from refusals import refused
-from toy import Hill, Walk
+from toy import Flaky, Hill, Walk
 
 from mfbo_torch.app import cli
-from mfbo_torch.history import GIVEN, History, Query, Record, Status
-from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop import runner
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.optimizer import Optimizer
@@ -25,31 +27,13 @@ from mfbo_torch.loop.runner import drive
 from mfbo_torch.utils.errors import SettingError
 
 
-class Flaky(Hill):
-    """Raises at the first ``times`` attempts of each query."""
-
-    def __init__(self, times: int, **settings):
-        super().__init__(**settings)
-        self.times, self.attempts = times, {}
-
-    def evaluate(self, x, fidelity):
-        key = (tuple(x), fidelity)
-        self.attempts[key] = self.attempts.get(key, 0) + 1
-        if self.attempts[key] <= self.times:
-            raise RuntimeError(f"not yet at {x}")
-        return super().evaluate(x, fidelity)
-
-
 @pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize(("charged", "factor"), [(True, 3.0), (False, 1.0)])
 def test_retries_are_charged_or_not(tmp_path, threads, charged, factor):
     how = {"retries": 2, "charge_retries": charged}
     with Journal(tmp_path / "a.sqlite") as journal:
-        if threads:
-            with ThreadPoolExecutor(1) as executor:
-                history = quiet(Flaky(2), Walk(), 60.0, executor=executor, journal=journal, **how)
-        else:
-            history = quiet(Flaky(2), Walk(), 60.0, journal=journal, **how)
+        executor = ThreadPoolExecutor(1) if threads else None
+        history = quiet(Flaky(2), Walk(), 60.0, executor=executor, journal=journal, **how)
         assert journal.history() == history
     done = history.done
     costs = Hill().space.costs
@@ -133,9 +117,7 @@ def test_an_interrupt_lets_workers_finish(tmp_path):
     """What was asked in the moment of the interrupt, and was not sent, is pending still."""
     problem = Interrupting(1)
     with Journal(tmp_path / "a.sqlite") as journal, ThreadPoolExecutor(2) as executor:
-        history, finished, _ = drive(
-            problem, Walk(), 60.0, RunOptions(2), executor=executor, journal=journal, progress=False
-        )
+        history, finished, _ = drive(problem, Walk(), 60.0, RunOptions(2), executor, journal, progress=False)
         assert not finished
         assert problem.count == len(history.done)
         assert 3 <= len(history.done) <= 5
@@ -230,9 +212,8 @@ def test_no_worker_at_first(monkeypatch, capsys):
             return int(self.looks > 3)
 
     with Late(1) as executor:
-        assert timeless(quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)) == timeless(
-            quiet(Hill(), Walk(), 30.0)
-        )
+        history = quiet(Hill(), Walk(), 30.0, executor=executor, max_pending=None)
+    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
     assert "no worker to evaluate on; waiting for one to join" in capsys.readouterr().err
 
 
@@ -260,20 +241,6 @@ def test_other_errors_of_an_executor_rise():
 
     with pytest.raises(MemoryError):
         quiet(Hill(), Walk(), 30.0, executor=Odd(1))
-
-
-def test_failures_count_whatever_a_run_began_with():
-    given = [Record(0, Query((1.0,), 1, GIVEN), 0.0, 0.5, Status.DONE)]
-    with pytest.raises(Hopeless, match=r"^all 10 evaluations failed"):
-        drive(Flaky(10**9), Walk(), 1000.0, RunOptions(1), progress=False, given=given)
-
-
-def test_failures_that_took_the_capital_are_told_again(tmp_path):
-    with Journal(tmp_path / "a.sqlite") as journal:
-        for problem in (Flaky(10**9), Hill()):
-            with pytest.raises(Hopeless, match=r"^all 3 evaluations failed") as error:
-                quiet(problem, Walk(every=2), 12.0, journal=journal)
-            assert error.value.spent
 
 
 def test_an_executor_says_how_many_workers_it_has():
@@ -316,15 +283,9 @@ class Wandering(Hill):
 @pytest.fixture
 def run_of(tmp_path, monkeypatch):
     def start(**settings):
-        (tmp_path / "a.yaml").write_text(
-            yaml.safe_dump(
-                {
-                    "problem": {"class_path": "test_survival.Wandering", "init_args": {"folder": "/", **settings}},
-                    "strategy": "toy.Walk",
-                    "capital": 40,
-                }
-            )
-        )
+        problem = {"class_path": "test_survival.Wandering", "init_args": {"folder": "/", **settings}}
+        text = yaml.safe_dump({"problem": problem, "strategy": "toy.Walk", "capital": 40})
+        (tmp_path / "a.yaml").write_text(text)
         return cli.main(["run", "a.yaml", "--out", "out"])
 
     monkeypatch.chdir(tmp_path)
@@ -347,3 +308,66 @@ def test_an_output_folder_that_is_removed_during_a_run_costs_nothing(tmp_path, r
     with Journal(saved) as journal:
         assert journal.history().done
         assert not journal.history().pending
+
+
+class Full(Journal):
+    """Without room, ``refusals`` times, for a query or for a value."""
+
+    refusals, asking = 2, False
+
+    def refuse(self):
+        if self.refusals:
+            self.refusals -= 1
+            raise DiskFull(self.path, "on a disk with room: database or disk is full")
+
+    def asked(self, records, seen=None):
+        if self.asking and self._sequence > 2:
+            self.refuse()
+        super().asked(records, seen)
+
+    def ended(self, record):
+        if not self.asking and record.id == 1:
+            self.refuse()
+        super().ended(record)
+
+
+@pytest.mark.parametrize("asking", [False, True])
+def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_given_out(tmp_path, monkeypatch, capsys, asking):
+    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(Full, "asking", asking)
+
+    class Watching(Hill):
+        def evaluate(self, x, fidelity):
+            assert tuple(x) in [r.query.x for r in journal.history().pending]
+            return super().evaluate(x, fidelity)
+
+    with Full(tmp_path / "a.sqlite") as journal:
+        history = quiet(Watching(), Walk(), 30.0, journal=journal)
+        assert journal.history() == history
+    assert timeless(history) == timeless(quiet(Hill(), Walk(), 30.0))
+    assert capsys.readouterr().err.count("trying again in 0 s, nothing is lost") == 2
+    with Full(tmp_path / "b.sqlite") as journal:
+        journal.refusals = 3
+        with pytest.raises(DiskFull):
+            quiet(Watching(), Walk(), 30.0, journal=journal)
+        assert not (asking and journal.history().pending)
+        journal.refusals = 0
+        assert timeless(quiet(Watching(), Walk(), 30.0, journal=journal)) == timeless(history)
+
+
+def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
+    code = """
+import resource, sys
+from mfbo_torch.history import Query, Record
+from mfbo_torch.history.storage.journal import DiskFull, Journal
+with Journal(sys.argv[1]) as journal:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    try:
+        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
+    except DiskFull:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        journal.asked([Record(0, Query((0.0,), 0, {"note": "x" * 50_000}), 1.0)])
+        print(len(journal.history()))
+"""
+    found = subprocess.run([sys.executable, "-c", code, tmp_path / "a.sqlite"], capture_output=True, text=True)
+    assert found.stdout == "1\n", found.stderr

@@ -129,15 +129,12 @@ def test_a_folder_that_vanished_is_named_and_nothing_is_paid(tmp_path):
         assert run(problem(), Ladder(), 27.0, journal=journal, progress=False).spent == 27.0
 
 
-@pytest.mark.parametrize(
-    ("objective", "message"),
-    [
+def test_objectives_that_cannot_continue():
+    for objective, message in (
         (lambda rate, epochs: 0.0, "continues = True: must be false, or the objective must take a trial"),
         (lambda rate, epochs, trail: 0.0, "did you mean trial by trail"),
-    ],
-)
-def test_objectives_that_cannot_continue(objective, message):
-    refused(message, UserProblem, objective, RATE, fidelities=EPOCHS, continues=True)
+    ):
+        refused(message, UserProblem, objective, RATE, fidelities=EPOCHS, continues=True)
 
 
 def test_objectives_that_say_nothing_below():

@@ -51,6 +51,8 @@ def study_of(sampler, trials, **settings):
 
 def test_fidelities():
     sampler = Sampler("epochs", EPOCHS)
+    with pytest.raises(ValueError, match="no trial at the target"):
+        Sampler("epochs", EPOCHS).best_trial(study_of(Sampler("epochs", EPOCHS), 1))
     study = study_of(sampler, 17)
     asked = [trial.params["epochs"] for trial in study.trials]
     assert asked[0] == 1
@@ -71,10 +73,7 @@ def test_a_study_goes_on_in_its_storage(tmp_path):
     """Nothing but the storage is carried over, and the trials are those of a study that was not interrupted."""
     for _ in range(2):
         storage = JournalStorage(JournalFileBackend(str(tmp_path / "study.log")))
-        study = optuna.create_study(
-            sampler=Sampler("epochs", EPOCHS), storage=storage, study_name="s", load_if_exists=True
-        )
-        study.optimize(loss, n_trials=8)
+        study = study_of(Sampler("epochs", EPOCHS), 8, storage=storage, study_name="s", load_if_exists=True)
     whole = study_of(pickle.loads(pickle.dumps(Sampler("epochs", EPOCHS))), 16)
     assert [trial.params for trial in study.trials] == [trial.params for trial in whole.trials]
 
@@ -190,9 +189,3 @@ def test_fidelities_by_their_costs():
 def test_what_is_wrong_is_said(settings, said):
     """At once, or after the first trial, whose parameters nobody knew before."""
     refused(said, lambda: study_of(Sampler(**settings), 2))
-
-
-def test_no_target_yet():
-    sampler = Sampler("epochs", EPOCHS)
-    with pytest.raises(ValueError, match="no trial at the target"):
-        sampler.best_trial(study_of(sampler, 1))

@@ -38,6 +38,14 @@ def parameters(**changes: Any) -> dict[str, Any]:
     return {"parameters": {**PARAMETERS, **changes}}
 
 
+def when(condition: Any) -> dict[str, Any]:
+    return parameters(momentum={"lower": 0, "upper": 1, "when": condition})
+
+
+def settings(**init_args: Any) -> dict[str, Any]:
+    return {"strategy": {"class_path": "MFGPUCB", "init_args": init_args}}
+
+
 PROBLEM: list[tuple[str, dict[str, Any], str]] = [
     ("no function named", {"objective": "mine"}, "objective = 'mine': must be like \"package.module:function\""),
     ("a file, not a module", {"objective": "mine.py:score"}, 'must be a module, not a file: "mine:score"'),
@@ -70,21 +78,9 @@ PROBLEM: list[tuple[str, dict[str, Any], str]] = [
     ("neither ordered nor not", parameters(optimizer={"choices": ["a", "b"], "ordered": 3}), "optimizer.ordered = 3"),
     ("choices and bounds", parameters(optimizer={"choices": ["a", "b"], "lower": 0}), "where there are choices"),
     ("a logarithm of choices", parameters(optimizer={"choices": ["a", "b"], "log": True}), "must be left out where"),
-    (
-        "a condition on what is not there",
-        parameters(momentum={"lower": 0, "upper": 1, "when": {"optimiser": "sgd"}}),
-        "momentum.when = 'optimiser': must be one of rate, width, optimizer; did you mean optimizer?",
-    ),
-    (
-        "a condition that never holds",
-        parameters(momentum={"lower": 0, "upper": 1, "when": {"optimizer": "sdg"}}),
-        "momentum.when.optimizer = 'sdg': must be one of sgd, adam; did you mean sgd?",
-    ),
-    (
-        "a condition without a name",
-        parameters(momentum={"lower": 0, "upper": 1, "when": "sgd"}),
-        "momentum.when = 'sgd': must be a mapping of another parameter to its value",
-    ),
+    ("a condition misspelt", when({"optimiser": "sgd"}), "one of rate, width, optimizer; did you mean optimizer?"),
+    ("a value misspelt", when({"optimizer": "sdg"}), "optimizer = 'sdg': must be one of sgd, adam; did you mean sgd?"),
+    ("a condition without a name", when("sgd"), "momentum.when = 'sgd': must be a mapping of another parameter to its"),
     (
         "a circle of conditions",
         parameters(
@@ -132,21 +128,9 @@ RUN: list[tuple[str, dict[str, Any], str]] = [
     ("no strategy", {"strategy": None}, "strategy = None: must be given, in CONFIG or as --strategy"),
     ("a strategy misspelt", {"strategy": "MFGPUBC"}, "or the import path of your own; did you mean MFGPUCB?"),
     ("a problem misspelt", {"problem": "UserProblm"}, "or the import path of your own; did you mean UserProblem?"),
-    (
-        "a strategy's setting misspelt",
-        {"strategy": {"class_path": "MFGPUCB", "init_args": {"inital_capital": 3}}},
-        "did you mean initial_capital?",
-    ),
-    (
-        "a word that is none",
-        {"strategy": {"class_path": "MFGPUCB", "init_args": {"link": "recursiv"}}},
-        "link = 'recursiv': must be 'recursive' or 'independent'",
-    ),
-    (
-        "a seed in the wrong place",
-        {"strategy": {"class_path": "MFGPUCB", "init_args": {"seed": 3}}},
-        "strategy.seed = 3: must be left out; it is set by seed for the whole run",
-    ),
+    ("a strategy's setting misspelt", settings(inital_capital=3), "did you mean initial_capital?"),
+    ("a word that is none", settings(link="recursiv"), "link = 'recursiv': must be 'recursive' or 'independent'"),
+    ("a seed in the wrong place", settings(seed=3), "strategy.seed = 3: must be left out; it is set by seed for the"),
     ("settings beside a class", {"strategy": {"class_path": "MFGPUCB", "beta": 3}}, "of class_path and init_args"),
     ("a strategy without choices", {"strategy": "Direct"}, "Direct takes no choices and no conditions"),
     ("half a seed", {"seed": 1.5}, "seed = 1.5: must be a whole number"),
@@ -183,8 +167,8 @@ def test_a_mistake_is_one_line_that_says_what_to_do(name, run, problem, said, tm
         monkeypatch.delitem(__import__("sys").modules, module, raising=False)
     given = {"objective": "mine:score", "parameters": PARAMETERS, "costs": [1, 10], **problem}
     made = {"class_path": "UserProblem", "init_args": {key: value for key, value in given.items() if value is not None}}
-    settings = {"problem": made, "strategy": "RandomSearch", "capital": 30, "out": "out", **run}
-    kept = {key: value for key, value in settings.items() if value is not None}
+    given = {"problem": made, "strategy": "RandomSearch", "capital": 30, "out": "out", **run}
+    kept = {key: value for key, value in given.items() if value is not None}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
     assert cli.main(["run", "mine.yaml"]) == 2
     out, err = capsys.readouterr()

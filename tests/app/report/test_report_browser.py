@@ -135,9 +135,8 @@ def test_every_control_works(browser, tmp_path):
 
 def test_model_of_several_fidelities_at_phone_width(browser, tmp_path):
     problem = Hartmann3()
-    with Opened(
-        browser, experiment(problem, MFGPUCB(hedge=False), made(problem, 60)), tmp_path, "dark", 360, 740
-    ) as opened:
+    run = experiment(problem, MFGPUCB(hedge=False), made(problem, 60))
+    with Opened(browser, run, tmp_path, "dark", 360, 740) as opened:
         page = opened.page
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.locator("#queries .chart").count() == 4
@@ -162,10 +161,8 @@ def test_hostile_text_at_phone_width(browser, tmp_path):
 def test_many_rows_and_many_parameters(browser, tmp_path, rows, dim, scheme):
     problem = Hill()
     problem.space = Space.box([[0.0] * dim, [10.0] * dim], [1.0, 10.0, 100.0])
-    history = made(problem, rows)
-    with Opened(
-        browser, experiment(problem, Walk() if dim == 1 else RandomSearch(), history), tmp_path, scheme
-    ) as opened:
+    run = experiment(problem, Walk() if dim == 1 else RandomSearch(), made(problem, rows))
+    with Opened(browser, run, tmp_path, scheme) as opened:
         page = opened.page
         assert page.locator("#records tbody tr").count() < 200
         assert f"{rows:,} entries" in page.inner_text("#records .dt-info")
