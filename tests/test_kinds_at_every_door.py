@@ -167,7 +167,8 @@ def finished(arguments: list[str], kind: Kind, out: Path) -> History:
     ]
     assert cli.main(["export", str(out)]) == 0
     again = tabular_io.read(out / "history.csv", run.problem)
-    assert [(r.query, r.value) for r in again] == [(r.query, r.value) for r in history]
+    rows = [[(r.query.x, r.query.fidelity, r.value) for r in records] for records in (again, history)]
+    assert rows[0] == rows[1]
     return history
 
 

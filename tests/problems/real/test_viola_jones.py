@@ -162,16 +162,11 @@ def test_looser_thresholds_find_more_faces_and_more_of_what_is_none(problem):
 
 
 def test_space_and_pictures(problem):
-    assert problem.space.dim == 22
-    assert problem.space.costs == (1.0, 5.0)
+    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))
+    assert (problem.space.dim, problem.space.costs) == (22, (1.0, 5.0))
     assert all(p.lower < t < p.upper for p, t in zip(problem.space.parameters, problem.thresholds, strict=True))
     (made, faces), (other, _) = pictures((300, 300), 0)
-    assert made.shape == (300, 25, 25)
-    assert faces.sum() == 150
+    assert (made.shape, faces.sum()) == ((300, 25, 25), 150)
     assert not {picture.tobytes() for picture in made} & {picture.tobytes() for picture in other}
     assert np.array_equal(pictures((300, 300), 0)[0][0], made)
     assert not np.array_equal(pictures((300, 300), 1)[0][0], made)
-
-
-def test_sizes_are_checked():
-    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))
