@@ -32,16 +32,6 @@ def client_of(strategy: Strategy, **options) -> Client:
     return multi_fidelity_client(PARAMETERS, COSTS, "-loss", strategy, name="run", **options)
 
 
-def agree(client: Client, trials, records) -> None:
-    """Assert that trials are records: parameters, fidelity, and what was noted."""
-    assert len(trials) == len(records)
-    for (index, parameters), record in zip(trials.items(), records, strict=True):
-        assert index == record.id
-        assert tuple(parameters[name] for name in NAMES) == record.query.x
-        assert parameters["fidelity"] == record.query.fidelity
-        assert noted(client, index) == record.query.meta
-
-
 def noted(client: Client, index: int):
     """What Ax keeps of a trial's query."""
     (run,) = client._experiment.trials[index].generator_runs
@@ -52,11 +42,7 @@ def noted(client: Client, index: int):
 class Run:
     """A client and an optimiser that are told the same, in any order, and must decide the same.
 
-    Args:
-        client: Decides through Ax.
-        optimizer: Decides by ask and tell.
-        reload: Stores the client and loads it again.
-        loss: Of parameters, to be minimised.
+    ``reload`` stores the client and loads it again; ``loss`` of parameters is to be minimised.
     """
 
     def __init__(
@@ -72,7 +58,10 @@ class Run:
 
     def ask(self, n: int) -> None:
         trials = self.client.get_next_trials(max_trials=n)
-        agree(self.client, trials, self.optimizer.ask(n))
+        for (index, parameters), record in zip(trials.items(), self.optimizer.ask(n), strict=True):
+            assert (index, noted(self.client, index)) == (record.id, record.query.meta)
+            x = tuple(parameters[name] for name in NAMES)
+            assert (x, parameters["fidelity"]) == (record.query.x, record.query.fidelity)
         self.flying |= trials
 
     def attach(self, parameters) -> None:

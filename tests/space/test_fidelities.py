@@ -5,6 +5,7 @@ import json
 
 import numpy
 import pytest
+from epochs import EPOCHS, RATE
 from refusals import refused
 from toy import Walk
 
@@ -16,8 +17,6 @@ from mfbo_torch.problems import UserProblem
 from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.strategies import RandomSearch
 
-RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
-EPOCHS = {"epochs": [3, 9, 27]}
 X = (Parameter("x", 0.0, 1.0),)
 
 

@@ -79,10 +79,9 @@ def test_observations_of_every_kind_of_number_pass(value):
 
 
 def test_one_of_a_few():
-    assert one_of("link", "recursive", ("recursive", "independent")) == "recursive"
-    refused(
-        "^link = 'none': must be 'recursive' or 'independent'$", one_of, "link", "none", ("recursive", "independent")
-    )
+    links = ("recursive", "independent")
+    assert one_of("link", "recursive", links) == "recursive"
+    refused("^link = 'none': must be 'recursive' or 'independent'$", one_of, "link", "none", links)
     refused(r"^number = True: must be 1 or 2$", one_of, "number", True, (1, 2))
 
 

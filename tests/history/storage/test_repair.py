@@ -43,7 +43,7 @@ def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
     with Journal(path) as journal:
         fill(journal)
     path.write_bytes(b"x" + path.read_bytes()[1:])
-    refused("", Journal, path)
+    refused("journal", Journal, path)
     assert salvage(path, tmp_path / "b.sqlite") == 5
     other_columns(tmp_path / "other.sqlite")
     for content in (b"x" * 3000, (tmp_path / "other.sqlite").read_bytes()):
