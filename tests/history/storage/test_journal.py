@@ -79,7 +79,7 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
 QUERIES = [Query((0.0,), 0, {"a": [float("inf")]}), Query((0.0,), 0, {"a": object()}), Query((float("nan"),), 0)]
 
 
-@pytest.mark.parametrize(("query", "setting"), zip(QUERIES, ("meta", "meta", "x"), strict=True))
+@pytest.mark.parametrize(("query", "setting"), [*zip(QUERIES, ("meta", "meta", "x"), strict=True)])
 def test_what_json_cannot_hold_is_refused_and_nothing_ends_twice(tmp_path, query, setting):
     with Journal(tmp_path / "a.sqlite") as journal:
         refused(f"^{setting} = ", journal.asked, [Record(0, query, 1.0)])
