@@ -75,7 +75,8 @@ def test_accuracy_by_hand():
     assert accuracy(sums, faces, [-2.0, -2.0]) == pytest.approx(2 / 3)
 
 
-def test_without_the_extra_it_says_so(monkeypatch):
+def test_without_the_extra_it_says_so_and_sizes_are_checked(monkeypatch):
+    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))
     monkeypatch.setitem(sys.modules, "cv2", None)
     refused(r"cv2 is installed: pip install 'mfbo-torch\[faces\]'", ViolaJones)
 
@@ -162,7 +163,6 @@ def test_looser_thresholds_find_more_faces_and_more_of_what_is_none(problem):
 
 
 def test_space_and_pictures(problem):
-    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))
     assert (problem.space.dim, problem.space.costs) == (22, (1.0, 5.0))
     assert all(p.lower < t < p.upper for p, t in zip(problem.space.parameters, problem.thresholds, strict=True))
     (made, faces), (other, _) = pictures((300, 300), 0)
