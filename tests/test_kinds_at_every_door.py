@@ -40,6 +40,8 @@ class Kind(NamedTuple):
         return Space([Parameter(name, **settings) for name, settings in self.parameters.items()], **self.more)
 
 
+EPOCHS = {"fidelities": {"epochs": [1, 4]}}
+SHARE = {"fidelities": {"share": {"lower": 0.25, "upper": 1.0}}, "costs": [1, 4]}
 KINDS = {
     "categorical": Kind(X | OPTIMIZER, lambda p: p["optimizer"] in ("sgd", "adam", "rms")),
     "boolean": Kind(  # and texts that YAML takes for a boolean
@@ -63,16 +65,9 @@ KINDS = {
         lambda p: p["x"] + 2 * p["y"] <= 1 + 1e-8,
         {"costs": [1, 4], "constraints": ["x + 2*y <= 1"]},
     ),
-    "named fidelity": Kind(
-        X, lambda p: type(p["epochs"]) is int and p["epochs"] in (1, 4), {"fidelities": {"epochs": [1, 4]}}
-    ),
-    "continuous fidelity": Kind(
-        X,
-        lambda p: 0.25 <= p["share"] <= 1,
-        {"fidelities": {"share": {"lower": 0.25, "upper": 1.0}}, "costs": [1, 4]},
-        capital=18,
-    ),
-    "continuing": Kind(X, lambda p: p["epochs"] in (1, 4), {"fidelities": {"epochs": [1, 4]}, "continues": True}),
+    "named fidelity": Kind(X, lambda p: type(p["epochs"]) is int and p["epochs"] in (1, 4), EPOCHS),
+    "continuous fidelity": Kind(X, lambda p: 0.25 <= p["share"] <= 1, SHARE, capital=18),
+    "continuing": Kind(X, lambda p: p["epochs"] in (1, 4), {**EPOCHS, "continues": True}),
 }
 
 
@@ -239,6 +234,9 @@ def test_a_kind_at_a_door(name, door, tmp_path, capsys):
         assert history.spent < sum(kind.space.costs[r.query.fidelity] for r in history)
 
 
+ON_A_LOGARITHM = KINDS["log"]._replace(more={"costs": [1, 4], "constraints": ["rate <= 0.5"]})
+
+
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     ("kind", "strategy", "message"),
@@ -246,11 +244,7 @@ def test_a_kind_at_a_door(name, door, tmp_path, capsys):
         (KINDS["categorical"], Direct(), "parameters = ['optimizer']: must be numbers that are always there"),
         (KINDS["conditional"], Direct(), "parameters = ['optimizer', 'momentum']: must be numbers that are always"),
         (KINDS["continuous fidelity"], MFGPUCB(), "fidelities = 101: must be at most 20 for MFGPUCB; BOCA takes"),
-        (
-            KINDS["log"]._replace(more={"costs": [1, 4], "constraints": ["rate <= 0.5"]}),
-            MFGPUCB(),
-            "log scale",  # in Ax its own words
-        ),
+        (ON_A_LOGARITHM, MFGPUCB(), "log scale"),  # in Ax its own words
         (KINDS["boolean"]._replace(parameters={"flag": {"choices": [True, True]}}), MFGPUCB(), "flag.choices = "),
     ],
     ids=["categorical", "conditional", "continuous", "constraint on a logarithm", "choices that repeat"],

@@ -37,13 +37,10 @@ def test_asynchronous_workers_are_never_idle():
     assert not history.pending
 
 
-def test_batches_wait_for_their_last():
+def test_batches_wait_for_their_last_and_capital_ends_the_simulation():
     history, ended = simulate(Hill(), Walk(every=1), 50.0, 2, every(3.0, 1.0), asynchronous=False)
     assert [(e.id, e.time) for e in ended] == [(1, 1.0), (0, 3.0), (3, 4.0), (2, 6.0), (4, 9.0)]
     assert [r.query.meta["pending"] for r in history] == [0, 1, 0, 1, 0]
-
-
-def test_capital_ends_the_simulation():
     history, _ = simulate(Hill(), Walk(every=2), 34.0, 3, every(1.0))
     assert history.spent <= 34.0
     assert len(history.done) == len(history) > 3
@@ -71,14 +68,13 @@ def test_configurations(path):
         build(resolve_run({"problem": problem, "strategy": strategy, "capital": 1.0, "out": "nowhere"}))
 
 
+PRIOR = {"prior": {"noise": 0.01}}
 SMALL = {
-    "problems": {
-        "small": {"class_path": "GPSample", "init_args": {"sizes": [40], "prior": {"noise": 0.01}}, "capital": 30}
-    },
+    "problems": {"small": {"class_path": "GPSample", "init_args": {"sizes": [40], **PRIOR}, "capital": 30}},
     "draw": True,
     "strategies": {
-        "GP-UCB": {"class_path": "GPBUCB", "init_args": {"prior": {"noise": 0.01}}, "workers": 1},
-        "NRB-UCB": {"class_path": "NaiveRepeat", "init_args": {"prior": {"noise": 0.01}}, "workers": 10, "trials": 1},
+        "GP-UCB": {"class_path": "GPBUCB", "init_args": PRIOR, "workers": 1},
+        "NRB-UCB": {"class_path": "NaiveRepeat", "init_args": PRIOR, "workers": 10, "trials": 1},
     },
     "trials": 2,
     "every": 10,
@@ -112,6 +108,5 @@ def test_only_improvements_are_told():
 
 
 def test_average_after_the_first_batch():
-    run = {"capital": [10.0, 20.0], "average": [3.0, 2.0]}
-    arrays = {name: report.np.array(values) for name, values in run.items()}
-    assert report.later_average(arrays) == pytest.approx(1.0)
+    run = {"capital": report.np.array([10.0, 20.0]), "average": report.np.array([3.0, 2.0])}
+    assert report.later_average(run) == pytest.approx(1.0)

@@ -18,8 +18,7 @@ def test_the_papers_algorithm_picks_the_same(kind):
     assert picks == greedy(cache, X, 2.0, 7).indices.tolist()
     assert 300 <= peer.refreshes < 7 * 300
     before = peer.refreshes
-    more = factor(
-        torch.cat([draw(20, 2), X[picks]]), kind=kind, noise=0.05
-    )  # the bounds hold where the picks were asked
+    asked = torch.cat([draw(20, 2), X[picks]])  # the bounds hold where the picks were asked
+    more = factor(asked, kind=kind, noise=0.05)
     assert peer.select(more, 2.0, 7) == greedy(more, X, 2.0, 7).indices.tolist()
     assert peer.refreshes - before < 7 * 300

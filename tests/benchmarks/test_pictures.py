@@ -11,7 +11,7 @@ from mfbo_torch.problems import ShiftedPeak, SyntheticBandit
 from mfbo_torch.strategies import CMES
 
 
-def test_queries_by_value_counts_every_query(tmp_path):
+def test_queries_by_value_counts_every_query_and_none(tmp_path):
     problem = Hill()
     h = history(problem)
     figure = pictures.queries_by_value(h, problem, bins=4)
@@ -23,9 +23,6 @@ def test_queries_by_value_counts_every_query(tmp_path):
         assert [bar.get_height() for bar in bars] == list(np.histogram(chosen, edges)[0])
     assert sum(bar.get_height() for bars in axes.containers for bar in bars) == len(h)
     assert saved(figure, tmp_path)
-
-
-def test_queries_by_value_without_a_query():
     (axes,) = pictures.queries_by_value(History(), Hill()).axes
     assert sum(bar.get_height() for bars in axes.containers for bar in bars) == 0
 

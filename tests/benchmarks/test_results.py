@@ -21,13 +21,8 @@ from benchmarks.quality.robust import calibration
 from benchmarks.quality.robust import run as robust
 from benchmarks.study import KEY, measure, read
 
-STUDIES = [
-    study.STUDY
-    for study in (
-        *(regret, real, robust, mixed, continuous, continuing, stopping),
-        *(calibration, indirect, ablation, fields),
-    )
-]
+MODULES = (regret, real, robust, mixed, continuous, continuing, stopping, calibration, indirect, ablation, fields)
+STUDIES = [study.STUDY for study in MODULES]
 
 
 def beside(path: Path, folder: Path) -> Path:
@@ -60,12 +55,9 @@ def test_tables_of_batches_are_of_the_rows_beside_them(name, tmp_path):
     assert copy.with_suffix(".md").read_text() == (RESULTS / "batch" / f"{name}.md").read_text()
 
 
-def test_the_table_of_arms_is_of_the_report_beside_it():
+def test_the_table_of_arms_is_of_the_report_beside_it_and_results_stay_small():
     wanted = json.loads((RESULTS / "bandit.json").read_text())
     assert figure2.table(wanted) == (RESULTS / "bandit.md").read_text()
-
-
-def test_results_stay_small():
     assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 2e6
 
 
@@ -101,12 +93,9 @@ def test_the_report_of_averages_says_where_a_baseline_is_better(tmp_path):
     assert report.picture(found).axes
 
 
-def test_a_run_that_takes_too_long_ends():
+def test_a_run_that_takes_too_long_ends_and_one_that_somebody_stops_is_another():
     with cut_after(1e-4), pytest.raises(KeyboardInterrupt):
         all(True for _ in count())
-
-
-def test_a_run_that_somebody_stops_is_not_one_that_took_too_long():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), cut_after(1), suppress(KeyboardInterrupt):  # as the runner does
         signal.raise_signal(signal.SIGINT)

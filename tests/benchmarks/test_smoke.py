@@ -98,31 +98,29 @@ class Quick(TUNINGS["trees"]):
 THREADS = f"--threads {torch.get_num_threads()}"
 GROWTH = {"m": [Case("posterior", 9, m, 2) for m in (4, 40)], "n": [Case("posterior", n, 9, 2) for n in (4, 16)]}
 DIGITS = {"PROBLEMS": {"digits": lambda: SVM(sizes=(100, 150))}, "CAPITALS": (2, 3)}
+FIGURES = "illustration-8.png queries-by-value.png indirect-shifted-peak.png"
 SMALL_TREE = {"fixed": (1,), "tree": (0.5, 3.5)}
 GREEDY = (Case("greedy", 7, 40, 2, q=3), Case("greedy", 9, 60, 2, q=4), (300, 2, 5, 20))
 RANDOM = {"random": lambda seed: RandomSearch(seed=seed)}
+THREE = {"capitals": (3,)}
+STOPPING = {"MFGPUCB": GPUCB, "GAINS": (0.5,)}
 RULES = dict.fromkeys(("--stop-at, 1% off", "--stop-gain 0.5"))
+AHEAD = {"AHEAD": 1}
+DECISION = {**AHEAD, "MFGIBBON": RandomSearch}  # the peer takes seconds a decision
 WORKERS = {"WORKERS": 1, "SHORTEST": 0.02, "LONGEST": 0.04, "LOADED": 0.01, "EVALUATIONS": 5}
 WORKERS |= {"BUSY": (("RandomSearch", 8),), "KINDS": ((None, 1),)}
 SMOKE = [
     Smoke("quality.continuing --seeds 1", "continuing .md", {"capitals": (12,)}, {"EPOCHS": (1, 2, 3)}),
     Smoke("quality.limits --seeds 1 --problems Currin --methods 100 0 --capital 20", "limits", check=limits_report),
     Smoke("quality.searches --seeds 1 --problems 'kernel ridge, diabetes'", "doors-searches", {"capitals": (1,)}),
-    Smoke(
-        "quality.samplers --seeds 1 --problems mixed --methods Sampler TPESampler", "doors-samplers", {"capitals": (3,)}
-    ),
+    Smoke("quality.samplers --seeds 1 --problems mixed --methods Sampler TPESampler", "doors-samplers", THREE),
     Smoke("quality.regret --methods Random --problems Currin --seeds 2 --capital 20", "regret .md .png -average.png"),
     Smoke("quality.real --methods DiRect GP-UCB --seeds 2", "real .md .png", {"problems": DIGITS["PROBLEMS"]}, DIGITS),
     Smoke(
         "quality.robust.run --problems forrester park --methods Random --seeds 2 --held-out", "robust .md -profile.png"
     ),
     Smoke("quality.robust.calibration --problems forrester --seeds 1", "calibration .md", {"capitals": (3, 5)}),
-    Smoke(
-        "quality.stopping --problems Currin --seeds 1 --capital 6",
-        "stopping .md",
-        {"methods": RULES},
-        {"MFGPUCB": GPUCB, "GAINS": (0.5,)},
-    ),
+    Smoke("quality.stopping --problems Currin --seeds 1 --capital 6", "stopping .md", {"methods": RULES}, STOPPING),
     Smoke(
         "quality.continuous --seeds 2 --methods 'LogEI, target alone' --problems ContinuousCurrin",
         "continuous .md",
@@ -183,35 +181,20 @@ SMOKE = [
         "indirect-scaling.json",
         constants={"ACCURACY": 20},
     ),
+    Smoke("speed.decision_time --observations 12 --repeats 1 --sizes 12", "decision_time.json", constants=DECISION),
     Smoke(
-        "speed.decision_time --observations 12 --repeats 1 --sizes 12",
-        "decision_time.json",
-        constants={"AHEAD": 1, "MFGIBBON": RandomSearch},  # the peer takes seconds a decision
-    ),
-    Smoke(
-        "speed.mixed_decision --observations 5 --repeats 1 --strategies GPBUCB",
-        "mixed_decision.json",
-        constants={"AHEAD": 1},
+        "speed.mixed_decision --observations 5 --repeats 1 --strategies GPBUCB", "mixed_decision.json", constants=AHEAD
     ),
     Smoke("speed.ax_overhead --trials 3", "ax_overhead.json"),
     Smoke("speed.workers", "workers.json", constants=WORKERS),
     Smoke("robustness.bit_flips --rows 12 --every 67 --check 3", "bit_flips.json"),
     Smoke("robustness.fuzz --each 12 --seed 3", "fuzz.json", constants={"GIBIBYTES": 8}),  # a worker of tests has more
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
-    Smoke(
-        "figures --share 0.1",
-        "illustration-8.png queries-by-value.png indirect-shifted-peak.png",
-        constants={"STEPS": (8,)},
-    ),
+    Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]
-BATCH = json.dumps(
-    {
-        "problems": {"small": {"class_path": "Currin", "capital": 300}},
-        "strategies": {"Random": {"class_path": "RandomSearch", "workers": 10}},
-        "trials": 2,
-        "every": 10,
-    }
-)
+METHOD = {"Random": {"class_path": "RandomSearch", "workers": 10}}
+CURRIN = {"small": {"class_path": "Currin", "capital": 300}}
+BATCH = json.dumps({"problems": CURRIN, "strategies": METHOD, "trials": 2, "every": 10})
 
 
 @pytest.fixture

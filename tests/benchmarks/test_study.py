@@ -120,21 +120,17 @@ def test_who_has_added_rows_is_beside_them(path):
     assert all(entry["torch"] and entry["threads"] == 1 for entry in entries)
 
 
-def test_rows_of_another_benchmark_are_left_alone(path):
-    measure(GRID, execute, path, COLUMNS)
-    before = path.read_bytes()
-    with pytest.raises(SystemExit, match="has the columns problem, method"):
-        measure(GRID, execute, path, COLUMNS[:-1])
-    assert path.read_bytes() == before
-
-
-def test_two_commands_do_not_mix_their_rows(path):
+def test_two_commands_and_two_benchmarks_do_not_mix_their_rows(path):
     def again(job):
         with pytest.raises(SystemExit, match="another command"):
             measure(GRID, execute, path, COLUMNS)
         return execute(job)
 
     assert measure(GRID[:1], again, path, COLUMNS) == 0
+    before = path.read_bytes()
+    with pytest.raises(SystemExit, match="has the columns problem, method"):
+        measure(GRID, execute, path, COLUMNS[:-1])
+    assert path.read_bytes() == before
     assert len(read(path)) == 2
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from dense import gpytorch_kernel
+from gpytorch.kernels import Kernel
 from gpytorch.means import LinearMean
 
 LENGTHSCALE = np.array([0.3, 0.45])
@@ -18,11 +19,8 @@ NODES = 80
 
 def kernel(kind: str = "rbf", lengthscale: np.ndarray = LENGTHSCALE, outputscale: float = OUTPUTSCALE) -> Kernel:
     """GPyTorch's kernel with the hyper-parameters above."""
-    nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-    d = len(lengthscale)
-    base = RBFKernel(ard_num_dims=d) if kind == "rbf" else MaternKernel(nu=nu[kind], ard_num_dims=d)
-    scaled = ScaleKernel(base).double()
-    base.lengthscale = torch.as_tensor(lengthscale)
+    scaled = gpytorch_kernel(kind, len(lengthscale)).double()
+    scaled.base_kernel.lengthscale = torch.as_tensor(lengthscale)
     scaled.outputscale = torch.tensor(outputscale, dtype=torch.double)
     return scaled
 

@@ -43,16 +43,6 @@ def read_of(client: Client):
     return read(client._experiment, bound(client)[1])
 
 
-def agree(client: Client, trials, records) -> None:
-    """Assert that trials are records: parameters, fidelity, and what was noted."""
-    assert len(trials) == len(records)
-    for (index, parameters), record in zip(trials.items(), records, strict=True):
-        assert index == record.id
-        assert tuple(parameters[name] for name in NAMES) == record.query.x
-        assert parameters["fidelity"] == record.query.fidelity
-        assert noted(client, index) == record.query.meta
-
-
 def noted(client: Client, index: int):
     """What Ax keeps of a trial's query."""
     (run,) = client._experiment.trials[index].generator_runs
@@ -70,7 +60,10 @@ class Run:
 
     def ask(self, n: int) -> None:
         trials = self.client.get_next_trials(max_trials=n)
-        agree(self.client, trials, self.optimizer.ask(n))
+        for (index, parameters), record in zip(trials.items(), self.optimizer.ask(n), strict=True):
+            assert (index, noted(self.client, index)) == (record.id, record.query.meta)
+            x = tuple(parameters[name] for name in NAMES)
+            assert (x, parameters["fidelity"]) == (record.query.x, record.query.fidelity)
         self.flying |= trials
 
     def attach(self, parameters) -> None:

@@ -42,16 +42,8 @@ def gram(kind: str, A: Sequence, B: Sequence, lengthscale: Sequence[float], outp
 class Fidelity:
     """One fidelity in the targets' units: ``f = constant + rho f_below + δ``, and its observations.
 
-    Args:
-        kind: Kernel of ``δ``.
-        lengthscale: Of ``δ``.
-        outputscale: Of ``δ``.
-        constant: As above.
-        rho: As above; 0 if it is not linked.
-        X: ``n x d`` designs.
-        y: ``n`` values.
-        noise: ``n`` variances.
-        pending_noise: Variance at a pending design.
+    The first three are of the kernel of ``δ``; ``rho`` is 0 if the fidelity is not linked. ``noise`` holds
+    variances, ``pending_noise`` is that at a pending design.
     """
 
     kind: str

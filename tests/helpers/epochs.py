@@ -4,7 +4,6 @@ from mfbo_torch.history import Query
 from mfbo_torch.strategies.base import Strategy
 
 RATE = {"rate": {"lower": 0.0, "upper": 1.0}}
-
 EPOCHS = {"epochs": [3, 9, 27]}
 
 

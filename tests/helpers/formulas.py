@@ -21,10 +21,6 @@ def currin(x, m):
     return (near + f(a - 0.05, max(0, b - 0.05))) / 4
 
 
-def bad_currin(x, m):
-    return currin(x, 1) * (1 if m == 1 else -1)
-
-
 def park(x, m):
     a, b, c, d = x
     f = a / 2 * (math.sqrt(1 + (b + c**2) * d / a**2) - 1) + (a + 3 * d) * math.exp(1 + math.sin(c))
@@ -41,11 +37,7 @@ def borehole(x, m):
 def hartmann(A, P, M):
     def f(x, m):
         alpha = np.array([1.0, 1.2, 3.0, 3.2]) + (M - 1 - m) * np.array([0.01, -0.01, -0.1, 0.1])
-        hump = [
-            math.exp(-sum(a * (v - 1e-4 * p) ** 2 for a, p, v in zip(r, q, x, strict=True)))
-            for r, q in zip(A, P, strict=True)
-        ]
-        return float(alpha @ hump)
+        return float(alpha @ np.exp(-(np.array(A) * (np.array(x) - 1e-4 * np.array(P)) ** 2).sum(1)))
 
     return f
 
@@ -57,7 +49,7 @@ def illustration(x, m):
 
 FORMULAS = {
     Currin: currin,
-    BadCurrin: bad_currin,
+    BadCurrin: lambda x, m: currin(x, 1) * (1 if m == 1 else -1),
     Park: park,
     Borehole: borehole,
     Hartmann3: hartmann(

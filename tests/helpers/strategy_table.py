@@ -75,6 +75,8 @@ class Row:
 
 SIMULATED = {"initial": 4, "batch_size": 3, "num_simulations": 8, "num_candidates": 64}
 SEARCHED = {"initial_capital": 1.0, "num_restarts": 1}
+GIBBON = {**SEARCHED, "num_candidates": 50, "raw_samples": 8, "max_iterations": 4}
+GRADIENT = {**SEARCHED, "num_fantasies": 2, "raw_samples": 2, "max_iterations": 2}
 ROWS = [
     Row("random", strategies.RandomSearch),
     Row("direct", strategies.Direct, seeded=False),
@@ -95,20 +97,8 @@ ROWS = [
     Row("MFGPUCB", strategies.MFGPUCB, {"initial_capital": 2.0}, steps=8),
     Row("MFGPUCB-independent", strategies.MFGPUCB, {"link": "independent", "initial_capital": 2.0}, steps=8, slow=True),
     Row("mf_sko", strategies.MFSKO, {"initial_capital": 1.0}, steps=5, slow=True),
-    Row(
-        "mf_gibbon",
-        strategies.MFGIBBON,
-        {**SEARCHED, "num_candidates": 50, "raw_samples": 8, "max_iterations": 4},
-        steps=5,
-        slow=True,
-    ),
-    Row(
-        "mf_kg",
-        strategies.MFKnowledgeGradient,
-        {**SEARCHED, "num_fantasies": 2, "raw_samples": 2, "max_iterations": 2},
-        steps=4,
-        slow=True,
-    ),
+    Row("mf_gibbon", strategies.MFGIBBON, GIBBON, steps=5, slow=True),
+    Row("mf_kg", strategies.MFKnowledgeGradient, GRADIENT, steps=4, slow=True),
     Row("MFUCB", strategies.MFUCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
     Row("UCB", strategies.UCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
     Row("elimination", strategies.SuccessiveElimination, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),

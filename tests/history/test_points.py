@@ -1,6 +1,7 @@
 """Points at any time: measured elsewhere, wanted by the user, taken from other runs and tables."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pandas
@@ -60,8 +61,7 @@ def test_a_design_that_is_wanted(tmp_path):
         assert opt.ask() == [first]
         found, decided = opt.ask(2)
         assert found == third
-        assert decided.decided
-        assert not found.decided
+        assert (decided.decided, found.decided) == (True, False)
     with Journal(tmp_path / "a.sqlite") as journal:
         again = Optimizer(Walk(), journal, problem=Hill())
         assert again.ask(2) == [first, third]
@@ -99,15 +99,11 @@ def asked(steps):
     return made
 
 
-def without_cost(history):
-    return History(replace(r, cost=0.0) if r.given else r for r in history)
-
-
 def test_what_nobody_decided_is_no_decision():
     """Folds over decisions, beside the same history without such points."""
     own = [(1, "initial"), (0, "model"), (0, "model"), (0, "model")]
     mixed = [own[0], (0, "given"), own[1], (0, "given"), (0, "enqueued"), own[2], (0, "given"), own[3]]
-    plain, more = asked(own), without_cost(asked(mixed))
+    plain, more = asked(own), History(replace(r, cost=0.0) if r.given else r for r in asked(mixed))
     costs = (1.0, 2.5)
     assert impatience(more, costs) == impatience(plain, costs) == [2.0]
     assert adaptive_thresholds(more, costs).gamma == adaptive_thresholds(plain, costs).gamma
@@ -145,7 +141,7 @@ def test_a_model_learns_from_points_of_others():
     assert Strategy.fidelity_at(Walk(space=problem.space), (0.3, 0.6), opt.history) == 1
 
 
-def warm(path, problem=None, **more):
+def warm(path, problem=None):
     return observations_of(str(path), problem or Hill())
 
 
@@ -153,7 +149,7 @@ def seen(records):
     return [(r.query.x, r.query.fidelity, r.value, r.cost, r.given) for r in records]
 
 
-def test_a_warm_start_from_parquet(tmp_path):
+def test_a_warm_start_from_parquet(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     opt = optimizer(every=2)
     opt.ask(3)
@@ -169,10 +165,7 @@ def test_a_warm_start_from_parquet(tmp_path):
     refused(r"x = 12': must be .* \(.*c.parquet, row 2\)", warm, tmp_path / "c.parquet")
     (tmp_path / "d.parquet").write_text("x,value\n1,2\n")
     refused(r"d\.parquet': must be a readable Parquet file", warm, tmp_path / "d.parquet")
-
-
-def test_parquet_without_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     refused("must be a CSV file, or pyarrow must be installed for Parquet", warm, tmp_path / "a.parquet")
 
 
@@ -191,17 +184,14 @@ def test_a_warm_start_from_another_run(tmp_path, capsys):
     assert begun.records[: len(found)] == tuple(found)
     assert 10 < begun.spent <= 20
     capsys.readouterr()
-    for path, message in [
-        (tmp_path, "must be the folder of a run"),
-        (tmp_path / "nothing", "must be a readable CSV file"),
-        (tmp_path / "a", "must be a run with as many fidelities as this one, 3; it has 2"),
-        (tmp_path / "a", "x = 5.*must be .*observation"),
+    short, three = Hill(upper=0.5), Hill()
+    three.space = Space((Parameter("x", 0.0, 10.0),), (1.0, 2.0, 3.0))
+    for path, other, message in [
+        (tmp_path, short, "must be the folder of a run"),
+        (tmp_path / "nothing", short, "must be a readable CSV file"),
+        (tmp_path / "a", three, "must be a run with as many fidelities as this one, 3; it has 2"),
+        (tmp_path / "a", short, r"x = .*must be .*observation \d+"),
     ]:
-        other = Hill(upper=0.5)
-        if "fidelities" in message:
-            other.space = Space((Parameter("x", 0.0, 10.0),), (1.0, 2.0, 3.0))
-        if "observation" in message:
-            message = r"x = .*must be .*observation \d+"
         refused(message, warm, path, other)
 
 

@@ -1,5 +1,6 @@
 """What a trial tells and keeps: intermediate values on every kind of worker, and which trainings are hopeless."""
 
+import math
 import random
 import statistics
 from contextlib import nullcontext
@@ -50,10 +51,8 @@ def test_the_median_rule(tmp_path, maximize):
         trials[number].report(last, values[-1])
         shown = {n: v[: len(v) if n <= number else len(v) - 1] for n, v in told.items() if n != number}
         others = [better(v[:last]) for v in shown.values() if len(v) >= last]
-        own = better(values)
-        behind = own < statistics.median(others) if maximize and others else None
-        behind = own > statistics.median(others) if not maximize and others else behind
-        answers.append(len(others) >= 5 and bool(behind))
+        own, middle = better(values), statistics.median(others or [math.nan])
+        answers.append(len(others) >= 5 and (own < middle if maximize else own > middle))
         assert trials[number].should_stop() is answers[-1]
         assert trials[number].stopped == (last if answers[-1] else None)
     assert {True, False} == set(answers)
@@ -70,9 +69,7 @@ def test_nothing_reported_nothing_hopeless(tmp_path):
     refused("begins anew", Trial(1, tmp_path / "1", PreviousTraining(0, 3, 0.5)).open)
 
 
-@pytest.mark.parametrize(
-    "kind", [None, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("processes", "dask"))]
-)
+@pytest.mark.parametrize("kind", [None, *(pytest.param(k, marks=pytest.mark.slow) for k in ("processes", "dask"))])
 def test_reports_arrive_from_every_worker(tmp_path, kind):
     if kind == "dask":
         pytest.importorskip("distributed")

@@ -20,8 +20,7 @@ def test_numbers_are_a_grid():
     sizes = numbers("size", {"lower": 10, "upper": 1e4, "log": True})
     assert sizes == pytest.approx(np.geomspace(10, 1e4, LEVELS), rel=1e-5)
     epochs = numbers("epochs", {"lower": 1, "upper": 81, "integer": True})
-    assert epochs == tuple(range(1, 82))
-    assert all(isinstance(value, int) for value in epochs)
+    assert repr(epochs) == repr(tuple(range(1, 82)))  # whole numbers
     assert len(numbers("epochs", {"lower": 1, "upper": 10_000, "integer": True, "log": True})) <= LEVELS
     close = numbers("size", {"lower": 1e6, "upper": 1e6 + 1})
     assert (close[0], close[-1]) == (1e6, 1e6 + 1)

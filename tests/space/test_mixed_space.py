@@ -1,6 +1,5 @@
 """Choices, conditions and constraints: what a space makes of them, and what it refuses."""
 
-import itertools
 import json
 import math
 import pickle
@@ -28,10 +27,6 @@ SPACE = Space(
     ),
     (1.0, 10.0),
 )
-
-
-def score(parameters, fidelity):
-    return 0.0
 
 
 def draws(n: int = 200) -> torch.Tensor:
@@ -89,8 +84,7 @@ def test_a_change_is_one_choice():
 def test_numbers_that_conditions_are_on_and_numbers_alone_are_as_they_were():
     plain = Space(tuple(p for p in SPACE.parameters if p.name in ("rate", "layers")), (1.0,))
     U = torch.rand(5, 2, dtype=torch.double)
-    assert not plain.mixed
-    assert plain.groups is None
+    assert (plain.mixed, plain.groups) == (False, None)
     assert plain.designs(U) is U
     assert plain.choice_neighbours(U).shape == (5, 0, 2)
 
@@ -98,9 +92,8 @@ def test_numbers_that_conditions_are_on_and_numbers_alone_are_as_they_were():
 def test_spaces_travel_and_are_recorded():
     assert pickle.loads(pickle.dumps(SPACE)) == SPACE
     assert hash(pickle.loads(pickle.dumps(SPACE))) == hash(SPACE)
-    problem = UserProblem(
-        score, {"a": {"choices": [None, "x", 2]}, "b": {"lower": 0, "upper": 1, "when": {"a": "x"}}}, [1.0]
-    )
+    parameters = {"a": {"choices": [None, "x", 2]}, "b": {"lower": 0, "upper": 1, "when": {"a": "x"}}}
+    problem = UserProblem(lambda parameters, fidelity: 0.0, parameters, [1.0])
     assert stand_in(known_of(problem), "mine").space == problem.space
 
 
@@ -182,19 +175,13 @@ WORDS = ("a", "a < 3", "a b <= 3", "a + c <= 3", "a <= 1 <= b", "<= 3", "1 <= 3"
 @pytest.mark.parametrize("constraint", [*WORDS, ((1.0,), 2.0), ((0.0, 0.0), 1.0), ((1.0, 0.0), math.nan)])
 def test_bad_inequalities(constraint):
     refused("constraints", Space, (Parameter("a", 0, 1), Parameter("b", 0, 1)), (1.0,), constraints=(constraint,))
-
-
-@pytest.mark.parametrize("text", ["layers + width <= 3", "momentum <= 0.5", "rate <= 0.01"])
-def test_constraints_on_what_is_no_plain_number(text):
-    refused("constraints", Space, SPACE.parameters, SPACE.costs, constraints=(text,))
+    for text in ("layers + width <= 3", "momentum <= 0.5", "rate <= 0.01"):  # no plain numbers
+        refused("constraints", Space, SPACE.parameters, SPACE.costs, constraints=(text,))
 
 
 def test_constraints_on_the_columns():
-    space = Space(
-        SPACE.parameters[3:6] + SPACE.parameters[:1] + (Parameter("b", 0.0, 2.0),),
-        (1.0,),
-        constraints=("layers + b <= 3",),
-    )
+    parameters = (*SPACE.parameters[3:6], SPACE.parameters[0], Parameter("b", 0.0, 2.0))
+    space = Space(parameters, (1.0,), constraints=("layers + b <= 3",))
     U = space.designs(torch.rand(100, space.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double))
     X = space.from_unit(U)
     assert torch.equal(space.allows(U), X[:, 2] + X[:, 4] <= 3)
@@ -206,6 +193,5 @@ def test_a_small_space_is_used_up():
     from mfbo_torch.strategies.common.deduplicate import _grid
 
     space = Space((SPACE.parameters[0], Parameter("k", 1, 2, integer=True, when={"optimizer": "adam"})), (1.0,))
-    rows = {tuple(space.named(x).values()) for x in space.from_unit(_grid(space)).tolist()}
-    assert rows == {("sgd",), ("rms",), ("adam", 1), ("adam", 2)}
-    assert len(_grid(space)) == len(rows) < len(list(itertools.product(range(3), range(2))))
+    rows = [tuple(space.named(x).values()) for x in space.from_unit(_grid(space)).tolist()]
+    assert sorted(rows) == [("adam", 1), ("adam", 2), ("rms",), ("sgd",)]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from refusals import refused
@@ -30,14 +31,11 @@ def problem(**settings) -> UserProblem:
     return UserProblem(objective, parameters, [1, 10], **{"constraints": LIMITS, "value": "score", **settings})
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        ({"a": "<= 20"}, Limit("a", 20.0)),
-        ({"a": ">=-1e-3"}, Limit("a", -1e-3, False)),
-        ([["a", 20, True]], Limit("a", 20.0)),
-    ],
-)
+TWENTY, LEAST = Limit("a", 20.0), Limit("a", -1e-3, False)
+GIVEN = [({"a": "<= 20"}, TWENTY), ([["a", 20, True]], TWENTY), ({"a": ">=-1e-3"}, LEAST)]
+
+
+@pytest.mark.parametrize(("given", "wanted"), GIVEN)
 def test_limits(given, wanted):
     assert limits_of(given) == (wanted,)
     assert limits_of(limits_of(given)) == (wanted,)
@@ -47,11 +45,8 @@ def test_limits(given, wanted):
 
 
 @pytest.mark.parametrize("bound", ["< 20", "20", "<= twenty", "<= nan", "minimize", 20, None, ["<= 1", ">= 0"]])
-def test_a_bound_that_is_none_is_refused(bound):
+def test_bounds_that_are_none_and_names_that_clash_are_refused(bound):
     refused(r'constraints\.a = .*: must be like "<= 20".*Ax or BoTorch', problem, constraints={"a": bound})
-
-
-def test_names_are_refused_that_clash():
     refused("constraints = 'score': must be bounds on other numbers", problem, constraints={"score": "<= 1"})
     refused("other than 'value'", Space, [Parameter("x", 0, 1)], [1.0], limits={"value": "<= 1"})
     refused("one bound on each outcome", limits_of, [("a", 1.0, True), ("a", 0.0, False)])
@@ -82,8 +77,7 @@ def test_what_is_missing_is_a_failure_with_its_reason(returned, reason, monkeypa
     monkeypatch.setattr(made, "objective", lambda parameters, fidelity: returned)
     found = evaluate(made, [0.4], 1)
     assert found.observation is None
-    with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(found.reason)
+    assert re.search(reason, found.reason)
 
 
 def told(journal: Journal | None = None) -> Optimizer:
@@ -123,7 +117,7 @@ def test_an_optimizer_is_told_what_has_a_limit():
     assert (added.value, added.standard_error, added.feasible) == (0.7, 0.2, False)
 
 
-def test_a_table_and_back(tmp_path):
+def test_a_table_and_a_snapshot_and_back(tmp_path):
     made = problem(maximize=False)
     history = run(made, RandomSearch(), 60, progress=False)
     for record in history:
@@ -136,12 +130,7 @@ def test_a_table_and_back(tmp_path):
     assert optimizer.history.best(1).query.x == history.best(1).query.x
     (tmp_path / "bare.csv").write_text("x,value\n0.5,1\n")
     refused(r"a table with a column outcome\.latency, outcome\.recall", tabular_io.read, tmp_path / "bare.csv", made)
-
-
-def test_what_is_shown_keeps_the_limits():
-    """Where a problem's class is not imported, its limits are known all the same."""
-    made = problem()
-    assert stand_in(json.loads(json.dumps(known_of(made))), "own.Problem").space == made.space
+    assert stand_in(json.loads(json.dumps(known_of(made))), "own.Problem").space == made.space  # a class not imported
 
 
 def test_a_run_from_yaml(tmp_path, monkeypatch, capsys):

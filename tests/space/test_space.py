@@ -25,19 +25,21 @@ def cube(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, SPACE.dim, generator=torch.Generator().manual_seed(0), dtype=torch.double)
 
 
-def test_sizes():
+def test_sizes_and_names():
     assert (SPACE.dim, SPACE.num_fidelities, SPACE.target) == (4, 3, 2)
     assert SPACE.bounds.tolist() == [[-5.0, 1e-4, 1.0, 1.0], [10.0, 1e2, 6.0, 1000.0]]
     assert SPACE.bounds.dtype == torch.double
+    named = SPACE.named((2.5, 0.1, 3.0, 10.0))
+    assert named == {"width": 2.5, "rate": 0.1, "layers": 3, "trees": 10}
+    assert [type(value) for value in named.values()] == [float, float, int, int]
+    with pytest.raises(ValueError, match="argument"):
+        SPACE.named((1.0, 2.0))
 
 
-def test_to_the_unit_cube_by_formula():
+def test_to_the_unit_cube_and_back_by_formula():
     x = (2.5, 1e-1, 3.0, 10.0)
     expected = [7.5 / 15, 3 / 6, 2 / 5, 1 / 3]
     assert SPACE.to_unit(torch.tensor(x, dtype=torch.double)).tolist() == pytest.approx(expected, rel=1e-12)
-
-
-def test_from_the_unit_cube_by_formula():
     u = torch.tensor([0.2, 0.75, 0.51, 0.5], dtype=torch.double)
     assert SPACE.from_unit(u).tolist() == pytest.approx([-2.0, 10 ** (-4 + 4.5), 4.0, round(10**1.5)], rel=1e-12)
 
@@ -50,19 +52,15 @@ def test_round_trips():
     assert torch.equal(X[..., 2:], X[..., 2:].round())
     assert torch.allclose(SPACE.to_unit(X)[..., :2], U[..., :2], rtol=0, atol=1e-12)
     assert torch.allclose(SPACE.from_unit(SPACE.to_unit(X)), X, rtol=1e-12)
-    # whole numbers come back exactly
-    assert torch.equal(SPACE.from_unit(SPACE.to_unit(X))[..., 2:], X[..., 2:])
+    assert torch.equal(SPACE.from_unit(SPACE.to_unit(X))[..., 2:], X[..., 2:])  # whole numbers exactly
 
 
-def test_corners():
+def test_corners_and_points_outside_that_are_put_back():
     for u, row in ((0.0, 0), (1.0, 1)):
         corner = SPACE.from_unit(torch.full((4,), u, dtype=torch.double))
         assert torch.allclose(corner, SPACE.bounds[row], rtol=1e-12)
         assert ((corner >= SPACE.bounds[0]) & (corner <= SPACE.bounds[1])).all()
         assert SPACE.to_unit(SPACE.bounds[row]).tolist() == pytest.approx([u] * 4, abs=1e-15)
-
-
-def test_points_outside_are_put_back():
     assert torch.equal(SPACE.from_unit(torch.full((4,), 1.7, dtype=torch.double)), SPACE.bounds[1])
     assert torch.equal(SPACE.from_unit(torch.full((4,), -0.3, dtype=torch.double)), SPACE.bounds[0])
 
@@ -89,14 +87,6 @@ def test_box():
     assert space.bounds.tolist() == [[0.0, -1.0], [1.0, 2.0]]
     assert space.costs == (1, 10)
     assert space == Space.box([[0.0, -1.0], [1.0, 2.0]], (1.0, 10.0))
-
-
-def test_named():
-    named = SPACE.named((2.5, 0.1, 3.0, 10.0))
-    assert named == {"width": 2.5, "rate": 0.1, "layers": 3, "trees": 10}
-    assert [type(value) for value in named.values()] == [float, float, int, int]
-    with pytest.raises(ValueError, match="argument"):
-        SPACE.named((1.0, 2.0))
 
 
 def test_pickled_with_its_caches():
@@ -147,9 +137,6 @@ def test_candidates_are_the_only_designs():
     assert space.from_unit(cube(2, 5)).shape == (2, 5, 4)
     assert pickle.loads(pickle.dumps(space)) == space
     assert SPACE.unit_candidates.shape == (0, 4)
-
-
-def test_finite_space():
     space = Space.finite(torch.tensor([[0.0, 3.0], [2.0, 1.0]]), (1.0, 2.0))
     assert space.bounds.tolist() == [[0.0, 1.0], [2.0, 3.0]]
     assert space.candidates == ((0.0, 3.0), (2.0, 1.0))
@@ -157,10 +144,7 @@ def test_finite_space():
 
 
 @pytest.mark.parametrize("row", [(0.0, 1.0, 2), (11.0, 1.0, 2, 10), (0.0, 1.0, 2.5, 10), (0.0, math.nan, 2, 10)])
-def test_candidates_outside_the_space(row):
+def test_candidates_outside_the_space_and_no_candidates(row):
     refused(r"^candidates = \(", Space, SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
-
-
-@pytest.mark.parametrize("rows", [[], [[]], [[1.0], [1.0, 2.0]]])
-def test_no_finite_space(rows):
-    refused(r"^candidates = ", Space.finite, rows, (1.0,))
+    for rows in ([], [[]], [[1.0], [1.0, 2.0]]):
+        refused(r"^candidates = ", Space.finite, rows, (1.0,))

@@ -18,15 +18,11 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "a.yaml"
-    problem = {
-        "class_path": "mfbo_torch.problems.UserProblem",
-        "init_args": {"objective": "chatty:f", "parameters": {"größe": {"lower": 0, "upper": 1}}, "costs": [1]},
-    }
+    given = {"objective": "chatty:f", "parameters": {"größe": {"lower": 0, "upper": 1}}, "costs": [1]}
+    problem = {"class_path": "UserProblem", "init_args": given}
     (tmp_path / "chatty.py").write_text("def f(p, m):\n    print('x' * 5000, flush=True)\n    return sum(p.values())\n")
-    strategy = "mfbo_torch.strategies.RandomSearch"
-    path.write_text(
-        yaml.safe_dump({"problem": problem, "strategy": strategy, "capital": 30, "out": str(tmp_path / "out")})
-    )
+    settings = {"problem": problem, "strategy": "RandomSearch", "capital": 30, "out": str(tmp_path / "out")}
+    path.write_text(yaml.safe_dump(settings))
     return path
 
 

@@ -12,11 +12,6 @@ def column(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.double).unsqueeze(-1)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
-def test_values_that_differ_in_any_units(scale):
-    assert varies(scale * column(1.0, 4.0, -2.0, 0.5))
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e9, 1e-9])
 @pytest.mark.parametrize("offset", [0.0, 3.0, -1e8])
 def test_values_that_differ(scale, offset):
@@ -39,10 +34,12 @@ def test_values_that_are_equal(n, value, dtype):
     assert scale == pytest.approx(abs(value) or 1.0, rel=1e-6)
 
 
-def test_values_that_differ_by_rounding():
+def test_values_that_differ_by_rounding_or_by_more_in_any_units():
     assert not varies(column(0.3, 0.1 + 0.2))
     assert not varies(column(1e9, 1e9 * (1 + 4e-16)))
     assert varies(column(1e8, 1e8 + 1e-5))
+    assert varies(1e200 * column(1.0, 4.0, -2.0, 0.5))
+    assert varies(1e-200 * column(1.0, 4.0, -2.0, 0.5))
 
 
 def test_too_few_values():

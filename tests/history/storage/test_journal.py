@@ -9,14 +9,15 @@ from refusals import refused
 
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
-from mfbo_torch.utils.errors import SettingError
 
 
-def test_history_comes_back_exactly(tmp_path):
-    with Journal(tmp_path / "a.sqlite") as journal:
+def test_history_comes_back_exactly_from_a_path_with_awkward_characters(tmp_path):
+    path = tmp_path / "50% ?mode=ro#é.sqlite"
+    with Journal(path) as journal:
         written = fill(journal)
         assert journal.history() == written
-    with Journal(tmp_path / "a.sqlite") as journal:
+    assert path.is_file()
+    with Journal(path) as journal:
         assert journal.history() == written
     assert [r.status for r in written] == [Status.DONE, Status.FAILED, Status.PENDING]
 
@@ -53,8 +54,7 @@ def test_rows_are_on_disk_at_once_and_never_changed(tmp_path):
     written = fill(journal)
     with Journal(path, read_only=True) as onlooker:
         assert onlooker.history() == written
-        with pytest.raises(JournalError, match="writable journal"):
-            onlooker.asked([Record(3, Query((0.0,), 0), 1.0)])
+        refused("writable journal", onlooker.asked, [Record(3, Query((0.0,), 0), 1.0)])
     other = sqlite3.connect(path)
     for change in ("DELETE FROM event", "UPDATE event SET cost = 0"):
         with pytest.raises(sqlite3.IntegrityError, match="append only"):
@@ -70,33 +70,23 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
         good, bad = Record(0, Query((0.0,), 0), 1.0), Record(1, Query((1.0,), 0, {"beta": float("nan")}), 1.0)
         refused(r"meta = .*must be finite JSON values", journal.asked, [good, bad])
         assert len(journal.history()) == 0
-        with pytest.raises(JournalError, match="each query once"):
-            journal.asked([good, good])
+        refused("each query once", journal.asked, [good, good])
         assert len(journal.history()) == 0
         journal.asked([good])
         assert len(journal.history()) == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "setting"),
-    [
-        (Query((0.0,), 0, {"a": [float("inf")]}), "meta"),
-        (Query((0.0,), 0, {"a": object()}), "meta"),
-        (Query((float("nan"),), 0), "x"),
-    ],
-)
-def test_what_json_cannot_hold_is_refused(tmp_path, query, setting):
-    with Journal(tmp_path / "a.sqlite") as journal, pytest.raises(SettingError, match=f"^{setting} = "):
-        journal.asked([Record(0, query, 1.0)])
+QUERIES = [Query((0.0,), 0, {"a": [float("inf")]}), Query((0.0,), 0, {"a": object()}), Query((float("nan"),), 0)]
 
 
-def test_nothing_ends_twice(tmp_path):
+@pytest.mark.parametrize(("query", "setting"), [*zip(QUERIES, ("meta", "meta", "x"), strict=True)])
+def test_what_json_cannot_hold_is_refused_and_nothing_ends_twice(tmp_path, query, setting):
     with Journal(tmp_path / "a.sqlite") as journal:
+        refused(f"^{setting} = ", journal.asked, [Record(0, query, 1.0)])
         record = Record(0, Query((0.0,), 0), 1.0)
         journal.asked([record])
         journal.ended(record.done(1.0))
-        with pytest.raises(JournalError, match="each query once"):
-            journal.ended(record.done(2.0))
+        refused("each query once", journal.ended, record.done(2.0))
         assert journal.history().records[0].value == 1.0
 
 
@@ -104,12 +94,10 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, monkeypatch):
     path = tmp_path / "a.sqlite"
     with Journal(path) as first:
         written = fill(first)
-        with pytest.raises(JournalError, match=r"written by one process; close the one that is open in this process"):
-            Journal(path)
+        refused("written by one process; close the one that is open in this process", Journal, path)
         with monkeypatch.context() as patch:
             patch.setattr("mfbo_torch.history.storage.lock._HELD", {})  # as another process sees it
-            with pytest.raises(JournalError, match="written by one process; another one is writing it now"):
-                Journal(path)
+            refused("written by one process; another one is writing it now", Journal, path)
         with Journal(path, read_only=True) as one, Journal(path, read_only=True) as two:
             assert one.history() == two.history() == written
     with Journal(path) as second:
@@ -197,14 +185,13 @@ def test_interrupted_while_writing(tmp_path, at, late):
         assert journal.history().records == (first, second)
 
 
-def text_file(path):
-    path.write_text("not a database, and longer than the hundred bytes of the header of one " * 3)
+def text_file(path, text="not a database, and longer than the hundred bytes of the header of one " * 3):
+    path.write_text(text)
     return "a journal of mfbo_torch"
 
 
 def short_file(path):
-    path.write_text("SQLite format 3\0")
-    return "a journal of mfbo_torch"
+    return text_file(path, "SQLite format 3\0")
 
 
 def other_database(path):
@@ -225,23 +212,21 @@ def older_schema(path):
     return newer_schema(path, SCHEMA_VERSION - 1)
 
 
-def damaged(path):
+def truncated(path, size=9000):
     with Journal(path) as journal:
         for i in range(300):
             journal.asked([Record(i, Query((0.0,) * 20, 0), 1.0)])
+    path.write_bytes(path.read_bytes()[:size])
+    return "journal"
+
+
+def damaged(path):
+    said = truncated(path, None)
     content = bytearray(path.read_bytes())
     for start in range(4096, len(content), 1024):
         content[start : start + 64] = os.urandom(64)
     path.write_bytes(content)
-    return "journal"
-
-
-def truncated(path):
-    with Journal(path) as journal:
-        for i in range(300):
-            journal.asked([Record(i, Query((0.0,) * 20, 0), 1.0)])
-    path.write_bytes(path.read_bytes()[:9000])
-    return "journal"
+    return said
 
 
 def unreadable_json(path):
@@ -275,8 +260,7 @@ def test_a_file_that_cannot_serve_is_refused_and_left_alone(tmp_path, make):
 def test_an_empty_file_left_by_a_crash_is_used(tmp_path):
     path = tmp_path / "a.sqlite"
     path.touch()
-    with pytest.raises(JournalError, match="an existing journal"):
-        Journal(path, read_only=True)
+    refused("an existing journal", Journal, path, read_only=True)
     with Journal(path) as journal:
         fill(journal)
     header = path.read_bytes()[:100]
@@ -285,20 +269,10 @@ def test_an_empty_file_left_by_a_crash_is_used(tmp_path):
 
 
 def test_places_without_a_journal(tmp_path):
-    with pytest.raises(JournalError, match="an existing journal"):
-        Journal(tmp_path / "a.sqlite", read_only=True)
-    with pytest.raises(JournalError, match="in a folder that exists"):
-        Journal(tmp_path / "no" / "a.sqlite")
-    with pytest.raises(JournalError, match="a readable file"):
-        Journal(tmp_path)
+    refused("an existing journal", Journal, tmp_path / "a.sqlite", read_only=True)
+    refused("in a folder that exists", Journal, tmp_path / "no" / "a.sqlite")
+    refused("a readable file", Journal, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_path_with_awkward_characters(tmp_path):
-    path = tmp_path / "50% ?mode=ro#é.sqlite"
-    with Journal(path) as journal:
-        fill(journal)
-    assert path.is_file()
 
 
 def test_a_journal_knows_its_thread_and_its_end(tmp_path):
@@ -306,10 +280,8 @@ def test_a_journal_knows_its_thread_and_its_end(tmp_path):
     record = Record(0, Query((0.0,), 0), 1.0)
     with ThreadPoolExecutor(1) as other:
         for use in (lambda: journal.asked([record]), journal.history):
-            with pytest.raises(JournalError, match=r"open, and used in the thread that opened it: .*thread"):
-                other.submit(use).result()
+            refused("open, and used in the thread that opened it: .*thread", other.submit(use).result)
     journal.asked([record])
     assert len(journal.history()) == 1
     journal.close()
-    with pytest.raises(JournalError, match=r"open, and used in the thread .*: Cannot operate on a closed database"):
-        journal.history()
+    refused("open, and used in the thread .*: Cannot operate on a closed database", journal.history)

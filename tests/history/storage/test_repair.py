@@ -1,12 +1,11 @@
 """The good rows of damaged journals."""
 
-import pytest
 from journals import change, fill, other_columns
 from refusals import refused
 
 from mfbo_torch.app import cli
 from mfbo_torch.app.cli import commands
-from mfbo_torch.history.storage.journal import Journal, JournalError
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.history.storage.repair import salvage
 
 
@@ -44,15 +43,12 @@ def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
     with Journal(path) as journal:
         fill(journal)
     path.write_bytes(b"x" + path.read_bytes()[1:])
-    with pytest.raises(JournalError):
-        Journal(path)
+    refused("journal", Journal, path)
     assert salvage(path, tmp_path / "b.sqlite") == 5
     other_columns(tmp_path / "other.sqlite")
     for content in (b"x" * 3000, (tmp_path / "other.sqlite").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(JournalError, match="a journal with a good row; this one has none"):
-            salvage(path, tmp_path / "c.sqlite")
-    with pytest.raises(JournalError, match="a readable file"):
-        salvage(tmp_path / "nowhere", tmp_path / "c.sqlite")
+        refused("a journal with a good row; this one has none", salvage, path, tmp_path / "c.sqlite")
+    refused("a readable file", salvage, tmp_path / "nowhere", tmp_path / "c.sqlite")
     refused(r"as in mfbo repair .*DIR\|JOURNAL", commands.parse, ["repair"])
     assert not (tmp_path / "c.sqlite").exists()

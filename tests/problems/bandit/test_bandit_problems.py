@@ -24,8 +24,7 @@ def test_the_four_problems(number):
         problem = SyntheticBandit(number)
     design = DESIGNS[number]
     assert problem.means.shape == (design.arms, len(design.costs))
-    assert problem.space.costs == design.costs
-    assert problem.space.zeta == design.zeta
+    assert (problem.space.costs, problem.space.zeta) == (design.costs, design.zeta)
     off = (problem.means - problem.means[:, -1:]).abs() - torch.tensor(design.zeta, dtype=torch.double)
     assert off.max() <= 1e-12
     assert off[:, 0].max() > -0.02 * design.zeta[0]  # ζ is not idle
@@ -66,17 +65,14 @@ def test_rewards_have_the_mean_and_the_deviation(rewards, deviation):
     assert abs((rows[:-1] * rows[1:]).mean()) < 5 * deviation**2 / seen.numel() ** 0.5  # trials are unrelated
 
 
-def test_a_play_earns_the_mean_at_the_target():
+def test_the_target():
+    """A play earns the mean there, at any fidelity; it is what a strategy of one fidelity plays at."""
     problem = MultiFidelityBandit(MEANS, ZETA, COSTS)
     history = History().asked(Query((0.0,), 0), 1.0).asked(Query((1.0,), 1), 10.0)
     assert problem.pseudo_rewards(history).tolist() == [0.4, 0.3]
     assert (problem.optimum, problem.worst) == (0.4, 0.3)
-
-
-def test_at_the_target_alone():
     problem = SyntheticBandit(2).at_target()
-    assert problem.space.costs == (50,)
-    assert problem.scale == 1.0
+    assert (problem.space.costs, problem.scale) == ((50,), 1.0)
     assert problem.means[:, 0].tolist() == SyntheticBandit(2).means[:, -1].tolist()
 
 

@@ -25,15 +25,12 @@ def published(tmp_path, text, sha256=None):
     return data.Source("toy.csv", 3, ("a", "b"), "nowhere", original.as_uri(), checksum)
 
 
-def test_loads_the_three_tables(data_dir):
+def test_loads_the_three_tables_and_no_other(data_dir):
     assert data.load("supernovae").shape == (192, 3)
     assert data.load("power_plant").shape == (9568, 5)
     magic = data.load("magic")
     assert magic.shape == (19020, 11)
     assert set(magic[:, -1]) == {0.0, 1.0}
-
-
-def test_unknown_table_is_refused():
     refused("data = 'iris': must be 'supernovae' or 'magic' or 'power_plant'", data.load, "iris")
 
 
@@ -47,29 +44,21 @@ def test_missing_file_without_an_address_says_what_is_wanted(tmp_path, monkeypat
         assert part in message
 
 
-def test_downloads_once_into_the_cache(tmp_path, monkeypatch, empty_cache):
+def test_downloads_once_into_the_cache_which_comes_after_ones_own_folder(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n3,4\n5,6\n"))
     assert data.load("toy").tolist() == [[1, 2], [3, 4], [5, 6]]
     (tmp_path / "original.txt").unlink()
     assert data.load("toy").shape == (3, 2)
     assert [path.name for path in empty_cache.iterdir()] == ["toy.csv"]
-
-
-def test_own_folder_goes_before_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n3,4\n5,6\n"))
-    data.load("toy")
     (tmp_path / "toy.csv").write_text("7 8\n7 8\n7 8\n")
     monkeypatch.setenv("MFBO_DATA_DIR", str(tmp_path))
     assert data.load("toy")[0].tolist() == [7, 8]
 
 
-def test_wrong_checksum_is_refused_and_leaves_nothing(tmp_path, monkeypatch, empty_cache):
+def test_a_failed_download_is_named_and_leaves_nothing(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n3,4\n5,6\n", sha256="0" * 64))
     refused(r"^SHA-256 of file:.*must be 0{64}", data.load, "toy")
     assert not empty_cache.exists()
-
-
-def test_unreachable_address_says_so(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setitem(data.SOURCES, "toy", published(tmp_path, "1,2\n"))
     (tmp_path / "original.txt").unlink()
     refused(r"toy.csv .*downloading file:.* failed", data.load, "toy")
@@ -99,21 +88,15 @@ def test_reads_any_of_the_usual_layouts(tmp_path, text):
     assert data.read(path, data.Source("toy.csv", 3, ("a", "b"), "nowhere")).tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("1,2\n3,4\n", "2 x 2"), ("1\n2\n3\n", "3 x 1"), ("1,2\n3\n4,5", "3 x 1 or 2"), ("", "0 x 0"), ("a,b\n", "0 x 0")],
-)
-def test_wrong_shape_is_named(tmp_path, text, found):
+SHAPES = {"1,2\n3,4\n": "2 x 2", "1\n2\n3\n": "3 x 1", "1,2\n3\n4,5": "3 x 1 or 2", "": "0 x 0", "a,b\n": "0 x 0"}
+BAD = [(text, f"^shape of .*toy.csv = '{found}': must be 3 x 2: 3 rows of a, b$") for text, found in SHAPES.items()]
+BAD += [(f"1,2\n3,{x}\n5,6\n", f"^row 2 of .*toy.csv = '3 {x}': must be numbers") for x in ("x", "nan", "inf")]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_wrong_shapes_and_cells_are_named(tmp_path, text, said):
     (tmp_path / "toy.csv").write_text(text)
-    with pytest.raises(SettingError, match=rf"^shape of .*toy.csv = '{found}': must be 3 x 2: 3 rows of a, b$"):
-        data.read(tmp_path / "toy.csv", data.Source("toy.csv", 3, ("a", "b"), "nowhere"))
-
-
-@pytest.mark.parametrize("cell", ["x", "nan", "inf"])
-def test_a_cell_that_is_no_number_is_named(tmp_path, cell):
-    (tmp_path / "toy.csv").write_text(f"1,2\n3,{cell}\n5,6\n")
-    with pytest.raises(SettingError, match=rf"^row 2 of .*toy.csv = '3 {cell}': must be numbers"):
-        data.read(tmp_path / "toy.csv", data.Source("toy.csv", 3, ("a", "b"), "nowhere"))
+    refused(said, data.read, tmp_path / "toy.csv", data.Source("toy.csv", 3, ("a", "b"), "nowhere"))
 
 
 @pytest.mark.parametrize("sizes", [(), (5, 20), (20, 10), (10, 10), (10, 200), (10.5, 20), (True, 20)])

@@ -33,15 +33,11 @@ def test_value_is_the_cross_validated_error(data_dir):
         assert problem.evaluate(POINT, fidelity) == pytest.approx(expected, rel=1e-9)
 
 
-def test_constant_zero_scores_minus_one(data_dir):
+def test_extreme_corners_stay_finite(data_dir):
+    """The constant zero scores -1."""
     assert SALSA(sizes=(50, 100)).evaluate((1e4, 1e-3, 1, 1, 1, 1), 1) == pytest.approx(-1, abs=1e-2)
-
-
-@pytest.mark.parametrize("bandwidth", [1e-3, 1.0, 1e4])
-def test_extreme_corners_stay_finite(data_dir, bandwidth):
-    value = SALSA(sizes=(50, 200)).evaluate((1e-3, 1e4, *[bandwidth] * 4), 1)
-    assert np.isfinite(value)
-    assert value < 0
+    for bandwidth in (1e-3, 1.0, 1e4):
+        assert -np.inf < SALSA(sizes=(50, 200)).evaluate((1e-3, 1e4, *[bandwidth] * 4), 1) < 0
 
 
 def test_learns_the_power_plant(real_data_dir, monkeypatch):
@@ -65,8 +61,7 @@ def test_additive_kernel_is_a_sum_over_columns():
 
 def test_space_is_the_papers(data_dir):
     problem = SALSA()
-    assert problem.sizes == (2000, 4000, 8000)
+    assert (problem.sizes, problem.space.dim) == ((2000, 4000, 8000), 6)
     assert problem.space.costs == pytest.approx((1, 2 ** (7 / 3), 4 ** (7 / 3)))
-    assert problem.space.dim == 6
     assert all((p.lower, p.upper, p.log) == (1e-3, 1e4, True) for p in problem.space.parameters)
     refused("increasing whole numbers from 10 to 9568", SALSA, sizes=(5,))

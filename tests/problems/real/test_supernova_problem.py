@@ -51,12 +51,9 @@ def test_cheaper_grids_are_further_off(data_dir):
     assert abs(problem.evaluate((70, 0.9, 0.2), 0) - fine) > abs(problem.evaluate((70, 0.9, 0.2), 1) - fine) > 0
 
 
-def test_models_without_a_big_bang_get_the_floor(data_dir):
+def test_without_a_big_bang_and_beyond_the_antipode_there_is_no_distance(data_dir):
     for fidelity in range(3):
         assert Supernova().evaluate((70, 0.0, 2.0), fidelity) == Supernova.worst == -1e4
-
-
-def test_light_from_beyond_the_antipode_has_no_distance():
     assert luminosity_distance(np.array([1.0, 60.0]), 70, 0.1, 1.3, 1000) is None
     assert luminosity_distance(np.array([1.0, 1.5]), 70, 0.1, 1.3, 1000).min() > 0
 

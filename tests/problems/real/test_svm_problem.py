@@ -48,18 +48,14 @@ def test_defaults_make_a_multi_fidelity_problem():
     assert problem.optimum is None
 
 
-def test_same_seed_same_problem(data_dir):
+def test_magic_is_the_same_for_a_seed_and_has_the_papers_sizes(data_dir):
     one, other = SVM(data="magic", sizes=(100, 300)), SVM(data="magic", sizes=(100, 300))
     point = (2.0, 1.0)
     assert one.evaluate(point, 1) == other.evaluate(point, 1) == one.evaluate(point, 1) > 0.7
     assert not np.array_equal(one.features, SVM(data="magic", sizes=(100, 300), seed=1).features)
-
-
-def test_magic_has_the_papers_sizes(data_dir):
     problem = SVM(data="magic", measured=True)
-    assert problem.sizes == (500, 2000)
     assert problem.space.measured
-    assert problem.features.shape == (2000, 10)
+    assert (problem.sizes, problem.features.shape) == ((500, 2000), (2000, 10))
 
 
 def test_iterations_are_bounded(monkeypatch, recwarn):

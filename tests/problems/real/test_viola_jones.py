@@ -75,7 +75,8 @@ def test_accuracy_by_hand():
     assert accuracy(sums, faces, [-2.0, -2.0]) == pytest.approx(2 / 3)
 
 
-def test_without_the_extra_it_says_so(monkeypatch):
+def test_without_the_extra_it_says_so_and_sizes_are_checked(monkeypatch):
+    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))
     monkeypatch.setitem(sys.modules, "cv2", None)
     refused(r"cv2 is installed: pip install 'mfbo-torch\[faces\]'", ViolaJones)
 
@@ -162,16 +163,10 @@ def test_looser_thresholds_find_more_faces_and_more_of_what_is_none(problem):
 
 
 def test_space_and_pictures(problem):
-    assert problem.space.dim == 22
-    assert problem.space.costs == (1.0, 5.0)
+    assert (problem.space.dim, problem.space.costs) == (22, (1.0, 5.0))
     assert all(p.lower < t < p.upper for p, t in zip(problem.space.parameters, problem.thresholds, strict=True))
     (made, faces), (other, _) = pictures((300, 300), 0)
-    assert made.shape == (300, 25, 25)
-    assert faces.sum() == 150
+    assert (made.shape, faces.sum()) == ((300, 25, 25), 150)
     assert not {picture.tobytes() for picture in made} & {picture.tobytes() for picture in other}
     assert np.array_equal(pictures((300, 300), 0)[0][0], made)
     assert not np.array_equal(pictures((300, 300), 1)[0][0], made)
-
-
-def test_sizes_are_checked():
-    refused("increasing whole numbers from 10", ViolaJones, sizes=(300, 100))

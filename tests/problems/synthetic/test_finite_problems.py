@@ -1,7 +1,6 @@
 """Problems on a finite set: draws of a process, and the simulated electrodes."""
 
 import math
-import pickle
 import re
 
 import pytest
@@ -19,8 +18,9 @@ def test_grid():
     problem = GPSample([5, 3], PRIOR)
     assert len(problem.space.candidates) == 15
     assert problem.space.candidates[:4] == ((0.0, 0.0), (0.0, 0.5), (0.0, 1.0), (0.25, 0.0))
-    assert problem.optimum == problem.values.max()
-    assert problem.worst == problem.values.min()
+    assert (problem.optimum, problem.worst) == (problem.values.max(), problem.values.min())
+    exact = GPSample([30], noisy=False)
+    assert exact.evaluate(exact.space.candidates[7], 0) == exact.values[7].item()
 
 
 def test_draws_have_the_covariance_of_the_prior():
@@ -49,21 +49,9 @@ def test_noise(problem, noise):
     assert problem.evaluate(x, 0) == problem.value(x)
 
 
-def test_without_noise():
-    problem = GPSample([30], noisy=False)
-    assert problem.evaluate(problem.space.candidates[7], 0) == problem.values[7].item()
-
-
 def test_other_designs_are_refused():
     for problem, x in ((GPSample([30]), (0.5,)), (Electrodes(), (1, 1, 1, 1)), (Electrodes(), (0, 0.5, 1, 1))):
         refused("a candidate of the space", problem.evaluate, x, 0)
-
-
-def test_pickled():
-    for problem in (GPSample([30], noisy=False), Electrodes(noise_std=0.0)):
-        copy = pickle.loads(pickle.dumps(problem))
-        assert copy.space == problem.space
-        assert copy.evaluate(copy.space.candidates[3], 0) == problem.evaluate(problem.space.candidates[3], 0)
 
 
 def test_electrodes():

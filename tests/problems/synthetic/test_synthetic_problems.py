@@ -8,7 +8,6 @@ from formulas import FORMULAS, best_by_search, park
 from refusals import refused
 
 from mfbo_torch.problems import BadCurrin, Borehole, Currin, Hartmann3, Hartmann6, Illustration, Park
-from mfbo_torch.space import Space
 
 CLASSES = [Currin, BadCurrin, Park, Borehole, Hartmann3, Hartmann6, Illustration]
 
@@ -58,19 +57,11 @@ def test_negation_flips_everything_but_the_reward(cls):
     assert (negated.optimum, negated.worst) == (-problem.optimum, -problem.worst)
 
 
-def test_default_and_own_costs():
+def test_costs_names_and_bounds():
     assert Hartmann6().space.costs == (1, 10, 100, 1000)
     assert Currin(costs=(2, 3)).space.costs == (2, 3)
     refused(r"^costs = \[1\]: must be 2 numbers", Currin, costs=[1])
-
-
-def test_borehole_has_its_physical_parameters():
-    names = [parameter.name for parameter in Borehole().space.parameters]
-    assert names == ["rw", "r", "Tu", "Hu", "Tl", "Hl", "L", "Kw"]
-    assert isinstance(Borehole().space, Space)
-
-
-def test_outside_the_bounds_is_refused():
+    assert [p.name for p in Borehole().space.parameters] == ["rw", "r", "Tu", "Hu", "Tl", "Hl", "L", "Kw"]
     with pytest.raises(ValueError, match="within the bounds"):
         Currin().evaluate([1.5, 0.5], 1)
 

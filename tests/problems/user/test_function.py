@@ -24,9 +24,6 @@ constant = 3
 def evaluate(parameters, fidelity):
     assert isinstance(parameters["width"], int)
     return 10 * parameters["learning_rate"] + parameters["width"] + 1000 * fidelity
-
-def speechless(parameters, fidelity):
-    return None
 """
 YAML = """
 problem:
@@ -63,21 +60,16 @@ def test_import_path_is_found_in_the_current_folder(package):
     problem = UserProblem(package, PARAMETERS, [1, 10])
     assert problem.evaluate([0.01, 17.4], 1) == pytest.approx(1017.1)
     assert [p.name for p in problem.space.parameters] == ["learning_rate", "width"]
-    assert problem.space.costs == (1, 10)
-    assert not problem.space.measured
+    assert (problem.space.costs, problem.space.measured) == ((1, 10), False)
 
 
-def test_functions_are_taken_as_they_are_and_can_be_minimised():
+def test_functions_are_taken_as_they_are_can_be_minimised_and_measured():
     problem = UserProblem(square, {"x": {"lower": 0, "upper": 1}}, (1, 2), maximize=False)
     assert problem.evaluate([0.5], 1) == 1.25
     assert problem.reward([0.5], 1) == -1.25
     assert UserProblem(lambda p, m: p["x"], {"x": {"lower": 0, "upper": 1}}, [1]).evaluate([0.5], 0) == 0.5
-
-
-def test_measured_costs_start_from_powers_of_ten():
     space = UserProblem(square, {"x": {"lower": 0, "upper": 1}}, "measured", num_fidelities=3).space
-    assert space.measured
-    assert space.costs == (1, 10, 100)
+    assert (space.measured, space.costs) == (True, (1, 10, 100))
 
 
 def test_unpickles_where_the_folder_is_not_on_the_path(package, monkeypatch, tmp_path):
@@ -151,22 +143,18 @@ def test_bad_costs_are_named(costs, num_fidelities, message):
     refused(f"^{message}", UserProblem, square, {"x": {"lower": 0, "upper": 1}}, costs, num_fidelities=num_fidelities)
 
 
-def test_objectives_must_return_numbers(package):
-    problem = UserProblem("made_up_package.train:speechless", PARAMETERS, [1, 10])
-    refused("objective's value = None: must be a number", problem.evaluate, [0.01, 17], 0)
-
-
 @pytest.mark.parametrize(
     ("returned", "observed", "reason"),
     [
         ((2.0, 0.5), (-2.0, 0.5), ""),
         ((2, np.float32(0)), (-2.0, 0.0), ""),
         ((2.0, None), (-2.0, None), ""),
+        (None, (None, None), "SettingError: objective's value = None: must be a number"),
         ((2.0, -0.5), (None, None), "SettingError: standard_error = -0.5: must be a number from 0 on"),
         ((2.0, 0.5, 1), (None, None), "SettingError: objective's value = (2.0, 0.5, 1): must be a number, or a pair"),
     ],
 )
-def test_objectives_may_return_standard_errors(returned, observed, reason):
+def test_objectives_return_numbers_and_standard_errors(returned, observed, reason):
     """The sign of the value that is minimised is turned, that of the standard error is none."""
     problem = UserProblem(lambda parameters, m: returned, {"x": {"lower": 0, "upper": 1}}, [1], maximize=False)
     outcome = evaluate(problem, (0.5,), 0)
