@@ -124,7 +124,7 @@ def test_sets_of_theorem_4_by_hand():
 
 
 @pytest.mark.parametrize("rewards", ["bernoulli", "gaussian"])
-def test_lower_bound_has_the_cheapest_divergence_of_all_or_of_those_of_theorem_4(rewards):
+def test_lower_bound_of_theorem_4_by_hand(rewards):
     problem = bandit(rewards, 0.3 if rewards == "gaussian" else None)
     cheapest = sum((0.8 - row[-1]) * min(prices(row, rewards).values()) for row in MEANS if row[-1] < 0.8)
     assert lower_bound(problem, 1e6, everywhere=True) == pytest.approx(math.log(1e4) * cheapest, rel=1e-9)

@@ -55,7 +55,7 @@ def test_cumulative_regret(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_instant_and_simple_regret_and_what_was_spent_and_found(seed):
+def test_instant_and_simple_regret(seed):
     history = drawn(23, seed)
     instant = [OPTIMUM - reward for reward in rewards(history)]
     assert metrics.instant_regret(history, 2, OPTIMUM, WORST).tolist() == pytest.approx(instant)
