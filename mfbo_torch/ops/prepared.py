@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 class PreparedProcess(NamedTuple):
     """One of the processes of :class:`Prepared`, whose fields it has as arrays, for calls with few points; ``columns``
-    are the points and a column of ones, ``n x (d + 1)``, ``half`` is one half of ``alpha``, ``k x 1``."""
+    are the points and a column of ones, ``n x (d + 1)``, ``half`` is one half of ``alpha``."""
 
     kernel: str
     center: Array
@@ -85,7 +85,7 @@ class Prepared:
                 columns=torch.cat([points[i], torch.ones_like(points[i][:, :1])], -1).numpy(),
                 blocks=tuple(block[i].numpy() for block in blocks),
                 alpha=alphas[i].numpy(),
-                half=0.5 * alphas[i].unsqueeze(-1).numpy(),
+                half=0.5 * alphas[i].numpy(),
                 constant=constants[i],
                 prior=priors[i],
                 chain=vectors[2][i].numpy(),

@@ -14,7 +14,7 @@ from tolerances import TOLERANCES
 
 from mfbo_torch.ops.cache import Cache, extend, factorize
 from mfbo_torch.ops.kernels import CORRELATIONS
-from mfbo_torch.ops.posterior import chunked, mean_variance, reference
+from mfbo_torch.ops.posterior import chunked, fused, mean_variance, reference
 
 MASK = torch.tensor([[1.0] * 7, [1.0] * 4 + [0.0] * 3], dtype=torch.double)
 CACHES = {
@@ -30,6 +30,13 @@ SHAPES = [
     *(("padded", shape) for shape in [(6, 2), (1, 6, 2), (2, 6, 2), (4, 1, 6, 2), (4, 2, 6, 2)]),
     *(("two axes", shape) for shape in [(6, 2), (2, 6, 2), (3, 1, 6, 2), (5, 4, 1, 2, 6, 2)]),
 ]
+
+
+@pytest.fixture(autouse=True, params=["few", "many"])
+def path(request, monkeypatch):
+    """Through arrays, as few points go, and through torch, as many."""
+    if request.param == "many":
+        monkeypatch.setattr(fused, "MOST_BYTES", -1)
 
 
 def outcomes(posterior, cache: Cache, X: torch.Tensor) -> list[torch.Tensor]:

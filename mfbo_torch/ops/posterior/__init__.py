@@ -12,7 +12,7 @@ from torch import Tensor
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
-from mfbo_torch.ops.posterior import chunked, graphs, reference
+from mfbo_torch.ops.posterior import chunked, fused, graphs, reference
 from mfbo_torch.ops.posterior.reference import mean_covariance
 
 __all__ = ["mean_covariance", "mean_variance"]
@@ -50,6 +50,8 @@ def mean_variance(
         chosen = "graph"
     elif chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
         chosen = "torch"
+    elif chosen == "torch" and backend == "auto" and fused.takes(cache, X):
+        return fused.mean_variance(cache.prepared.processes[0], X, floor, keepdim)
     if cache.differentiable and torch.is_grad_enabled():
         mean, variance = reference.mean_variance(cache, X)
         variance = variance.clamp_min(floor)
