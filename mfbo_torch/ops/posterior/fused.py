@@ -100,12 +100,12 @@ def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Momen
     # row by row, as the rounding of a product follows its shape: points without a value must leave the mean
     mean: Array = np.vecdot(value[:, : len(process.alpha)], process.alpha)
     mean += process.constant
-    explained: Array | float = 0.0
+    explained = np.zeros(len(X))
     weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
         product = _product(value[:, :reach], block.T)
-        explained = np.vecdot(product, product) + explained
+        explained += np.vecdot(product, product)
         if not gradient:
             continue
         back = _product(product, block)
