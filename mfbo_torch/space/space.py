@@ -302,7 +302,7 @@ class Space:
         pairs = zip(self.parameters, x, strict=True)
         there = [True] * self.dim
         if self._encoding is not None:
-            there = self._encoding.conditions.active(torch.tensor([*x], dtype=torch.double)).tolist()
+            there = self._encoding.conditions.active(torch.tensor([*x], dtype=torch.double, device="cpu")).tolist()
         return {p.name: p.decode(value) for (p, value), active in zip(pairs, there, strict=True) if active}
 
     def point(self, named: Mapping[str, Label], setting: str = "parameters") -> tuple[float, ...]:
