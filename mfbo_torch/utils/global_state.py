@@ -70,6 +70,6 @@ class GlobalState:
 
 
 def _default_device() -> torch.device:
-    """The default device as it was set; torch's own function makes a tensor there, which fails where there is no GPU."""
+    """The default device as it was set; torch's own function makes a tensor on it, which fails without a GPU."""
     modes = reversed(_get_current_function_mode_stack())
     return next((mode.device for mode in modes if isinstance(mode, DeviceContext)), CPU)

@@ -55,7 +55,7 @@ def test_what_cannot_work_is_refused_before_anything_is_evaluated():
 class Unsure(RandomSearch):
     """Its model cannot be made."""
 
-    def __init__(self, error: Exception = RuntimeError("no such device"), **settings) -> None:
+    def __init__(self, error: Exception, **settings) -> None:
         super().__init__(**settings)
         self.error = error
 

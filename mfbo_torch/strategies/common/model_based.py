@@ -24,7 +24,6 @@ from mfbo_torch.strategies.common.recommendation import advised, noisy
 from mfbo_torch.strategies.common.subsample import Subset
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.device import usable_device
-from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.standardize import shift_scale
 from mfbo_torch.utils.validation import one_of, whole
 
