@@ -31,6 +31,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.utils.device import usable_device
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import whole
 
@@ -82,11 +83,7 @@ def build_problem(settings: Mapping[str, Any], to_evaluate: bool = True) -> Prob
 
 def build_strategy(settings: Mapping[str, Any]) -> Strategy:
     """The strategy of :func:`build`."""
-    try:
-        torch.zeros(1, device=settings["device"])
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise SettingError("device", settings["device"], f"a device of this machine: {reason}") from error
+    usable_device("device", settings["device"])
     path, given = settings["strategy"]["class_path"], settings["strategy"]["init_args"]
     kind = located(path)
     shared = {name: settings[name] for name in SHARED if name in class_settings(kind)}

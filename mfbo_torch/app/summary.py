@@ -14,9 +14,9 @@ from typing import Any
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.loop.eta import Forecast, forecast
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.minimize import recommended
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.utils.errors import SettingError
 
 LOGGER = logging.getLogger(__name__)
 PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")
@@ -45,14 +45,8 @@ class Summary:
 
     @cached_property
     def recommended(self) -> Record | Recommendation | None:
-        """What the strategy recommends; the best observation, and a warning, where its model cannot be made here."""
-        try:
-            return self.strategy.recommend(self.history)
-        except SettingError:
-            raise
-        except Exception as error:  # a device that is not here, data that no model can be made of
-            LOGGER.warning("the best observation is recommended, as the model failed: %s", describe(error))
-            return self.best
+        """As :func:`~mfbo_torch.loop.minimize.recommended` has it."""
+        return recommended(self.strategy, self.history)
 
     @cached_property
     def recommended_parameters(self) -> dict[str, Any] | None:

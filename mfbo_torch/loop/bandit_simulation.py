@@ -23,6 +23,7 @@ from mfbo_torch.problems.noise import BLOCK
 from mfbo_torch.strategies.bandit.base import ArmStrategy, Plays, warn_if_contradicted
 from mfbo_torch.strategies.bandit.mf_ucb import Rule, UpperConfidenceBounds
 from mfbo_torch.strategies.bandit.successive_elimination import SuccessiveElimination, least_played
+from mfbo_torch.utils.device import usable_device
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import seeds
 
@@ -79,7 +80,7 @@ def simulate(
         raise SettingError("problem", type(problem).__name__, "a MultiFidelityBandit, whose means are known")
     capital = check_capital(problem, capital)
     strategy = strategy.bind(problem.space, capital)
-    players = _players(strategy, len(streams), torch.device(device))
+    players = _players(strategy, len(streams), usable_device("device", device))
     costs = torch.tensor(problem.space.costs, dtype=torch.double, device=device)
     means = problem.means.to(device).reshape(-1)
     alive = torch.arange(len(streams), device=device)

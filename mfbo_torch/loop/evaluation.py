@@ -58,7 +58,7 @@ def evaluate(
 def _message(error: BaseException) -> str:
     """The reason of a failure: one line, and more below it."""
     if isinstance(error, EvaluationError):
-        return "\n  ".join([" ".join(str(error).split()), *error.details.splitlines()])
+        return "\n  ".join([" ".join(str(error).split()) or type(error).__name__, *error.details.splitlines()])
     frames = traceback.extract_tb(error.__traceback__)[2:]  # the first two are always there
     return describe(error) + "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
 

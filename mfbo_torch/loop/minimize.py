@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from mfbo_torch.history import History, Observed, Recommendation, Status
+from mfbo_torch.history import History, Observed, Recommendation, Record, Status
 from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.problems.base import Problem
@@ -18,9 +20,12 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils import html_table
+from mfbo_torch.utils.global_state import GlobalState
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+LOG = logging.getLogger(__name__)
 
 
 class Settings(TypedDict, total=False):
@@ -130,6 +135,16 @@ def maximize(function: Callable[..., Observed], space: Where, capital: float, **
     return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
 
 
+def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
+    """What a bound strategy recommends; the best observation, and a warning, where its model cannot be made here."""
+    try:
+        with GlobalState().restored():
+            return strategy.recommend(history)
+    except Exception as error:  # a device that is not here, data that no model can be made of
+        LOG.warning("the best observation is recommended, as the model failed: %s", describe(error))
+        return history.best(strategy.space.target)
+
+
 def _space(where: Where) -> Space:
     if isinstance(where, Space):
         return where
@@ -151,7 +166,7 @@ def _optimize(
     strategy = MFGPUCB(seed=seed) if strategy is None else strategy
     history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
     best = history.best(problem.space.target)
-    advised = strategy.bind(problem.space, capital).recommend(history)
+    advised = recommended(strategy.bind(problem.space, capital), history)
     value = problem.value_of(best)
     message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
     named = {} if best is None else problem.space.named(best.query.x)

@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
 from mfbo_torch.history.storage.journal import Journal, plain
+from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.utils.errors import SettingError
@@ -86,6 +87,11 @@ class Optimizer:
         except KeyError as missing:
             wanted = f"a history in which {missing.args[0]} was measured"
             raise SettingError("journal", str(self.journal and self.journal.path), wanted) from None
+
+    def __reduce__(self) -> NoReturn:
+        path, journal = ("history.sqlite", "a") if self.journal is None else (str(self.journal.path), "its")
+        wanted = f"made anew from {journal} journal, as in Optimizer(strategy, Journal({path!r}))"
+        raise SettingError("optimizer", type(self).__name__, f"{wanted}; it cannot be pickled or copied")
 
     @property
     def history(self) -> History:
@@ -167,20 +173,22 @@ class Optimizer:
         with self._lock:
             return self._end(self._pending(id).observed(observation, evaluation_seconds=evaluation_seconds, cost=cost))
 
-    def fail(self, id: int, reason: str, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
-        """Take in that a pending query has failed; unless ``cost`` is given it keeps its cost."""
+    def fail(
+        self, id: int, reason: str | BaseException, *, evaluation_seconds: float = 0.0, cost: float | None = None
+    ) -> Record:
+        """Take in that a pending query has failed, and why; unless ``cost`` is given it keeps its cost."""
         with self._lock:
             record = self._pending(id)
-            return self._end(record.failed(checked_reason(reason), **self._changes(record, evaluation_seconds, cost)))
+            return self._end(record.failed(_told(reason), **self._changes(record, evaluation_seconds, cost)))
 
-    def retry(self, id: int, reason: str, *, cost: float | None = None) -> Record:
+    def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.
 
         ``cost`` is that of all its attempts, the next one included; the same as before if not given.
         """
         with self._lock:
             record = self._pending(id)
-            record = record.retried(checked_reason(reason), self._changes(record, 0.0, cost)["cost"])
+            record = record.retried(_told(reason), self._changes(record, 0.0, cost)["cost"])
             self._keep(self._history.updated(record), lambda journal: journal.retried(record))
             return record
 
@@ -288,3 +296,12 @@ class Optimizer:
             if self.journal is not None:
                 self._history = self._stored()
             raise
+
+
+def _told(reason: Any) -> str:
+    """Why a query has failed, as a user says it."""
+    if isinstance(reason, BaseException):
+        return describe(reason)
+    if isinstance(reason, str) and reason.strip():
+        return checked_reason(reason)
+    raise SettingError("reason", reason, "a text that says why, such as 'out of memory', or the exception")

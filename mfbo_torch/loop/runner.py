@@ -27,6 +27,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials_folder
 from mfbo_torch.space.parameter import format_value
+from mfbo_torch.utils.global_state import GlobalState
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -71,6 +72,8 @@ def run(
     An evaluation fails when it raises an exception, returns no finite number, or is ended by its executor (a timeout, a
     worker that died). It is tried again ``retries`` times and then recorded as failed with its reason; the run goes on.
     The first Ctrl-C ends the run after the evaluations in flight, the second at once; both return the history so far.
+    What an objective changes in the global settings of PyTorch, NumPy and warnings holds for its evaluations here, and
+    ends with the run.
 
     Args:
         problem: What to evaluate.
@@ -131,27 +134,29 @@ def drive(
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
-    optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
-    stopping = stopping or Stopping(options, problem, optimizer.strategy)
-    if given and not len(optimizer.history):
-        optimizer.give(list(given))
-    most = options.max_pending or (1 if executor is None else capacity(executor))
-    coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
-    within = trials_folder(problem, folder, journal)
-    with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as folders:
-        loop = _Loop(optimizer, Trials(problem, folders), capital, options, stopping, bar, interrupted)
-        try:
-            if executor is None:
-                loop.here()
-            else:
-                loop.through(executor)
-        except KeyboardInterrupt:
-            return Ended(optimizer.history, False)
-        if loop.stopped:
-            LOG.info("stopped: %s", loop.stopped)
-        elif not interrupted.is_set():
-            loop.expect_a_value(spent=True)
-    return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
+    own = GlobalState()
+    with own.restored():  # all but the evaluations, whatever these leave behind
+        optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
+        stopping = stopping or Stopping(options, problem, optimizer.strategy)
+        if given and not len(optimizer.history):
+            optimizer.give(list(given))
+        most = options.max_pending or (1 if executor is None else capacity(executor))
+        coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
+        within = trials_folder(problem, folder, journal)
+        with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as folders:
+            loop = _Loop(optimizer, Trials(problem, folders), capital, options, stopping, bar, interrupted, own)
+            try:
+                if executor is None:
+                    loop.here()
+                else:
+                    loop.through(executor)
+            except KeyboardInterrupt:
+                return Ended(optimizer.history, False)
+            if loop.stopped:
+                LOG.info("stopped: %s", loop.stopped)
+            elif not interrupted.is_set():
+                loop.expect_a_value(spent=True)
+        return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
 
 
 @dataclass(eq=False)
@@ -165,6 +170,7 @@ class _Loop:
     stopping: Stopping
     bar: Progress
     interrupted: Event
+    own: GlobalState  # of the objective, in this process
     stopped: str = ""
     failures: int = 0  # of this call: what failed in an earlier one may have been repaired
 
@@ -193,7 +199,10 @@ class _Loop:
             for record in batch:
                 again: Record | None = record
                 while again is not None and not self.over():
-                    again = self.end(again, evaluate(*self.attempt(record)))
+                    attempt = self.attempt(record)
+                    with self.own.continued():
+                        evaluation = evaluate(*attempt)
+                    again = self.end(again, evaluation)
                 self.expect_a_value()
                 self.bar.show(self.optimizer.history)
 

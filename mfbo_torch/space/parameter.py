@@ -11,11 +11,15 @@ from numbers import Real
 from typing import Any
 
 from mfbo_torch.utils.errors import SettingError, did_you_mean
-from mfbo_torch.utils.validation import number
+from mfbo_torch.utils.validation import name_of, number
 
 Label = float | int | str | bool | None
 """The name of a choice, or the value of a parameter that is a number."""
 When = tuple[tuple[str, tuple[Label, ...]], ...]
+MOST_WHOLE = 2**53
+"""Size up to which each whole number is one in double precision."""
+LEAST_LOG = 1e-300
+"""Smallest number whose logarithm is searched."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,9 @@ class Parameter:
             have choices or whole numbers, has one of the values. Kept as pairs.
 
     Raises:
-        SettingError: ``lower`` is not below ``upper``, a bound is not finite, or a logarithm is asked for with
-            ``lower <= 0``; less than two choices, two that look alike, or bounds beside them.
+        SettingError: A name that is blank or has more than one line. ``lower`` is not below ``upper``, a bound or their
+            distance is not finite, a whole number is beyond 2^53, or a logarithm is asked for with ``lower <= 0``; less
+            than two choices, two that look alike, or bounds beside them.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Parameter:
     when: When = ()
 
     def __post_init__(self) -> None:
+        name_of("name", self.name)
         object.__setattr__(self, "when", self._conditions(self.when))
         given = self.choices
         if given is None or (isinstance(given, tuple | list) and not len(given) and not self._no_bounds):
@@ -76,6 +82,15 @@ class Parameter:
             raise SettingError(f"{self.name}.lower", self.lower, "above 0 on a log scale")
         if self.integer and (self.lower != round(self.lower) or self.upper != round(self.upper)):
             raise SettingError(f"{self.name}.bounds", (self.lower, self.upper), "whole numbers where integer is true")
+        if self.integer and max(-self.lower, self.upper) > MOST_WHOLE:
+            wanted = "between -2^53 and 2^53 where integer is true: designs are kept in double precision"
+            raise SettingError(f"{self.name}.bounds", (self.lower, self.upper), wanted)
+        if self.log and self.lower < LEAST_LOG:
+            raise SettingError(f"{self.name}.lower", self.lower, f"at least {LEAST_LOG:g} on a log scale")
+        ends = [math.log(bound) if self.log else float(bound) for bound in (self.lower, self.upper)]
+        if not 0 < ends[1] - ends[0] < math.inf:
+            wanted = "a finite distance apart, and not the same number in double precision"
+            raise SettingError(f"{self.name}.bounds", (self.lower, self.upper), wanted)
         if self.ordered:
             raise SettingError(f"{self.name}.ordered", True, "left out: numbers are ordered, it is for choices")
 
@@ -86,7 +101,7 @@ class Parameter:
             raise SettingError(f"{self.name}.choices", given, wanted)
         found: list[Label] = []
         for label in map(plain, given):
-            finite = isinstance(label, Real) and math.isfinite(label)
+            finite = isinstance(label, Real) and abs(label) < math.inf
             if not (label is None or finite or (isinstance(label, str) and label.strip())):
                 raise SettingError(f"{self.name}.choices", label, wanted)
             if twin := [other for other in found if other == label or text(other) == text(label)]:

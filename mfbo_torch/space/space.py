@@ -17,7 +17,7 @@ from mfbo_torch.space.continuous_fidelity import stretches
 from mfbo_torch.space.encoding import Encoding
 from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, named_fidelities
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
-from mfbo_torch.space.parameter import Label, Parameter, one_among, plain
+from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, plain
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 
@@ -172,7 +172,7 @@ class Space:
 
     @cached_property
     def _search_bounds(self) -> Tensor:
-        return torch.where(self._log, self.bounds.clamp_min(1e-300).log(), self.bounds)
+        return torch.where(self._log, self.bounds.clamp_min(LEAST_LOG).log(), self.bounds)
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Map ``... x d`` points from the user's units to the unit cube, ``... x D``."""
@@ -180,7 +180,7 @@ class Space:
 
     def _shares(self, X: Tensor) -> Tensor:
         lower, upper = self._search_bounds
-        searched = torch.where(self._log, X.clamp_min(1e-300).log(), X)
+        searched = torch.where(self._log, X.clamp_min(LEAST_LOG).log(), X)
         return (searched - lower) / (upper - lower)
 
     def _filled(self, X: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ class Space:
         pairs = zip(self.parameters, x, strict=True)
         there = [True] * self.dim
         if self._encoding is not None:
-            there = self._encoding.conditions.active(torch.tensor([*x], dtype=torch.double)).tolist()
+            there = self._encoding.conditions.active(torch.tensor([*x], dtype=torch.double, device="cpu")).tolist()
         return {p.name: p.decode(value) for (p, value), active in zip(pairs, there, strict=True) if active}
 
     def point(self, named: Mapping[str, Label], setting: str = "parameters") -> tuple[float, ...]:

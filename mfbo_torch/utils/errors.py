@@ -12,10 +12,18 @@ class SettingError(ValueError):
 
     def __init__(self, setting: str, value: Any, allowed: str) -> None:
         self.setting, self.value, self.allowed = setting, value, allowed
-        super().__init__(f"{setting} = {value!r}: must be {allowed}")
+        super().__init__(f"{setting} = {_shown(value)}: must be {allowed}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.setting, self.value, self.allowed)
+
+
+def _shown(value: Any) -> str:
+    """A value as Python shows it, in one line; its type where that fails, as for an integer of 5,000 digits."""
+    try:
+        return " ".join(repr(value).splitlines())
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

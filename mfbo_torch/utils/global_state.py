@@ -8,6 +8,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+
+CPU = torch.device("cpu")
 
 
 class GlobalState:
@@ -16,31 +20,56 @@ class GlobalState:
     their own generators."""
 
     def __init__(self) -> None:
-        self._dtype, self._device = torch.get_default_dtype(), torch.get_default_device()
-        self._grad, self._deterministic = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
+        self._read()
+
+    def _read(self) -> None:
+        self._dtype, self._device = torch.get_default_dtype(), _default_device()
+        self._grad, self._deterministic = torch.is_grad_enabled(), torch.get_deterministic_debug_mode()
         self._threads = torch.get_num_threads()
         self._errors = np.geterr()
         self._filters = list(warnings.filters)
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """A context with these settings; afterwards those from before it are back."""
-        found = GlobalState()
-        with warnings.catch_warnings():
-            warnings.filters[:] = self._filters  # type: ignore[index]
-            self._set()
+        """A context with these settings, tensors on the CPU unless said otherwise; afterwards those from before it are
+        back."""
+        with self._entered(CPU):
+            yield
+
+    @contextmanager
+    def continued(self) -> Iterator[None]:
+        """A context with these settings, and what it changes in them kept for the next such context; afterwards those
+        from before it are back."""
+        with self._entered(self._device):
             try:
                 yield
             finally:
-                found._set()
+                self._read()
 
-    def _set(self) -> None:
+    @contextmanager
+    def _entered(self, device: torch.device) -> Iterator[None]:
+        found = GlobalState()
+        with warnings.catch_warnings():
+            warnings.filters[:] = self._filters  # type: ignore[index]
+            self._set(device)
+            try:
+                yield
+            finally:
+                found._set(found._device)
+
+    def _set(self, device: torch.device) -> None:
         torch.set_default_dtype(self._dtype)
-        if torch.get_default_device() != self._device:
-            torch.set_default_device(None if self._device == torch.device("cpu") else self._device)
+        if _default_device() != device:
+            torch.set_default_device(None if device == CPU else device)
         torch.set_grad_enabled(self._grad)
-        if torch.are_deterministic_algorithms_enabled() != self._deterministic:
-            torch.use_deterministic_algorithms(self._deterministic)
+        if torch.get_deterministic_debug_mode() != self._deterministic:
+            torch.set_deterministic_debug_mode(self._deterministic)
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
         np.seterr(**self._errors)
+
+
+def _default_device() -> torch.device:
+    """The default device as it was set; torch's own function makes a tensor on it, which fails without a GPU."""
+    modes = reversed(_get_current_function_mode_stack())
+    return next((mode.device for mode in modes if isinstance(mode, DeviceContext)), CPU)

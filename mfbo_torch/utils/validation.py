@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from itertools import pairwise, starmap
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -40,9 +41,10 @@ def number(
     tensor with a single element; no ``bool``, no string. ``wanted`` as in :func:`whole`."""
     given = single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
-        found = float(given)
-        if math.isfinite(found) and found >= least and above < found < below:
-            return found
+        with suppress(OverflowError):  # an int with hundreds of digits
+            found = float(given)
+            if math.isfinite(found) and found >= least and above < found < below:
+                return found
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
 
 
@@ -81,6 +83,16 @@ def several(
     if not found or size not in (None, len(found)) or (order and not all(starmap(order, pairwise(found)))):
         raise SettingError(setting, given, wanted)
     return found
+
+
+def name_of(setting: str, given: Any) -> str:
+    """A name that fits one line of a table, a journal and a message: a text that is not blank, without NUL and line
+    breaks, and that can be written as UTF-8."""
+    if isinstance(given, str) and given.strip() and "\0" not in given and given.splitlines() == [given]:
+        with suppress(UnicodeEncodeError):
+            given.encode()
+            return given
+    raise SettingError(setting, given, "a name of one line: a text that is not blank, without NUL and line breaks")
 
 
 def reason(given: Any) -> str:

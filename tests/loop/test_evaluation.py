@@ -12,6 +12,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe, evaluate
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils import validation
+from mfbo_torch.utils.errors import EvaluationError
 
 
 class Mute(Exception):
@@ -60,6 +61,10 @@ def test_any_exception_is_a_failure_with_a_reason_that_can_be_stored(tmp_path, e
     failed = history.select(Status.FAILED)
     assert failed
     assert all(r.reason.startswith(said) and len(r.reason) <= validation.LONGEST for r in failed)
+
+
+def test_an_error_that_says_nothing_is_named():
+    assert evaluate(Raising(EvaluationError(" ")), (6.0,), 0).reason == "EvaluationError"
 
 
 def test_ctrl_c_of_an_objective_in_a_thread_is_a_failure_too():

@@ -52,6 +52,25 @@ def test_what_cannot_work_is_refused_before_anything_is_evaluated():
             minimize(never, space, capital)
 
 
+class Unsure(RandomSearch):
+    """Its model cannot be made."""
+
+    def __init__(self, error: Exception, **settings) -> None:
+        super().__init__(**settings)
+        self.error = error
+
+    def recommend(self, history):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such\ndevice"), SettingError("prior", 1, "known")], ids=type)
+def test_a_recommendation_that_fails_loses_no_value(error, caplog):
+    found = minimize(bowl, SPACE, 22, strategy=Unsure(error, seed=3))
+    assert found.fun == minimize(bowl, SPACE, 22, strategy=RandomSearch(seed=3)).fun
+    assert found.recommended is None
+    assert "the best observation is recommended, as the model failed" in caplog.text
+
+
 def test_nothing_at_the_target_is_no_success():
     found = maximize(bowl, SPACE, 1)
     assert not found.success

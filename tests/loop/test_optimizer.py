@@ -1,4 +1,7 @@
+import copy
+import gc
 import math
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -53,6 +56,40 @@ def test_tell_and_fail_end_a_query():
     assert (failed.value, failed.cost, failed.reason, failed.status) == (None, 1.0, "it broke", Status.FAILED)
     assert opt.history.records[:2] == (failed, done)
     assert [r.id for r in opt.history.pending] == [2]
+
+
+@pytest.mark.parametrize("reason", [None, "", " \n", b"no", 3])
+def test_a_failure_without_a_reason_is_refused_and_stays_pending(reason):
+    opt = optimizer()
+    opt.ask()
+    for end in (opt.fail, opt.retry):
+        refused(r"^reason = .*: must be a text that says why, such as 'out of memory'", end, 0, reason)
+    assert len(opt.history.pending) == 1
+
+
+def test_an_exception_is_a_reason():
+    opt = optimizer()
+    opt.ask()
+    assert opt.retry(0, ValueError()).reason == "ValueError"
+    assert opt.fail(0, MemoryError("at step 3")).reason == "MemoryError: at step 3"
+
+
+@pytest.mark.parametrize("through", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_an_optimizer_and_a_journal_are_not_pickled_or_copied(through, tmp_path, monkeypatch):
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    refused(r"made anew from a journal, as in Optimizer\(strategy, Journal\('history.sqlite'\)\)", through, optimizer())
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        opt = Optimizer(Walk(), journal, problem=Hill())
+        record = opt.ask()[0]
+        refused(rf"made anew from its journal, as in Optimizer\(strategy, Journal\('{path}'\)\)", through, opt)
+        refused(rf"^journal = '{path}': must be opened by its path", through, journal)
+        gc.collect()
+        opt.tell(record.id, 1.0)
+    with Journal(path) as journal:
+        assert len(journal.history().done) == 1
+    assert not ignored
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, (math.nan, 0.5)])

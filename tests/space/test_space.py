@@ -104,10 +104,30 @@ def test_pickled_with_its_caches():
         ("a.lower", {"lower": -1.0, "upper": 1.0, "log": True}),
         ("a.bounds", {"lower": 0.5, "upper": 3, "integer": True}),
         ("a.bounds", {"lower": 0, "upper": 2.5, "integer": True}),
+        ("a.bounds", {"lower": 0, "upper": 2**53 + 1, "integer": True}),
+        ("a.bounds", {"lower": -(2.0**60), "upper": 0, "integer": True}),
+        ("a.bounds", {"lower": -1e308, "upper": 1e308}),
+        ("a.bounds", {"lower": 10**16, "upper": 10**16 + 1}),
+        ("a.bounds", {"lower": 1e200, "upper": math.nextafter(1e200, math.inf), "log": True}),
+        ("a.lower", {"lower": 5e-324, "upper": 1.0, "log": True}),
+        ("a.upper", {"lower": 0, "upper": 10**400}),
     ],
 )
 def test_bad_parameters(setting, arguments):
     refused(rf"^{re.escape(setting)} = ", Parameter, "a", **arguments)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0", "a\nb", "a\r", "a\u2028b", "\ud800", None, 3, b"a"])
+def test_names_that_fit_no_line(name):
+    refused(r"^name = .*: must be a name of one line", Parameter, name, 0.0, 1.0)
+    refused(r"^limits = .*: must be ", Space, [A], [1.0], limits={name: "<= 1"})
+
+
+def test_the_widest_bounds_and_other_scripts():
+    space = Space([Parameter("größe", -(2**53), 2**53, integer=True), Parameter("β₀ x", -8e307, 8e307)], [1.0])
+    ends = space.from_unit(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double))
+    assert ends.tolist() == space.bounds.tolist()
+    assert space.to_unit(ends).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
 A, B = Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)

@@ -14,13 +14,14 @@ from mfbo_torch.history import History, Query
 from mfbo_torch.problems import IndirectBranin
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, UCB, MFNaive, ShrinkingWindow
+from mfbo_torch.utils import init_signature
 
 PRIOR = Prior("matern52", [0.3, 0.5], outputscale=2.0, noise=0.01)
 GRID = Space.finite(torch.cartesian_prod(torch.linspace(0, 1, 12), torch.linspace(0, 1, 11)).double(), (1.0,))
 BARE = Space((Parameter("arm", 0, 4, integer=True),), (1.0, 3.0, 10.0))
 ARMS = Space(BARE.parameters, BARE.costs, zeta=(0.4, 0.15, 0.0))
 
-FITTED = {"refit_every": [0], "dtype": ["int", "float16"], "device": ["nowhere"]}
+FITTED = {"refit_every": [0], "dtype": ["int", "float16"], "device": ["nowhere", "meta", None]}
 OUT_OF_RANGE = {
     "GPUCB": {"initial": [0], "beta": [-1.0, math.nan], **FITTED},
     "GPBUCB": {"beta": [-1.0, "practice", math.nan], "delta": [1.0], "scale": [0.0], "gain": [-0.1], "initial": [0]},
@@ -56,6 +57,17 @@ ROWS = [
 @pytest.mark.parametrize(("kind", "name", "value"), ROWS)
 def test_a_setting_out_of_its_range(kind, name, value):
     refused(rf"^{name} = {value!r}: must be ", kind, **{name: value})
+
+
+EVERY = [getattr(strategies, name) for name in strategies.__all__ if name != "Strategy"]
+MODELLED = [kind for kind in EVERY if "device" in init_signature.settings_of(kind)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("kind", MODELLED, ids=lambda kind: kind.__name__)
+def test_a_device_that_is_not_here(kind):
+    """Before anything is paid for, as in a config."""
+    refused(r"^device = 'cuda': must be a device of this machine: .*CUDA", kind, device="cuda")
 
 
 def asked(strategy, history=None, n=1, **bound):

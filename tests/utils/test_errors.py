@@ -16,6 +16,16 @@ def test_message(value):
     assert isinstance(error, ValueError)
 
 
+class Tall:
+    def __repr__(self):
+        return "Tall(\n  1)"
+
+
+@pytest.mark.parametrize(("value", "shown"), [(10**5000, "<int>"), (Tall(), "Tall(   1)")], ids=["long", "tall"])
+def test_a_value_that_cannot_be_shown_in_one_line(value, shown):
+    assert str(SettingError("beta", value, "below 1")) == f"beta = {shown}: must be below 1"
+
+
 @pytest.mark.parametrize("copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
 def test_copies(copied):
     error = SettingError("costs", [2.0, 1.0], "increasing")

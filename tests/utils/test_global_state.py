@@ -3,6 +3,7 @@
 import random
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from botorch import fit
 from quiet_runs import quiet, timeless
 from toy import Hill
 
+from mfbo_torch import Parameter, Space, minimize
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
 from mfbo_torch.strategies.common.fit_schedule import seeded
@@ -51,7 +53,54 @@ def test_an_objective_cannot_change_decisions(strategy, restored, tmp_path):
     clean = timeless(quiet(Hill(), strategy, 23.0))
     with Journal(tmp_path / "a.sqlite") as journal:
         assert timeless(quiet(Careless(), strategy, 23.0, journal=journal)) == clean
-    assert torch.get_default_dtype() == torch.float16  # what an objective does to itself is its own
+    assert (torch.get_default_dtype(), torch.get_default_device().type) == (torch.float32, "cpu")  # as it was found
+
+
+MIXED = Space([Parameter("x", 0.5, 8.0, log=True), Parameter("k", choices=["a", "b", "c"])], costs=[1, 5])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+def test_a_result_is_returned_whatever_device_an_objective_sets(device, workers, restored):
+    """What is computed after an evaluation, recommendation and labels included, is computed where the run began."""
+
+    def careless(x, k, fidelity):
+        torch.set_default_dtype(torch.float16)
+        torch.set_default_device(device)
+        torch.set_grad_enabled(False)
+        np.seterr(all="raise")
+        warnings.simplefilter("error")
+        return (x - 2) ** 2 + (k == "a") + 0.1 * (1 - fidelity)
+
+    with ThreadPoolExecutor(workers) if workers else nullcontext() as executor:
+        found = minimize(careless, MIXED, 30.0, executor=executor)
+    assert found.success
+    assert found.nfev == len(found.history.done)
+    assert (torch.get_default_dtype(), torch.get_default_device().type) == (torch.float32, "cpu")
+
+
+def test_an_objective_finds_what_it_has_set(restored):
+    """Its settings hold for its own later evaluations, those from before the run for its first one."""
+    found = []
+
+    def objective(x):
+        found.append((torch.get_default_device().type, torch.get_default_dtype(), np.geterr()["over"]))
+        torch.set_default_dtype(torch.float64)
+        np.seterr(over="ignore")
+        return x
+
+    torch.set_default_device("meta")
+    assert minimize(objective, {"x": (0.0, 1.0)}, 4).success
+    assert found == [("meta", torch.float32, "warn"), *[("meta", torch.float64, "ignore")] * 3]
+    assert (torch.get_default_device().type, torch.get_default_dtype()) == ("meta", torch.float32)
+
+
+def test_deterministic_algorithms_that_only_warn_stay_so(restored):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    state = GlobalState()
+    torch.use_deterministic_algorithms(False)
+    with state.restored():
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def test_decisions_beside_evaluations_in_threads_are_replayed(restored, tmp_path):

@@ -36,7 +36,7 @@ def test_numbers_pass_as_a_float(value):
     assert type(number("beta", value, 0)) is float
 
 
-@pytest.mark.parametrize("value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object()])
+@pytest.mark.parametrize("value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object(), 9**999])
 def test_what_is_no_number_is_named(value):
     refused(r"(?s)^beta = .*: must be a number from 0 on$", number, "beta", value, 0)
 

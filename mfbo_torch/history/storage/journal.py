@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
@@ -283,6 +283,9 @@ class Journal:
             recent.append(state)
             if state.query is not None:
                 yield next(past.history for past in recent if past.sequence >= state.seen), state.query
+
+    def __reduce__(self) -> NoReturn:
+        raise JournalError(self.path, "opened by its path where it is used: a journal cannot be pickled or copied")
 
     def close(self) -> None:
         """Close the file. Nothing is lost without it."""

@@ -23,7 +23,7 @@ from mfbo_torch.strategies.common.initial_design import allowed, sobol, uniform
 from mfbo_torch.strategies.common.recommendation import advised, noisy
 from mfbo_torch.strategies.common.subsample import Subset
 from mfbo_torch.strategies.snapshot import Snapshot
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.device import usable_device
 from mfbo_torch.utils.standardize import shift_scale
 from mfbo_torch.utils.validation import one_of, whole
 
@@ -48,18 +48,15 @@ class ModelBased(Strategy):
         **settings: ``seed``, ``space`` and ``capital``.
 
     Raises:
-        SettingError: ``refit_every`` below 1, an unknown ``dtype`` or a ``device`` torch does not have.
+        SettingError: ``refit_every`` below 1, an unknown ``dtype`` or a ``device`` that this machine does not have.
     """
 
     def __init__(self, *, refit_every: int = 5, device: str = "cpu", dtype: str = "float64", **settings: Any) -> None:
         super().__init__(**settings)
         self.refit_every, self.device = whole("refit_every", refit_every), device
         self.dtype = one_of("dtype", dtype, DTYPES)
-        try:
-            place = torch.device(device)
-        except RuntimeError:
-            raise SettingError("device", device, "a device of torch, such as 'cpu' or 'cuda'") from None
-        self.surrogate = Surrogate(refit_every, place, getattr(torch, dtype))
+        precision = getattr(torch, dtype)
+        self.surrogate = Surrogate(refit_every, usable_device("device", device, precision), precision)
         self.failures = Failures(self.refit_every)
         self.subset = Subset()
 
