@@ -12,10 +12,17 @@ class SettingError(ValueError):
 
     def __init__(self, setting: str, value: Any, allowed: str) -> None:
         self.setting, self.value, self.allowed = setting, value, allowed
-        super().__init__(f"{setting} = {value!r}: must be {allowed}")
+        super().__init__(f"{setting} = {_shown(value)}: must be {allowed}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.setting, self.value, self.allowed)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return " ".join(map(str.strip, repr(value).splitlines()))
+    except Exception:  # the value's own code, or an int of more digits than Python writes
+        return f"{type(value).__name__} that cannot be shown"
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from itertools import pairwise, starmap
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -40,9 +41,10 @@ def number(
     tensor with a single element; no ``bool``, no string. ``wanted`` as in :func:`whole`."""
     given = single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
-        found = float(given)
-        if math.isfinite(found) and found >= least and above < found < below:
-            return found
+        with suppress(OverflowError):  # an int may be larger than any float
+            found = float(given)
+            if math.isfinite(found) and found >= least and above < found < below:
+                return found
     raise SettingError(setting, value, wanted or _bounds(least, above, below))
 
 
@@ -91,8 +93,10 @@ def reason(given: Any) -> str:
 
 
 def single(value: Any) -> Any:
-    """The only element of an array or a tensor."""
-    return value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
+    """The only element of an array or a tensor, ``None`` where it is masked."""
+    if getattr(value, "shape", None) is None or math.prod(value.shape) != 1:
+        return value
+    return None if getattr(value, "mask", False) else value.item()
 
 
 def _is_whole(value: Any) -> bool:

@@ -16,7 +16,7 @@ from mfbo_torch.utils import validation
 
 class Mute(Exception):
     def __str__(self):
-        raise RuntimeError("no")
+        raise self.args[0]
 
 
 class Quit(BaseException):
@@ -29,7 +29,9 @@ class Surrogate(Exception):
 
 
 ERRORS = [
-    (Mute(), "Mute: what it says cannot be read, RuntimeError"),
+    (Mute(SystemExit(3)), "Mute: what it says cannot be read, SystemExit"),
+    (Mute(KeyboardInterrupt()), "Mute: what it says cannot be read, KeyboardInterrupt"),
+    (Mute(RuntimeError()), "Mute: what it says cannot be read, RuntimeError"),
     (Quit("now"), "Quit: now"),
     (GeneratorExit(), "GeneratorExit"),
     (asyncio.CancelledError("gone"), "CancelledError: gone"),

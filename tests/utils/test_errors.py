@@ -16,6 +16,16 @@ def test_message(value):
     assert isinstance(error, ValueError)
 
 
+class Unreadable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(Unreadable(), "Unreadable"), (10**5000, "int")], ids=["class", "int"])
+def test_a_value_that_cannot_be_shown(value, shown):
+    assert str(SettingError("beta", value, "1")) == f"beta = {shown} that cannot be shown: must be 1"
+
+
 @pytest.mark.parametrize("copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
 def test_copies(copied):
     error = SettingError("costs", [2.0, 1.0], "increasing")
