@@ -136,7 +136,7 @@ def _pair(setting: str, given: Any) -> tuple[float, float | None]:
             if text or (isinstance(value, Complex) and not isinstance(value, Real)):  # NumPy drops imaginary parts
                 raise TypeError
             value = float(value)
-        except (TypeError, ValueError, RuntimeError) as reason:
+        except (TypeError, ValueError, RuntimeError, OverflowError) as reason:
             raise SettingError(setting, given, FORMS) from reason
     # SQLite keeps no sign of zero
     return value + 0.0, None if error is None else number("standard_error", error, 0) + 0.0

@@ -67,6 +67,6 @@ def describe(error: BaseException) -> str:
     """An exception in one line, ``ExceptionType: message``."""
     try:
         message = " ".join(str(error)[: validation.LONGEST].split())
-    except Exception as worse:
+    except BaseException as worse:  # what it says is the objective's own code
         message = f"what it says cannot be read, {type(worse).__name__}"
     return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)

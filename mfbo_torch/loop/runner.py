@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -19,7 +28,7 @@ from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, capacity
+from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, Workers, capacity
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -27,6 +36,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials_folder
 from mfbo_torch.space.parameter import format_value
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 
 if TYPE_CHECKING:
@@ -134,6 +144,7 @@ def drive(
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
+    _check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
         optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
@@ -239,7 +250,7 @@ class _Loop:
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
                     record, started = in_flight[future]
-                    again = self.end(record, _outcome(future, time.perf_counter() - started))
+                    again = self.end(record, _outcome(self.problem, future, time.perf_counter() - started))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -340,12 +351,25 @@ class _Loop:
         return lost
 
 
-def _outcome(future: Future[Evaluation], seconds: float) -> Evaluation:
+def _check_sendable(problem: Problem, executor: Executor | None) -> None:
+    """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
+    if isinstance(executor, (Workers, ProcessPoolExecutor)):
+        try:
+            executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
+        except Exception as error:  # of whatever kind: how it is pickled is its own code
+            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
+            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
+
+
+def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
     """The result of an evaluation in an executor; exceptions of the executor itself are raised."""
     try:
         return future.result()
     except (WorkerLost, TimeoutError) as error:
         return Evaluation(None, describe(error), seconds)
+    except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
+        wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
+        raise SettingError("objective", problem.name, wanted) from error
 
 
 def _when_disk_has_room(write: Callable[[], T]) -> T:

@@ -101,7 +101,7 @@ class Parameter:
             raise SettingError(f"{self.name}.choices", given, wanted)
         found: list[Label] = []
         for label in map(plain, given):
-            finite = isinstance(label, Real) and abs(label) < math.inf
+            finite = isinstance(label, int | float) and -math.inf < label < math.inf
             if not (label is None or finite or (isinstance(label, str) and label.strip())):
                 raise SettingError(f"{self.name}.choices", label, wanted)
             if twin := [other for other in found if other == label or text(other) == text(label)]:

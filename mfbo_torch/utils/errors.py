@@ -19,11 +19,10 @@ class SettingError(ValueError):
 
 
 def _shown(value: Any) -> str:
-    """A value as Python shows it, in one line; its type where that fails, as for an integer of 5,000 digits."""
     try:
-        return " ".join(repr(value).splitlines())
-    except Exception:
-        return f"<{type(value).__name__}>"
+        return " ".join(map(str.strip, repr(value).splitlines()))
+    except Exception:  # the value's own code, or an int of more digits than Python writes
+        return f"{type(value).__name__} that cannot be shown"
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

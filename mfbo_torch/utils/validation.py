@@ -41,7 +41,7 @@ def number(
     tensor with a single element; no ``bool``, no string. ``wanted`` as in :func:`whole`."""
     given = single(value)
     if isinstance(given, Real) and not isinstance(given, bool):
-        with suppress(OverflowError):  # an int with hundreds of digits
+        with suppress(OverflowError):  # an int may be larger than any float
             found = float(given)
             if math.isfinite(found) and found >= least and above < found < below:
                 return found
@@ -103,8 +103,10 @@ def reason(given: Any) -> str:
 
 
 def single(value: Any) -> Any:
-    """The only element of an array or a tensor."""
-    return value.item() if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1 else value
+    """The only element of an array or a tensor, ``None`` where it is masked."""
+    if getattr(value, "shape", None) is None or math.prod(value.shape) != 1:
+        return value
+    return None if getattr(value, "mask", False) else value.item()
 
 
 def _is_whole(value: Any) -> bool:

@@ -2,14 +2,19 @@
 
 import asyncio
 import pickle
+import threading
 import time
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 from quiet_runs import until
+from refusals import refused
+from toy import Hill, Walk
 
-from mfbo_torch.loop.executors import DaskWorkers, WorkerLost, dask_workers
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.executors import DaskWorkers, Processes, WorkerLost, dask_workers
+from mfbo_torch.loop.runner import run
 
 
 class Cluster:
@@ -67,6 +72,19 @@ def test_dask_workers_get_one_evaluation_a_thread(brisk):
         future.set_result(2 * i)
     assert [future.result() for future in futures[:4]] == [0, 2, 4, 6]
     workers.shutdown()
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_is_asked(brisk, tmp_path):
+    problem = Hill()
+    problem.objective = lambda x: x
+    DaskWorkers(Cluster(a=1)).packed(problem)  # which Dask sends all the same
+    problem.lock = threading.Lock()
+    with Journal(tmp_path / "a.sqlite") as journal:
+        said = "^objective = 'Hill': must be a function at the top of a module, without open files or locks: .*pickle"
+        for executor in (DaskWorkers(Cluster(a=1)), Processes(1), ProcessPoolExecutor(1)):
+            refused(said, run, problem, Walk(), 20.0, journal=journal, progress=False, executor=executor)
+            executor.shutdown(wait=False)
+        assert not len(journal.history())
 
 
 def test_a_dask_worker_that_is_gone_is_noticed(brisk):

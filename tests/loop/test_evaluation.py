@@ -17,7 +17,7 @@ from mfbo_torch.utils.errors import EvaluationError
 
 class Mute(Exception):
     def __str__(self):
-        raise RuntimeError("no")
+        raise self.args[0]
 
 
 class Quit(BaseException):
@@ -30,7 +30,9 @@ class Surrogate(Exception):
 
 
 ERRORS = [
-    (Mute(), "Mute: what it says cannot be read, RuntimeError"),
+    (Mute(SystemExit(3)), "Mute: what it says cannot be read, SystemExit"),
+    (Mute(KeyboardInterrupt()), "Mute: what it says cannot be read, KeyboardInterrupt"),
+    (Mute(RuntimeError()), "Mute: what it says cannot be read, RuntimeError"),
     (Quit("now"), "Quit: now"),
     (GeneratorExit(), "GeneratorExit"),
     (asyncio.CancelledError("gone"), "CancelledError: gone"),

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.history.storage.journal import Journal
@@ -116,6 +117,19 @@ def test_what_cannot_be_unpickled_is_a_failure_on_both_sides(error):
         with pytest.raises(error):
             workers.submit(Ending, error).result(600)
         assert workers.submit(double, 1).result(600) == 2
+
+
+class Elsewhere(Hill):
+    """Needs a module that its worker does not have."""
+
+    def __reduce__(self):
+        return __import__, ("not_there",)
+
+
+def test_what_a_worker_cannot_import_is_a_wrong_setting():
+    said = "^objective = 'Elsewhere': must be a function that the workers can import, .*No module named 'not_there'"
+    with start("processes", 1) as workers:
+        refused(said, run, Elsewhere(), Walk(), 20.0, progress=False, executor=workers)
 
 
 def test_what_is_never_imported_to_the_end_is_a_failure_in_bounded_time(monkeypatch):

@@ -21,9 +21,18 @@ class Tall:
         return "Tall(\n  1)"
 
 
-@pytest.mark.parametrize(("value", "shown"), [(10**5000, "<int>"), (Tall(), "Tall(   1)")], ids=["long", "tall"])
-def test_a_value_that_cannot_be_shown_in_one_line(value, shown):
-    assert str(SettingError("beta", value, "below 1")) == f"beta = {shown}: must be below 1"
+def test_a_value_of_several_lines_is_shown_in_one():
+    assert str(SettingError("beta", Tall(), "1")) == "beta = Tall( 1): must be 1"
+
+
+class Unreadable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(Unreadable(), "Unreadable"), (10**5000, "int")], ids=["class", "int"])
+def test_a_value_that_cannot_be_shown(value, shown):
+    assert str(SettingError("beta", value, "1")) == f"beta = {shown} that cannot be shown: must be 1"
 
 
 @pytest.mark.parametrize("copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])

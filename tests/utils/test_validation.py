@@ -16,6 +16,9 @@ from mfbo_torch.problems import UserProblem
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, seeds, several, whole
 
+BEYOND = [10**309, -(10**309), Fraction(10**309), np.ma.masked, np.ma.array(1.0, mask=True)]
+"""Larger than any float, or masked."""
+
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(2)])
 def test_whole_numbers_pass_as_an_int(value):
@@ -36,7 +39,9 @@ def test_numbers_pass_as_a_float(value):
     assert type(number("beta", value, 0)) is float
 
 
-@pytest.mark.parametrize("value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object(), 9**999])
+@pytest.mark.parametrize(
+    "value", [-1, math.inf, math.nan, True, "1", None, 1j, [1.0], torch.ones(2), object(), *BEYOND]
+)
 def test_what_is_no_number_is_named(value):
     refused(r"(?s)^beta = .*: must be a number from 0 on$", number, "beta", value, 0)
 
@@ -58,6 +63,7 @@ def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
     "value",
     [
         *("0.5", b"0.5", bytearray(b"0.5"), np.str_("0.5"), np.array("0.5"), None, [0.5], np.ones(2)),
+        *BEYOND,
         *(1j, np.complex128(1 + 2j), np.array(1 + 2j), np.array([1 + 0j]), torch.tensor(1j), np.complex64(1)),
     ],
     ids=repr,

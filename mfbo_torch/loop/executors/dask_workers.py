@@ -137,9 +137,13 @@ class DaskWorkers(Workers):
         with suppress(Exception):  # of whatever kind; it is given up already
             self._client.restart_workers([address], timeout=30, raise_for_error=False)
 
-    def _place(self, load: Counter[str]) -> None:
+    def packed(self, *content: Any) -> bytes:
         from distributed.protocol import pickle
 
+        packed: bytes = pickle.dumps(content)
+        return packed
+
+    def _place(self, load: Counter[str]) -> None:
         spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
         free = [address for address, count in spare.items() for _ in range(count)]
         while self._waiting and free and not self._over:
@@ -148,7 +152,7 @@ class DaskWorkers(Workers):
                 address = free.pop()
                 with self._lock:
                     try:
-                        content = pickle.dumps((fn, args))
+                        content = self.packed(fn, args)
                     except Exception as error:
                         future.set_exception(error)
                         continue

@@ -59,7 +59,7 @@ class Processes(Workers):
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
         call: _Call = _Call()
         try:
-            call.content = pickle.dumps((fn, args))
+            call.content = self.packed(fn, args)
         except Exception as error:
             call.set_exception(error)
             return call

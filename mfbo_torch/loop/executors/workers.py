@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from abc import abstractmethod
@@ -45,6 +46,10 @@ class Workers(Executor):
 
     @abstractmethod
     def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
+
+    def packed(self, *content: Any) -> bytes:
+        """What is sent to a worker; whatever pickling raises where that cannot be."""
+        return pickle.dumps(content)
 
     def _translated(self, error: BaseException) -> BaseException:
         return error

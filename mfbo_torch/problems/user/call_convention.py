@@ -62,8 +62,7 @@ class _Reading:
     ) -> None:
         self.kinds = {p.kind for p in given.parameters.values()}
         self.arguments = [p for p in given.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        name = getattr(function, "__name__", type(function).__name__)
-        self.text = f"{name}{given.replace(return_annotation=given.empty)}"
+        self.function, self.given = function, given
         self.parameters, self.named = parameters, named
         self.own = named or FIDELITY
         self.several = num_fidelities > 1
@@ -129,10 +128,12 @@ class _Reading:
         return name in self.known or bool(get_close_matches(name, self.known, 1, 0.75))
 
     def _wrong(self, missing: list[str], strange: list[str]) -> SettingError:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        text = f"{name}({', '.join(self.given.parameters)})"
         forms = f"f({', '.join((*self.parameters, self.own))}) or f({MAPPING}, {self.own})"
         spare = [p.name for p in self.arguments if p.name not in self.known]
         close = [(name, get_close_matches(name, missing or self.known, 1, 0.5)) for name in spare]
         meant = "".join(f"; did you mean {found[0]} by {name}?" for name, found in close if found)
         if missing:
-            return SettingError("objective", self.text, f"one that takes {', '.join(missing)}, as {forms}{meant}")
-        return SettingError("objective", self.text, f"one without the argument {', '.join(strange)}, as {forms}{meant}")
+            return SettingError("objective", text, f"one that takes {', '.join(missing)}, as {forms}{meant}")
+        return SettingError("objective", text, f"one without the argument {', '.join(strange)}, as {forms}{meant}")

@@ -4,6 +4,8 @@ A process of its own, between the one that evaluates and the program, ``python g
 standard library alone as it is started for every evaluation. Its standard input is the line to whoever asked: once
 that is closed, which a process does by dying too, the program is asked to leave (SIGTERM) and, ``GRACE`` seconds
 later, ended (SIGKILL). It exits as the program does, with 128 and the signal's number where a signal ended it.
+
+It is two processes: the first ends what is left where the program ends or stops the second.
 """
 
 from __future__ import annotations
@@ -21,28 +23,44 @@ NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of a program that is not there or cannot be run, as shells have them."""
 TICK = 0.02
 """Seconds between two checks for processes that are left."""
+MARGIN = 1.0
+"""Seconds after the second process should have ended everything, at which the first does."""
 
 
 def main(grace: float, command: list[str]) -> int:
     """Run a command; its exit code."""
+    heard = listen()
+    if second := os.fork():
+        return watch(second, heard, grace + MARGIN, last=True)
+    heard = listen()
+    try:
+        program = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=_with_parent)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
+    return watch(program.pid, heard, grace)  # once forgotten, it would wait for the child itself
+
+
+def listen() -> int:
+    """Take over what is orphaned below this process, and write the signals it gets to a pipe, whose end is returned."""
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     _control(PR_SET_CHILD_SUBREAPER, 1)
-    try:
-        program = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=_with_parent)
-    except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
-        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
-    child, code = program.pid, None  # once forgotten, it would wait for the child itself
+    return heard
+
+
+def watch(child: int, heard: int, grace: float, last: bool = False) -> int:
+    """Wait for a child or for the end of the line, and end what is left; its exit code."""
+    code = None
     while code is None:
         ready, _, _ = select.select([0, heard], [], [])
         if 0 in ready or any(number != signal.SIGCHLD for number in os.read(heard, 512)):
             break
         code = reaped(child)
-    end(child, grace if code is None else 0.0)
+    end(child, grace if code is None else 0.0, last)
     return 128 + signal.SIGTERM if code is None else code
 
 
@@ -56,8 +74,8 @@ def reaped(child: int) -> int | None:
     return code if code is None or code >= 0 else 128 - code
 
 
-def end(child: int, grace: float) -> None:
-    """End a child, its group and everything below this process."""
+def end(child: int, grace: float, last: bool = False) -> None:
+    """End a child, its group and everything below this process; the ``last`` asks the child alone to leave."""
     until = time.monotonic() + grace
     number = signal.SIGTERM if grace else signal.SIGKILL
     signalled: set[int] = set()
@@ -71,7 +89,7 @@ def end(child: int, grace: float) -> None:
             return
         if number == signal.SIGTERM and time.monotonic() > until:
             number, signalled = signal.SIGKILL, set()
-        for process in left - signalled:
+        for process in ({child} if last and number == signal.SIGTERM else left) - signalled:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, number)  # a negative one is a group
         signalled = left if number == signal.SIGTERM else set()
@@ -110,4 +128,4 @@ def _control(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
+    os._exit(main(float(sys.argv[1]), sys.argv[2:]))  # an interpreter takes longer to end than all of this

@@ -9,15 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import Formatter
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
 
 from mfbo_torch.history import Observed
-from mfbo_torch.problems.user import guard
+from mfbo_torch.problems.user import guard, output_search
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.validation import number
 
@@ -28,6 +29,8 @@ TAIL, LONGEST = 2_000, 20_000_000
 """Bytes of the standard error in the reason of a failure, and of an output that is searched for a value."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
+PATIENCE = 5.0
+"""Seconds more after which a guard that has not ended its program is given up."""
 
 
 class Program:
@@ -46,7 +49,7 @@ class Program:
             whole file without a key; ``{"pattern": REGEX}``, the last match in the standard output, or with
             ``"file": FILE``, whose only group is a number. A line or a file holds a number, or ``[value, standard
             error]``, or what else :meth:`~mfbo_torch.problems.Problem.evaluate` may return, as JSON.
-        timeout: Seconds that an evaluation may take.
+        timeout: Seconds that an evaluation may take, the search for a pattern included.
         environment: Variables beside those of this process.
         files: ``{name: text}`` of files that are written into the folder before, such as an input deck.
 
@@ -136,7 +139,9 @@ class Program:
         for name, text in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(self._filled(f"files.{name}", text, values), encoding="utf-8")
-        code = self._run(command, {**os.environ, **added}, folder)
+        began = time.monotonic()
+        with (folder / STDOUT).open("wb") as out, (folder / STDERR).open("wb") as err:
+            code = _guarded(command, folder, out, err, self.timeout, {**os.environ, **added})
         if code is None:
             raise EvaluationError(f"no value within {self.timeout:g} seconds", _tail(folder))
         if code:
@@ -144,25 +149,14 @@ class Program:
             last = tail.rpartition("\n")[2].strip()
             raise EvaluationError(f"{program} ended with {_ending(code)}{last and f': {last[:200]}'}", tail)
         try:
-            return self._read(folder)
+            return self._read(folder, time.monotonic() - began)
         except EvaluationError as error:
             raise EvaluationError(str(error), _tail(folder)) from None
+        except RecursionError:
+            raise EvaluationError("the result is nested too deep", _tail(folder)) from None
 
-    def _run(self, command: list[str], env: Mapping[str, str], folder: Path) -> int | None:
-        """Its exit code, ``None`` at the timeout; nothing of it is left afterwards."""
-        guarded = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *command]
-        with (folder / STDOUT).open("wb") as out, (folder / STDERR).open("wb") as err:
-            process = subprocess.Popen(
-                guarded, stdin=subprocess.PIPE, stdout=out, stderr=err, cwd=folder, env=env, start_new_session=True
-            )
-        try:
-            return process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            process.communicate()  # hangs up, which ends the program, and waits for that
-
-    def _read(self, folder: Path) -> Observed:
+    def _read(self, folder: Path, seconds: float) -> Observed:
+        """The value of a program that has run for some seconds."""
         if self.result == {}:
             lines = _content(folder / STDOUT).split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), None)
@@ -174,10 +168,50 @@ class Program:
         text = _content(folder / file)
         if "json" in self.result:
             return _at(text, self.result.get("key"), place)
-        *_, match = None, *re.finditer(self.result["pattern"], text, flags=re.MULTILINE)
-        if match is None:
-            raise EvaluationError(f"nothing in {place} matches {self.result['pattern']!r}")
-        return _observed(match[1] or "", f"what matches in {place}")
+        return _observed(self._match(folder, folder / file, place, seconds), f"what matches in {place}")
+
+    def _match(self, folder: Path, file: Path, place: str, seconds: float) -> str:
+        """What the pattern finds in what is left of the time, at least the grace: to start takes a moment too."""
+        left = None if self.timeout is None else max(GRACE, self.timeout - seconds)
+        arguments = [self.result["pattern"], str(file), str(LONGEST)]
+        with TemporaryFile() as out:
+            search = [sys.executable, "-I", "-S", output_search.__file__, *arguments]
+            code = _guarded(search, folder, out, subprocess.DEVNULL, left)
+            out.seek(0)
+            found = out.read().decode()
+        if code == 0:
+            return found
+        if code is None:
+            raise EvaluationError(
+                f"{self.result['pattern']!r} found nothing in {place} within the {self.timeout:g} seconds"
+            )
+        why = "matches" if code == output_search.NO_MATCH else f"was found, the search ended with {_ending(code)}, by"
+        raise EvaluationError(f"nothing in {place} {why} {self.result['pattern']!r}")
+
+
+def _guarded(
+    command: list[str],
+    folder: Path,
+    out: IO[bytes],
+    err: IO[bytes] | int,
+    timeout: float | None,
+    env: Mapping[str, str] | None = None,
+) -> int | None:
+    """The exit code of a command, ``None`` at the timeout; nothing of it is left afterwards."""
+    guarded = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *command]
+    process = subprocess.Popen(
+        guarded, stdin=subprocess.PIPE, stdout=out, stderr=err, cwd=folder, env=env, start_new_session=True
+    )
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        try:
+            process.communicate(timeout=GRACE + PATIENCE)  # hangs up, which ends the program, and waits for that
+        except subprocess.TimeoutExpired:  # the program has stopped its guard
+            process.kill()
+            process.wait()
 
 
 def _places(setting: str, text: str) -> list[str]:
@@ -235,9 +269,7 @@ def _result(given: str | Mapping[str, str]) -> dict[str, str]:
 def _content(path: Path, most: int = LONGEST) -> str:
     """The last bytes of a file that a program has written, as text."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - most))
-            return file.read(most).decode("utf-8", "replace")
+        return output_search.content(path, most)
     except OSError as error:
         raise EvaluationError(f"{path.name} cannot be read: {error.strerror}") from None
 
@@ -258,8 +290,9 @@ def _at(text: str, key: str | None, place: str) -> Observed:
 
 def _observed(text: str, place: str) -> Observed:
     """A number, or JSON that a program has written."""
-    with suppress(ValueError):
-        return float(text)
+    if text.isascii() and "_" not in text:  # Python's own ways to write a number are nobody else's
+        with suppress(ValueError):
+            return float(text)
     try:
         return _from_json(json.loads(text))
     except ValueError:
@@ -268,13 +301,21 @@ def _observed(text: str, place: str) -> Observed:
 
 
 def _from_json(found: Any) -> Any:
-    """An observation from JSON, where a pair is a list."""
-    return tuple(found) if isinstance(found, list) else found
+    """An observation from JSON, where a pair is a list, and true and false are no numbers."""
+    if isinstance(found, Mapping):
+        return {name: _from_json(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return tuple(map(_from_json, found))
+    return json.dumps(found) if isinstance(found, bool) else found
 
 
 def _tail(folder: Path) -> str:
-    """The end of the standard error, of the output where there is none."""
-    return _content(folder / STDERR, TAIL).strip() or _content(folder / STDOUT, TAIL).strip()
+    """The end of the standard error, of the output where there is none, as far as the program has left them."""
+    for name in (STDERR, STDOUT):
+        with suppress(EvaluationError):
+            if found := _content(folder / name, TAIL).strip():
+                return found
+    return ""
 
 
 def _ending(code: int) -> str:

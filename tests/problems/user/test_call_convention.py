@@ -87,6 +87,25 @@ def test_signatures_that_cannot_be_called(function, message):
     refused(message, convention, function, NAMES, "epochs", 3)
 
 
+class Unreadable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+UNREADABLE = Unreadable()
+
+
+def test_defaults_that_cannot_be_shown_are_nobodys_concern():
+    def good(rate, width, epochs, model=UNREADABLE):
+        return rate
+
+    def bad(rate, epochs, model=UNREADABLE):
+        return rate
+
+    assert convention(good, NAMES, "epochs", 3).call(good, DESIGN, epochs=3, fidelity=0) == 0.5
+    refused(r"objective = 'bad\(rate, epochs, model\)': .* takes width", convention, bad, NAMES, "epochs", 3)
+
+
 def test_checked_when_a_problem_is_made():
     parameters = {name: {"lower": 0, "upper": 64} for name in NAMES}
     refused("did you mean width by widht", UserProblem, train, parameters, fidelities={"epochs": [3, 9]})

@@ -44,6 +44,8 @@ def running(marker):
         ("echo 7 > out.json", {"json": "out.json"}, 7),
         ("echo 'loss = 1e-3 at 7'; echo 'loss = 2e-3 at 8'", {"pattern": r"^loss = (\S+)"}, 2e-3),
         ("echo 'peak: -4' > a.log", {"pattern": r"peak: (.*)", "file": "a.log"}, -4.0),
+        ("echo '[0.5, null]'", "last line", (0.5, None)),
+        ('echo \'{{"value": [1, 0.5], "ok": 2}}\'', "last line", {"value": (1, 0.5), "ok": 2}),
     ],
 )
 def test_values(script, result, value):
@@ -85,6 +87,15 @@ def test_a_program_beside_the_user(monkeypatch, tmp_path):
         ("echo 1", {"result": {"pattern": "v=(.*)"}}, r"nothing in the standard output matches 'v=\(\.\*\)'", ""),
         ("echo v=", {"result": {"pattern": "v=(.*)"}}, "what matches in the standard output is no number", ""),
         ("echo slow >&2; sleep 60", {"timeout": 0.5}, "no value within 0.5 seconds", "slow"),
+        ("echo 1_000", {}, "the last line of the standard output is no number: '1_000'", ""),
+        ("echo ١٢", {}, "the last line of the standard output is no number: '١٢'", ""),
+        ("echo 0x10", {}, "the last line of the standard output is no number: '0x10'", ""),
+        ("head -c 100000 /dev/zero | tr '\\0' '['", {}, "the result is nested too deep", ""),
+        ("mkfifo a", {"result": {"json": "a"}}, "a cannot be read: not a regular file", ""),
+        ("ln -s /dev/zero a", {"result": {"pattern": "(.)", "file": "a"}}, "a cannot be read: not a regular", ""),
+        ("mkdir a", {"result": {"json": "a"}}, "a cannot be read: Is a directory", ""),
+        ('rm -rf "$PWD"; exit 3', {}, "sh ended with exit code 3$", ""),
+        ('rm -rf "$PWD"; echo 1', {"result": {"pattern": "(.)"}}, "stdout.txt cannot be read: No such file", ""),
     ],
 )
 def test_failures_say_why(script, settings, message, details):
@@ -154,6 +165,41 @@ def test_settings_of_a_file(monkeypatch, tmp_path):
     assert settings["problem"]["init_args"]["command"] == ["simulate", "{x}"]
     assert build(settings, to_evaluate=False)[0].space.dim == 1
     refused("command = 'simulate': must be a program that is on the PATH", build, settings)
+
+
+@pytest.mark.parametrize("written", ["true", "false", "[true, 0.5]", "[1, true]", '{{"value": true}}', "[]", '"3"'])
+def test_what_json_has_beside_numbers_is_no_value(written):
+    problem = UserProblem(command=["echo", written, "{x}"], parameters={"x": {"lower": 0, "upper": 1}}, costs=[1])
+    problem.objective = Program(["echo", written])
+    outcome = evaluate(problem, [0.5], 0)
+    assert outcome.observation is None
+    assert "must be a number" in outcome.reason
+
+
+def test_an_expression_that_takes_for_ever_is_ended_at_the_timeout():
+    began = time.monotonic()
+    program = sh("echo " + 40 * "a" + "b", result={"pattern": "(a+)+$"}, timeout=0.5)
+    with pytest.raises(EvaluationError, match=r"'\(a\+\)\+\$' found nothing in the standard output within"):
+        program({})
+    assert time.monotonic() - began < 20
+    assert not running("(a+)+$")
+
+
+@posix
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="orphans are Linux's to hand on")
+@pytest.mark.parametrize("end", ["KILL", "STOP"])
+@pytest.mark.parametrize("guards", ["$PPID", "$(cut -d' ' -f4 /proc/$PPID/stat)"])
+def test_nothing_is_left_by_a_program_that_ends_or_stops_its_guards(end, guards):
+    marker = f"64.{len(guards)}{len(end) + ord(end[0])}"
+    script = f"(setsid sleep {marker} &); (trap '' TERM; sleep {marker}) & kill -{end} {guards}; sleep {marker}"
+    began = time.monotonic()
+    with pytest.raises(EvaluationError):
+        sh(script, timeout=2.0)({})
+    assert time.monotonic() - began < 30
+    until = time.monotonic() + 5
+    while running(marker) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not running(marker)
 
 
 @posix
