@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.common import parser, write_json
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal, JournalError
-from mfbo_torch.history.storage.journal_rows import columns
+from mfbo_torch.history.storage.journal_schema import COLUMNS, foreign
 from mfbo_torch.loop import executors
 from mfbo_torch.utils.checksum import COLUMN, chained
 
@@ -72,16 +72,15 @@ class Quick:
     def __init__(self, path: Path) -> None:
         self._place = f"{path.as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(self._place, uri=True)) as connection:
-            self._names = columns(connection)
-            self._select = f"SELECT {', '.join(self._names)} FROM event ORDER BY sequence"
+            self._select = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY sequence"
             self._rows = connection.execute(self._select).fetchall()
-        self._sums = [b"", *chained(dict(zip(self._names, row, strict=True)) for row in self._rows)]
+        self._sums = [b"", *chained(dict(zip(COLUMNS, row, strict=True)) for row in self._rows)]
 
     def __call__(self) -> str:
         """The fate of the file as it is now."""
         try:
             with closing(sqlite3.connect(self._place, uri=True)) as connection:
-                if columns(connection) != self._names:
+                if foreign(connection):
                     return "detected"
                 found = connection.execute(self._select).fetchall()
                 for number, row in enumerate(found):
@@ -96,7 +95,7 @@ class Quick:
 
     def _wrong(self, row: tuple[Any, ...], number: int) -> bool:
         """As :func:`~mfbo_torch.utils.checksum.wrong` finds it after rows that are as they were."""
-        named = dict(zip(self._names, row, strict=True))
+        named = dict(zip(COLUMNS, row, strict=True))
         (found,) = chained([named], self._sums[min(number, len(self._rows))])
         return named["sequence"] != number + 1 or named[COLUMN] != found
 

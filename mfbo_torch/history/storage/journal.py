@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sqlite3
 import struct
 from collections import deque
@@ -17,43 +16,14 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import JournalState, columns, rows, states
+from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
+from mfbo_torch.history.storage.journal_schema import COLUMNS, REAL, SCHEMA_VERSION, TABLE, foreign, limit, unusual
 from mfbo_torch.history.storage.lock import Held, Lock
+from mfbo_torch.utils import files
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
-SCHEMA_VERSION = 5
-
-_TABLE = """
-CREATE TABLE event (
-    sequence INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
-    id INTEGER NOT NULL,
-    x TEXT,
-    fidelity INTEGER,
-    meta TEXT,
-    decision_seconds REAL,
-    cost REAL NOT NULL,
-    status TEXT CHECK (status IN ('done', 'failed')),
-    value REAL,
-    reason TEXT,
-    evaluation_seconds REAL,
-    seen INTEGER,
-    standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done')),
-    checksum BLOB NOT NULL,
-    outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
-    CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
-    CHECK ((kind = 'ended') = (status IS NOT NULL)),
-    CHECK ((status IS 'done') = (value IS NOT NULL))
-);
-CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retried';
-CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
-CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
-"""
-COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
-"""The names of the table's columns."""
-_REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
 _INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's error codes where a disk is full, or a quota or a limit on the size of files is reached."""
@@ -114,6 +84,8 @@ class Journal:
                     self._make_table()
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
+                if other := foreign(self._connection):  # as it is now that nobody else writes
+                    raise JournalError(self.path, f"an undamaged journal: {other}")
             self._sequence, self._checksum = self._last()
         except BaseException as error:
             self._lock.release()
@@ -142,8 +114,10 @@ class Journal:
         try:
             header = b""
             if self.path.exists():
-                with self.path.open("rb") as file:
+                with files.opened(self.path) as file:
                     header = file.read(100)
+            if other := unusual(self.path):
+                raise JournalError(self.path, other)
         except OSError as error:
             raise JournalError(self.path, f"a readable file: {error.strerror}") from error
         if not header and not read_only:
@@ -164,15 +138,16 @@ class Journal:
         if wal_check.damaged(self.path):
             return f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
         with closing(self._connect("ro")) as connection:
-            if columns(connection) != COLUMNS:
-                return f"its columns are not those of schema {SCHEMA_VERSION}"
+            limit(connection, self.path)
+            if other := foreign(connection):
+                return other
             if damaged := spans(wrong(rows(connection))):
                 return f"row {damaged} not as written; mfbo repair saves the ones before"
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         return "" if answer == "ok" else " ".join(answer.split())
 
     def _make_table(self) -> None:
-        with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
+        with self._transaction(f"BEGIN IMMEDIATE; {TABLE}"):
             self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -252,7 +227,9 @@ class Journal:
         for row in made:
             (last,) = chained([row], last)
             row[COLUMN] = last
-        self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made])
+        written = self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made]).rowcount
+        if made and written != len(made):
+            raise JournalError(self.path, f"one that keeps what is written: {written} of {len(made)} rows were")
         return last
 
     def _last(self) -> tuple[int, bytes]:
@@ -266,7 +243,7 @@ class Journal:
             yield from states([*rows(self._connection)])
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+        except (sqlite3.Error, ValueError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
 
     def history(self) -> History:
@@ -278,7 +255,7 @@ class Journal:
         """For every query, in order: the history that its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
         lag = self._connection.execute(late).fetchone()[0]
-        recent: deque[JournalState] = deque(maxlen=lag + 1)
+        recent: deque[JournalState] = deque(maxlen=int(min(max(lag, 0), self._sequence)) + 1)
         for state in self._states():
             recent.append(state)
             if state.query is not None:
@@ -301,7 +278,7 @@ class Journal:
 
 def _stored(column: str, value: Any) -> Any:
     """A value as SQLite returns it, without NaN and without a sign of zero."""
-    if value is None or column not in _REAL:
+    if value is None or column not in REAL:
         return value
     return None if math.isnan(value) else float(value) + 0.0
 

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mfbo_torch.history.history import History
-from mfbo_torch.history.observation import Outcome
+from mfbo_torch.history.observation import LARGEST, Outcome
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number, one_of, whole
 
 
 class JournalState(NamedTuple):
@@ -30,17 +32,22 @@ def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 
 def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
-    """The moment before each event, then the last one."""
+    """The moment before each event, then the last one; a ``ValueError`` where a row is none of a journal's, whoever
+    has signed it."""
     sequence, history = 0, History()
     for row in events:
-        if row["kind"] == "asked":
-            query = Query(tuple(json.loads(row["x"])), row["fidelity"], json.loads(row["meta"]))
-            yield JournalState(sequence, history, query, row["seen"])
-            history = history.asked(query, row["cost"], decision_seconds=row["decision_seconds"])
-        else:
-            yield JournalState(sequence, history)
-            history = history.updated(_changed(history.records[row["id"]], row))
-        sequence = row["sequence"]
+        query: Query | None = None
+        try:
+            if row["kind"] == "asked":
+                query, seen = _query(row, len(history)), whole("seen", row["seen"], 0, sequence)
+                costs = {"cost": _cost(row), "decision_seconds": _seconds(row, "decision_seconds")}
+                after = history.asked(query, **costs)
+            else:
+                seen, after = 0, history.updated(_changed(_pending(history, row["id"]), row))
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError) as error:
+            raise ValueError(f"row {row['sequence']} not as a journal writes it: {error}") from error
+        yield JournalState(sequence, history, query, seen)
+        sequence, history = row["sequence"], after
     yield JournalState(sequence, history)
 
 
@@ -63,13 +70,53 @@ def ended(record: Record) -> dict[str, Any]:
     return end | {name: getattr(record, name) for name in same}
 
 
+def _query(row: Mapping[str, Any], id: int) -> Query:
+    whole("id", row["id"], id, id)
+    x, meta = json.loads(row["x"]), json.loads(row["meta"])
+    if not isinstance(x, list) or not isinstance(meta, dict):
+        raise SettingError("x, meta", (type(x).__name__, type(meta).__name__), "a list and a mapping")
+    return Query(tuple(number("x", value) for value in x), whole("fidelity", row["fidelity"], 0), meta)
+
+
+def _pending(history: History, id: Any) -> Record:
+    record = history.records[whole("id", id, 0, len(history) - 1)]
+    if record.status != Status.PENDING:
+        raise SettingError("id", id, "that of a pending query")
+    return record
+
+
 def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     """A record after the event of a row."""
+    cost = _cost(row)
     if row["kind"] == "retried":
-        return record.retried(row["reason"], row["cost"])
-    end: dict[str, Any] = {"cost": row["cost"], "evaluation_seconds": row["evaluation_seconds"]}
+        return record.retried(_text(row), cost)
+    end: dict[str, Any] = {"cost": cost, "evaluation_seconds": _seconds(row, "evaluation_seconds")}
     if row["status"] != Status.DONE:
-        return record.failed(row["reason"], **end)
-    measured = json.loads(row["outcomes"] or "{}")
-    end["outcomes"] = {name: Outcome(*found) for name, found in measured.items()}
-    return record.done(row["value"], row["standard_error"], **end)
+        return record.failed(_text(row), **end)
+    measured = {name: _outcome(name, *found) for name, found in json.loads(row["outcomes"] or "{}").items()}
+    error = row["standard_error"]
+    return record.done(
+        number("value", row["value"]),
+        None if error is None else number("standard_error", error, 0),
+        outcomes=measured,
+        **end,
+    )
+
+
+def _outcome(name: str, value: Any, error: Any, met: Any) -> Outcome:
+    noise = None if error is None else number(f"{name}'s standard error", error, 0)
+    return Outcome(number(name, value), noise, one_of(f"{name} is met", met, (True, False)))
+
+
+def _cost(row: Mapping[str, Any]) -> float:
+    return number("cost", row["cost"], 0, below=LARGEST)
+
+
+def _seconds(row: Mapping[str, Any], column: str) -> float:
+    return number(column, row[column] or 0.0, above=-LARGEST, below=LARGEST)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    if not isinstance(row["reason"], str):
+        raise SettingError("reason", row["reason"], "a text")
+    return row["reason"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
@@ -10,8 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError
+from mfbo_torch.history.storage.journal import Journal, JournalError
 from mfbo_torch.history.storage.journal_rows import columns, rows
+from mfbo_torch.history.storage.journal_schema import COLUMNS, limit
+from mfbo_torch.utils import files
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
 
@@ -21,14 +22,15 @@ _MAGIC = b"SQLite format 3\0"
 def salvage(path: Path, new: Path) -> int:
     """Write the rows of a journal up to the first that is damaged into a new one; their number. The old one stays as it
     is. A ``SettingError`` where the new file exists, or not a single row is good."""
-    if new.exists():
+    if new.exists() or new.is_symlink():
         raise SettingError("new", str(new), "a file that does not exist yet")
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.sqlite"
         try:
-            copy.write_bytes(_MAGIC + path.read_bytes()[len(_MAGIC) :])
-            with suppress(FileNotFoundError):
-                shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+            with files.opened(path) as whole, copy.open("wb") as file:
+                file.write(_MAGIC + whole.read()[len(_MAGIC) :])
+            with suppress(FileNotFoundError), files.opened(Path(f"{path}-wal")) as log:
+                Path(f"{copy}-wal").write_bytes(log.read())
         except OSError as error:
             raise JournalError(path, f"a readable file: {error.strerror}") from error
         good = [*_good(copy)]
@@ -43,6 +45,7 @@ def _good(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows before the first that cannot be read or is not as it was written."""
     before = b""
     with suppress(sqlite3.Error, UnicodeDecodeError), closing(sqlite3.connect(path)) as connection:
+        limit(connection, path)
         if columns(connection) != COLUMNS:
             return
         for number, row in enumerate(rows(connection), 1):

@@ -4,7 +4,7 @@ import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from journals import AWKWARD, fill, other_columns
+from journals import AWKWARD, change, fill, other_columns
 from refusals import refused
 
 from mfbo_torch.history import History, Query, Record, Status
@@ -56,9 +56,9 @@ def test_rows_are_on_disk_at_once_and_never_changed(tmp_path):
         assert onlooker.history() == written
         refused("writable journal", onlooker.asked, [Record(3, Query((0.0,), 0), 1.0)])
     other = sqlite3.connect(path)
-    for change in ("DELETE FROM event", "UPDATE event SET cost = 0"):
+    for statement in ("DELETE FROM event", "UPDATE event SET cost = 0"):
         with pytest.raises(sqlite3.IntegrityError, match="append only"):
-            other.execute(change)
+            other.execute(statement)
     assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
     other.close()
@@ -232,8 +232,8 @@ def damaged(path):
 def unreadable_json(path):
     with Journal(path) as journal:
         journal.asked([Record(0, Query((0.0,), 0), 1.0)])
-        journal._connection.execute("DROP TRIGGER event_is_never_changed")
-        journal._connection.execute("UPDATE event SET x = '[0.'")
+        journal.close()
+    change(path, "UPDATE event SET x = '[0.'")
     return "undamaged journal"
 
 
