@@ -21,7 +21,7 @@ from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
 from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
 from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write, write_settings
-from mfbo_torch.app.schema import COMPARE, read_mapping
+from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
 from mfbo_torch.loop import executors
@@ -32,9 +32,10 @@ from mfbo_torch.loop.run_options import check_capital
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.utils import validation
+from mfbo_torch.utils import files, validation
 from mfbo_torch.utils.errors import SettingError
 
+MOST_RUNS = 100_000
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
 """Files of a comparison; the last one is in the folder of each of its runs where queries are averages."""
 
@@ -77,6 +78,9 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
     if not settings["strategies"]:
         raise SettingError("strategies", settings["strategies"], "at least one, as a mapping of label to strategy")
     seeds = list(dict.fromkeys(validation.seeds("seeds", settings["seeds"])))
+    if (total := len(entries) * len(settings["strategies"]) * len(seeds)) > MOST_RUNS:
+        wanted = f"so few that there are {MOST_RUNS:,} runs at most, not {total:,}"
+        raise SettingError("seeds", settings["seeds"], wanted)
     shared = {**{name: settings[name] for name in ("device", "dtype", "out")}, "capital": settings["capital"] or 1.0}
     problems: dict[str, Problem] = {}
     jobs: list[Job] = []
@@ -188,8 +192,14 @@ def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str,
 def _recommended(folder: Path, history: History) -> Tensor | None:
     """The values of what was recommended after each record, where a run has noted them."""
     path = folder / RECOMMENDED
-    found = torch.tensor(json.loads(path.read_text()) if path.exists() else [], dtype=torch.double)
-    return found if len(found) == len(history) > 0 else None
+    if not path.exists() or not len(history):
+        return None
+    try:
+        with files.opened(path) as file:
+            found = torch.tensor(json.loads(file.read(LONGEST)), dtype=torch.double)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # nested too deep is a RuntimeError
+        raise SettingError("folder", str(path), f"a list of numbers: {describe(error)}") from error
+    return found if found.shape == (len(history),) else None
 
 
 def load(out: str | Path) -> Comparison:

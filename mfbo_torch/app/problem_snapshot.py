@@ -11,6 +11,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import number
 
 _SHOWN = ("signed", "value_of", "pseudo_rewards")
 """The methods that showing results calls; a problem with its own ones cannot be replaced by what is kept of it."""
@@ -23,7 +24,9 @@ class _Recorded(Problem):
         self._name, space = str(known["name"]), dict(known["space"])
         parameters = tuple(Parameter(**parameter) for parameter in space.pop("parameters"))
         self.space = Space(parameters, tuple(space.pop("costs")), **space)
-        self.maximize, self.optimum, self.worst = bool(known["maximize"]), known["optimum"], known["worst"]
+        self.maximize = bool(known["maximize"])
+        ends = [None if known[name] is None else number(name, known[name]) for name in ("optimum", "worst")]
+        self.optimum, self.worst = ends
 
     @property
     def name(self) -> str:
@@ -54,7 +57,7 @@ def stand_in(known: Any, class_path: str) -> Problem:
     """A problem made of what :func:`known_of` has kept."""
     try:
         return _Recorded(known)
-    except (TypeError, KeyError, ValueError) as error:
+    except Exception as error:  # whatever a space that is none leads to
         package = class_path.partition(".")[0]
         wanted = f"imported first, as in python -c 'import {package}; import mfbo_torch.app.cli; ...'"
         raise SettingError("problem.class_path", class_path, wanted) from error

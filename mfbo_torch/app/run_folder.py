@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from mfbo_torch.app.schema import read_mapping
+from mfbo_torch.app.schema import COMPARE, RUN, read_mapping
+from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.utils.errors import SettingError
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
+DEEPEST = 50
+"""Folders within folders that are looked into."""
+_NOTED: dict[str, Any] = {
+    "finished": bool,
+    "capital": float,
+    "spent": float,
+    "stopped": str | None,
+    "best_value": float | None,
+    "best_parameters": dict | None,
+    "recommended": dict | None,
+}
+"""What is read of a summary, and its types."""
 
 
 def recorded(out: Path) -> History:
@@ -26,16 +39,31 @@ def recorded(out: Path) -> History:
 
 
 def noted(out: Path) -> dict[str, Any]:
-    """The summary of a folder; empty where there is none yet."""
+    """The summary of a folder; empty where there is none yet, a ``SettingError`` where it lacks what is read of it."""
     path = out / SUMMARY
-    return read_mapping(path, "summary") if path.exists() else {}
+    if not path.exists():
+        return {}
+    found = read_mapping(path, "summary")
+    for name, kind in _NOTED.items():
+        if name not in found:
+            raise SettingError("summary", str(path), f"one with {name}; the run that is continued writes it anew")
+        found[name] = read(f"summary.{name}", found[name], kind)
+    if found["recommended"] is not None:
+        read("summary.recommended.parameters", found["recommended"].get("parameters"), dict)
+    return found
+
+
+def settings_of(out: Path) -> dict[str, Any]:
+    """The settings of the run or the comparison in a folder, those of classes as they are."""
+    found = read_mapping(out / CONFIG, "folder")
+    return read_all(found, (COMPARE if "strategies" in found else RUN).settings)
 
 
 def finished(out: Path, capital: float | None = None) -> bool:
     """Whether the run of a folder has come to its end, and that of a capital, the one it has now if not given."""
     summary = noted(out)
     if capital is None and summary:
-        capital = read_mapping(out / CONFIG, "folder")["capital"]
+        capital = read_mapping(out / CONFIG, "folder").get("capital")
     return bool(summary.get("finished")) and summary.get("capital") == capital
 
 
@@ -53,14 +81,20 @@ def compares(out: Path) -> bool:
 def within(folder: Path) -> Iterator[Path]:
     """The folders below one that hold a run or a comparison; those of a comparison's own runs are not among them."""
     for place, inner, files in os.walk(folder):
+        if len(Path(place).parts) - len(folder.parts) >= DEEPEST:
+            inner.clear()
         if CONFIG in files:
             inner.clear()
             yield Path(place)
 
 
 def changed(out: Path) -> float:
-    """When something was last written, in seconds since the epoch."""
-    return max((out / name).stat().st_mtime for name in (CONFIG, JOURNAL, SUMMARY) if (out / name).exists())
+    """When something was last written, in seconds since the epoch; 0 where nothing there can be looked at."""
+    times = [0.0]
+    for name in (CONFIG, JOURNAL, SUMMARY):
+        with suppress(OSError):
+            times.append((out / name).stat().st_mtime)
+    return max(times)
 
 
 def chosen(folder: str | None, usage: str) -> Path:

@@ -9,7 +9,7 @@ import argparse
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
 
@@ -17,13 +17,13 @@ import yaml
 
 from mfbo_torch.app.setting_types import OBJECT, REQUIRED, ClassEntry, FlagText, Setting, in_words, read, read_all
 from mfbo_torch.loop.run_options import RunOptions
-from mfbo_torch.utils import safe_yaml
+from mfbo_torch.utils import files, safe_yaml
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 
 CLASSES = {"problem": "problems", "strategy": "strategies"}
 """The settings of ``mfbo run`` that are classes, and the rooms of those that come with the package."""
 LONGEST = 20_000_000
-"""Characters of the longest file that is read."""
+"""Bytes of the longest file that is read."""
 
 _TYPES = get_type_hints(RunOptions)
 _OPTIONS = {o.name: Setting(_TYPES[o.name], o.default, o.metadata["help"]) for o in fields(RunOptions)}
@@ -132,7 +132,7 @@ def help_of(command: Command) -> str:
 
 def offered(setting: str) -> list[str]:
     """The names of the classes that come with the package, read and not imported."""
-    source = files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
+    source = resources.files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             found: list[str] = ast.literal_eval(statement.value)
@@ -200,19 +200,19 @@ def _from_file(command: Command, path: str) -> dict[str, Any]:
 
 
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
-    """A YAML file that holds a mapping."""
+    """A YAML file that holds a mapping; the ``"config"`` that a user names may be a pipe."""
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.read(LONGEST + 1)
-        if len(text) > LONGEST:
-            raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} characters")
-        content = safe_yaml.load(text)
+        with Path(path).open("rb") if setting == "config" else files.opened(Path(path)) as file:
+            content = file.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} bytes")
+        found = safe_yaml.load(content.decode())
     except FileNotFoundError:
         raise SettingError(setting, str(path), "an existing file") from None
     except OSError as error:
         raise SettingError(setting, str(path), f"a readable file: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingError(setting, str(path), f"a YAML file: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
+    if not isinstance(found, dict):
         raise SettingError(setting, str(path), 'a YAML file of settings, "name: value"')
-    return content
+    return found

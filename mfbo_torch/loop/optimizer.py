@@ -43,6 +43,10 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
             bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
             given = f"query {record.id} at {list(record.query.x)}"
             raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
+        for limit in space.limits if record.status == Status.DONE else ():
+            if limit.name not in record.outcomes:
+                given = f"query {record.id} without {limit.name}"
+                raise SettingError(setting, given, f"a history of this problem, in which {limit.name} was measured")
 
 
 class Decision(NamedTuple):

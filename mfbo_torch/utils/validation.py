@@ -15,6 +15,7 @@ T = TypeVar("T")
 VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
 SEVERAL = "for several objectives take Ax or BoTorch"
+MOST_SEEDS = 1_000_000
 LONGEST = 4000
 """Length of the reason of a failure, in characters, at which it is cut."""
 
@@ -50,10 +51,11 @@ def number(
 
 def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
     """Whole numbers from 0 on, or how many of them, counted from 0."""
-    found = list(given) if isinstance(given, Iterable) else list(range(given)) if _is_whole(given) else []
+    counted = range(given) if _is_whole(given) and given <= MOST_SEEDS else ()
+    found = [*given] if isinstance(given, Iterable) else [*counted]
     if found and all(_is_whole(seed) and seed >= 0 for seed in found):
         return [int(seed) for seed in found]
-    raise SettingError(setting, given, "whole numbers from 0 on, or how many of them, from 1 on")
+    raise SettingError(setting, given, f"whole numbers from 0 on, or how many of them, from 1 to {MOST_SEEDS:,}")
 
 
 def one_of(setting: str, value: T, options: Collection[T]) -> T:

@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complain(error, BROKEN)
     except SettingError as error:
         return complain(error, WRONG_SETTING)
+    except OSError as error:  # a name that is too long, a disk that cannot be read
+        return complain(f"{error.filename or 'a file'}: {error.strerror or error}", BROKEN)
     except KeyboardInterrupt:
         return complain(CONTINUES, INTERRUPTED)
 

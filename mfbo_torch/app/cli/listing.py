@@ -8,10 +8,9 @@ from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli.terminal import table
-from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.utils.errors import SettingError
 
-HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "state", "last written")
+HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")
 
 
 def show(folder: str) -> int:
@@ -25,17 +24,21 @@ def show(folder: str) -> int:
 
 
 def _row(out: Path) -> list[str]:
-    when = datetime.fromtimestamp(run_folder.changed(out)).strftime("%Y-%m-%d %H:%M")
     try:
-        return [str(out), *_cells(out), when]
-    except SettingError as error:
-        return [str(out), *[""] * 6, f"unreadable: {error.setting}", when]
+        when = datetime.fromtimestamp(run_folder.changed(out)).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+        when = ""
+    try:
+        *cells, state = _cells(out)
+    except (SettingError, OSError) as error:
+        cells, state = [""] * 6, f"unreadable: {' '.join(str(error).split())}"
+    return [str(out), *cells, when, state]
 
 
 def _cells(out: Path) -> list[str]:
-    settings = read_mapping(out / run_folder.CONFIG, "folder")
+    settings = run_folder.settings_of(out)
     if "strategies" in settings:
-        entries = [settings.get("problem"), *(settings.get("problems") or [])]
+        entries = [settings["problem"], *(settings["problems"] or [])]
         problems = ", ".join(_name(entry) for entry in entries if entry is not None)
         state = f"{len(list(out.glob(f'*/*/*/{run_folder.JOURNAL}')))} runs begun"
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
@@ -43,9 +46,9 @@ def _cells(out: Path) -> list[str]:
     summary = run_folder.noted(out) if run_folder.finished(out) else {}
     best, spent = summary.get("best_value"), getattr(history, "spent", 0.0)
     return [
-        *(_name(settings.get("problem")), _name(settings.get("strategy")), str(settings.get("seed", ""))),
+        *(_name(settings["problem"]), _name(settings["strategy"]), str(settings["seed"])),
         "" if best is None else f"{best:.6g}",
-        f"{spent:g} of {settings.get('capital', 0):g}",
+        f"{spent:g} of {settings['capital']:g}",
         str(len(history)),
         "finished" if summary else "not finished",
     ]

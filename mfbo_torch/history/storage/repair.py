@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mfbo_torch.history.storage.journal import Journal, JournalError
-from mfbo_torch.history.storage.journal_rows import columns, rows
+from mfbo_torch.history.storage.journal_rows import columns, rows, states
 from mfbo_torch.history.storage.journal_schema import COLUMNS, limit
 from mfbo_torch.utils import files
 from mfbo_torch.utils.checksum import COLUMN, chained
@@ -33,7 +33,10 @@ def salvage(path: Path, new: Path) -> int:
                 Path(f"{copy}-wal").write_bytes(log.read())
         except OSError as error:
             raise JournalError(path, f"a readable file: {error.strerror}") from error
-        good = [*_good(copy)]
+        signed, good = [*_good(copy)], []
+        with suppress(ValueError):  # a row that its writer, or somebody else, has signed may be none of a journal's
+            for row, _ in zip(signed, states(signed), strict=False):
+                good.append(row)
     if not good:
         raise JournalError(path, "a journal with a good row; this one has none")
     with Journal(new) as journal:

@@ -1,6 +1,6 @@
 """The good rows of damaged journals."""
 
-from journals import change, fill, other_columns
+from journals import change, fill, forge, other_columns
 from refusals import refused
 
 from mfbo_torch.app import cli
@@ -36,6 +36,16 @@ def test_what_a_killed_writer_left_is_saved_too(tmp_path):
         assert saved.history() == whole
         assert [*saved.replay()] == [*journal.replay()]
     journal.close()
+
+
+def test_rows_that_someone_else_has_signed(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+    forge(path, 3, cost="'dear'")
+    assert salvage(path, tmp_path / "b.sqlite") == 2
+    with Journal(tmp_path / "b.sqlite") as saved:
+        assert len(saved.history()) == 2
 
 
 def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):

@@ -1,0 +1,54 @@
+"""``mfbo show``, ``best``, ``export`` and ``repair`` of folders that somebody else has changed: a line each."""
+
+import shutil
+import time
+
+import pytest
+import yaml
+from command_line import fails
+from odd_folders import ODD, changed, instead, whole
+
+from mfbo_torch.app import cli
+
+__all__ = ["whole"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_folders_are_one_line(whole, tmp_path, capsys, name):
+    out, said = changed(whole, tmp_path, name), ODD[name][1]
+    started = time.perf_counter()
+    ended = []
+    for command in (["show", out], ["show", out, "--html"], ["best", out], ["export", out, tmp_path / "a.csv"]):
+        capsys.readouterr()
+        argv = [str(argument) for argument in command]
+        ended.append(cli.main(argv))
+        if ended[-1]:
+            fails(capsys, argv, said)
+    assert 2 in ended
+    assert cli.main(["repair", str(out), str(tmp_path / "new.sqlite")]) in (0, 2)
+    assert time.perf_counter() - started < 30
+
+
+def test_comparisons_of_strangers(whole, tmp_path, capsys):
+    out = tmp_path / "out"
+    shutil.copytree(whole / "comparison", out)
+    stored = yaml.safe_load((out / "config.yaml").read_text())
+    cases = [
+        ({"strategies": 3}, "strategies = 3: must be a mapping"),
+        ({"strategies": {"walk": 3}}, "strategies.walk"),
+        ({"seeds": 10**12}, "seeds = 1000000000000: must be whole numbers from 0 on, or how many of them"),
+        ({"seeds": 200_000}, "so few that there are 100,000 runs at most, not 200,000"),
+        ({"capital": "much"}, "capital = 'much': must be a number"),
+    ]
+    for changes, said in cases:
+        (out / "config.yaml").write_text(yaml.safe_dump({**stored, **changes}))
+        fails(capsys, ["show", str(out)], said)
+        fails(capsys, ["export", str(out), str(tmp_path / "a.csv")], said)
+    (out / "config.yaml").write_text(yaml.safe_dump({**stored, "strategies": {"w" * 300: "toy.Walk"}}))
+    assert cli.main(["show", str(out)]) == 1
+    assert capsys.readouterr().err.endswith("history.sqlite: File name too long\n")
+    (out / "config.yaml").write_text(yaml.safe_dump(stored))
+    journal = next(out.glob("*/*/*/history.sqlite"))
+    instead(journal.name, "pipe")(journal.parent)
+    fails(capsys, ["show", str(out)], "not a regular file")
+    fails(capsys, ["export", str(out), str(tmp_path / "a.csv")], "not a regular file")
