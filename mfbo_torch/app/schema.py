@@ -19,6 +19,7 @@ from mfbo_torch.app.setting_types import OBJECT, REQUIRED, ClassEntry, FlagText,
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.utils import safe_yaml
 from mfbo_torch.utils.errors import SettingError, did_you_mean
+from mfbo_torch.utils.files import opened
 
 CLASSES = {"problem": "problems", "strategy": "strategies"}
 """The settings of ``mfbo run`` that are classes, and the rooms of those that come with the package."""
@@ -202,11 +203,11 @@ def _from_file(command: Command, path: str) -> dict[str, Any]:
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
     """A YAML file that holds a mapping."""
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with opened(Path(path)) as file:
             text = file.read(LONGEST + 1)
         if len(text) > LONGEST:
-            raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} characters")
-        content = safe_yaml.load(text)
+            raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} bytes")
+        content = safe_yaml.load(text.decode())
     except FileNotFoundError:
         raise SettingError(setting, str(path), "an existing file") from None
     except OSError as error:

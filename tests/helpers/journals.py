@@ -29,12 +29,15 @@ def fill(journal: Journal) -> History:
 def other_columns(path):
     with Journal(path) as journal:
         journal._connection.execute("ALTER TABLE event RENAME COLUMN seen TO known")
-    return f"its columns are not those of schema {SCHEMA_VERSION}"
+    return f"its table event is not as in schema {SCHEMA_VERSION}"
 
 
 def change(path, statement):
-    """Do what no one may."""
+    """Do what no one may, and hide that it was done."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP TRIGGER IF EXISTS event_is_never_changed")
-        connection.execute("DROP TRIGGER IF EXISTS event_is_never_removed")
-        connection.execute(statement)
+        kept = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in kept:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.executescript(statement)
+        for _, sql in kept:
+            connection.execute(sql)

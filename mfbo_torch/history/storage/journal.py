@@ -10,6 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -17,10 +18,11 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import JournalState, columns, rows, states
+from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import opened
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
 SCHEMA_VERSION = 5
@@ -57,6 +59,8 @@ _REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
 _INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's error codes where a disk is full, or a quota or a limit on the size of files is reached."""
+STEPS, LEAST_STEPS, STEPS_A_BYTE = 10_000, 20_000_000, 50
+"""Steps of SQLite between two looks at their number, and how many a check may take: a forged file may take for ever."""
 _IN_USE = "open, and used in the thread that opened it"
 
 
@@ -141,8 +145,11 @@ class Journal:
         """Whether there is a journal already, and not something else."""
         try:
             header = b""
+            for beside in ("-wal", "-shm", "-journal"):
+                if (other := self.path.with_name(f"{self.path.name}{beside}")).exists():
+                    opened(other).close()  # SQLite would wait for what a pipe may say
             if self.path.exists():
-                with self.path.open("rb") as file:
+                with opened(self.path) as file:
                     header = file.read(100)
         except OSError as error:
             raise JournalError(self.path, f"a readable file: {error.strerror}") from error
@@ -164,8 +171,11 @@ class Journal:
         if wal_check.damaged(self.path):
             return f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
         with closing(self._connect("ro")) as connection:
-            if columns(connection) != COLUMNS:
-                return f"its columns are not those of schema {SCHEMA_VERSION}"
+            most = LEAST_STEPS + STEPS_A_BYTE * self.path.stat().st_size
+            turns = count(STEPS, STEPS)
+            connection.set_progress_handler(lambda: next(turns) > most, STEPS)
+            if foreign := _foreign(connection):
+                return f"its {foreign} is not as in schema {SCHEMA_VERSION}"
             if damaged := spans(wrong(rows(connection))):
                 return f"row {damaged} not as written; mfbo repair saves the ones before"
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -252,7 +262,9 @@ class Journal:
         for row in made:
             (last,) = chained([row], last)
             row[COLUMN] = last
-        self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made])
+        written = self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made]).rowcount
+        if written != len(made):
+            raise JournalError(self.path, f"one that keeps what is written; of {len(made)} rows it kept {written}")
         return last
 
     def _last(self) -> tuple[int, bytes]:
@@ -266,7 +278,7 @@ class Journal:
             yield from states([*rows(self._connection)])
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+        except (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
 
     def history(self) -> History:
@@ -297,6 +309,19 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, str]:
+    """What makes each part of a database, tables, indices, triggers and views, by name."""
+    return dict(connection.execute("SELECT type || ' ' || name, sql FROM sqlite_schema ORDER BY name"))
+
+
+def _foreign(connection: sqlite3.Connection) -> str:
+    """The first part of a database that is not as a journal has it, or that a journal has and it has not."""
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(_TABLE)
+        wanted, found = _schema(own), _schema(connection)
+    return next((name for name in {**wanted, **found} if wanted.get(name) != found.get(name)), "")
 
 
 def _stored(column: str, value: Any) -> Any:
