@@ -21,8 +21,7 @@ from typing import Any
 
 from benchmarks.common import parser, write_json
 from mfbo_torch.history import History, Query
-from mfbo_torch.history.storage.journal import Journal, JournalError
-from mfbo_torch.history.storage.journal_schema import COLUMNS, foreign
+from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError, foreign
 from mfbo_torch.loop import executors
 from mfbo_torch.utils.checksum import COLUMN, chained
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from torch import Tensor
 from mfbo_torch.models.gp.conditioned import ConditionedModel
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
-from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain
+from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain, rows
 from mfbo_torch.ops.prepared import Array
 
 Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
@@ -43,8 +42,7 @@ SERIES_BELOW = -30.0
 """The argument below which the ratio of a normal's distribution to its density is taken from its series."""
 
 
-@dataclass(frozen=True)
-class Fused:
+class Fused(NamedTuple):
     """An acquisition function on arrays: the ``head`` of means and variances of its model's ``outputs``."""
 
     outputs: Outputs
@@ -67,34 +65,31 @@ class Fused:
         return -value, -gradient
 
     def takes(self, X: Tensor) -> bool:
-        """Whether points are ``... x 1 x d``, few, in double precision and on the processor."""
-        one, d = X.shape[-2:]
-        return one == 1 and d == self.outputs.dim and plain(X) and X.numel() * self.outputs.row <= MOST_BYTES * d
+        """Whether points are ``b x 1 x d``, few, in double precision and on the processor."""
+        *batch, one, d = X.shape
+        fit = bool(batch) and one == 1 and d == self.outputs.dim and plain(X)
+        return fit and X.numel() * self.outputs.row <= MOST_BYTES * d
 
     def at(self, X: Tensor) -> Tensor:
         """Values ``...`` at ``... x 1 x d`` points, differentiable once."""
         if X.requires_grad and torch.is_grad_enabled():
             return _Value.apply(X, self)
-        return torch.from_numpy(self(_rows(X))).view(X.shape[:-2])
-
-
-def _rows(X: Tensor) -> Array:
-    return X.detach().numpy().reshape(-1, X.shape[-1])
+        return torch.from_numpy(self(rows(X)).reshape(X.shape[:-2]))
 
 
 class _Value(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, X: Tensor, fused: Fused) -> Tensor:
-        value, gradient = fused.with_gradient(_rows(X))
+        value, ctx.gradient = fused.with_gradient(rows(X))
         ctx.save_for_backward(X)
-        ctx.gradient = torch.from_numpy(gradient).view(X.shape)
-        return torch.from_numpy(value).view(X.shape[:-2])
+        return torch.from_numpy(value.reshape(X.shape[:-2]))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        gradient = ctx.gradient * grad.detach()[..., None, None]
+        (X,) = ctx.saved_tensors
+        gradient = torch.from_numpy((ctx.gradient * grad.detach().numpy().reshape(-1, 1)).reshape(X.shape))
         if torch.is_grad_enabled():  # only where a second derivative may follow
-            return Once.apply("an acquisition", gradient, *ctx.saved_tensors, grad), None
+            return Once.apply("an acquisition", gradient, X, grad), None
         return gradient, None
 
 

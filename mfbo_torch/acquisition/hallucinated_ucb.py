@@ -88,12 +88,13 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
     def _width(self) -> float:
         return math.sqrt(self.beta) * abs(self.weight)
 
-    @t_batch_mode_transform(assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """The bound at ``b x q x d`` points, shape ``b``."""
         fused = self.fused()
-        if fused is not None and fused.takes(X):
-            return fused.at(X)
+        return fused.at(X) if fused is not None and fused.takes(X) else self._through_torch(X)
+
+    @t_batch_mode_transform(assert_output_shape=False)
+    def _through_torch(self, X: Tensor) -> Tensor:
         if X.shape[-1] != self.model.dim:
             wanted = f"the last axis must be d = {self.model.dim}"
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")

@@ -104,12 +104,13 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
             return Fused(outputs.last, bound(width, FLOOR))
         return Fused(outputs, least_bound(width, FLOOR, np.array(self.zeta)))
 
-    @t_batch_mode_transform(expected_q=1, assert_output_shape=False)
     def forward(self, X: Tensor) -> Tensor:
         """``φ`` at ``b x 1 x d`` designs, shape ``b``."""
         fused = self.fused()
-        if fused is not None and fused.takes(X):
-            return fused.at(X)
+        return fused.at(X) if fused is not None and fused.takes(X) else self._through_torch(X)
+
+    @t_batch_mode_transform(expected_q=1, assert_output_shape=False)
+    def _through_torch(self, X: Tensor) -> Tensor:
         bounds = self.bounds(X.squeeze(-2))
         return bounds[..., -1] if self.zeta is None else bounds.amin(dim=-1)
 

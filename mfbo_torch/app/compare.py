@@ -20,7 +20,7 @@ from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
 from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write, write_settings
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write_settings
 from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
@@ -32,8 +32,9 @@ from mfbo_torch.loop.run_options import check_capital
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies.indirect.base import recommendations
-from mfbo_torch.utils import files, validation
+from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import opened, replacing, write
 
 MOST_RUNS = 100_000
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
@@ -140,7 +141,8 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
     write_table(out / TABLE, curves)
     if curves:
-        draw(problems, curves, settings["metric"]).savefig(out / PICTURE)
+        with replacing(out / PICTURE) as draft:
+            draw(problems, curves, settings["metric"]).savefig(draft)
     return Comparison(settings, problems, curves, len(jobs), tuple(errors))
 
 
@@ -195,7 +197,7 @@ def _recommended(folder: Path, history: History) -> Tensor | None:
     if not path.exists() or not len(history):
         return None
     try:
-        with files.opened(path) as file:
+        with opened(path) as file:
             found = torch.tensor(json.loads(file.read(LONGEST)), dtype=torch.double)
     except (OSError, ValueError, TypeError, RuntimeError) as error:  # nested too deep is a RuntimeError
         raise SettingError("folder", str(path), f"a list of numbers: {describe(error)}") from error

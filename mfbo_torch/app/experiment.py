@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -15,7 +14,7 @@ from typing import Any
 from mfbo_torch.app import run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, PICTURE, SUMMARY, TRIALS, recorded, writable, write
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, PICTURE, SUMMARY, TRIALS, recorded, writable
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
 from mfbo_torch.app.summary import Summary
@@ -32,6 +31,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import replacing, write
 
 MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))
 """Settings that may differ when a run is continued."""
@@ -107,8 +107,8 @@ def conclude(summary: Summary, out: Path, picture: bool) -> None:
         write(out / SUMMARY, json.dumps(summary.values, indent=2) + "\n")
         if picture:
             name = type(summary.strategy).__name__
-            plots.progress(summary.history, summary.problem, name).savefig(out / f".{PICTURE}", format="png")
-            os.replace(out / f".{PICTURE}", out / PICTURE)
+            with replacing(out / PICTURE) as draft:
+                plots.progress(summary.history, summary.problem, name).savefig(draft)
 
 
 def load(out: str | Path) -> Summary:
@@ -211,6 +211,8 @@ def _free(path: Path) -> Path:
 @contextmanager
 def logged(path: Path) -> Iterator[None]:
     """What the run says of its decisions, in a file."""
+    if path.is_symlink():
+        raise SettingError("out", str(path.parent), f"a folder where {path.name} is a file, not a link")
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.handleError = lambda record: None  # type: ignore[method-assign]  # a run goes on without its log
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

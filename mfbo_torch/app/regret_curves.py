@@ -13,12 +13,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from mfbo_torch.app.run_folder import write
 from mfbo_torch.history import History
 from mfbo_torch.loop import plots
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.utils.files import write
 
 POINTS = 201
 """Amounts of capital, from none to all, at which regret is computed."""

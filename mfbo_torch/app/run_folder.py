@@ -15,6 +15,7 @@ from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
@@ -123,10 +124,3 @@ def write_settings(settings: Mapping[str, Any], out: Path) -> None:
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
         write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file at once, so that it is never half there."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)

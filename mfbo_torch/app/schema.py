@@ -9,7 +9,7 @@ import argparse
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from importlib import resources
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
 
@@ -17,8 +17,9 @@ import yaml
 
 from mfbo_torch.app.setting_types import OBJECT, REQUIRED, ClassEntry, FlagText, Setting, in_words, read, read_all
 from mfbo_torch.loop.run_options import RunOptions
-from mfbo_torch.utils import files, safe_yaml
+from mfbo_torch.utils import safe_yaml
 from mfbo_torch.utils.errors import SettingError, did_you_mean
+from mfbo_torch.utils.files import opened
 
 CLASSES = {"problem": "problems", "strategy": "strategies"}
 """The settings of ``mfbo run`` that are classes, and the rooms of those that come with the package."""
@@ -132,7 +133,7 @@ def help_of(command: Command) -> str:
 
 def offered(setting: str) -> list[str]:
     """The names of the classes that come with the package, read and not imported."""
-    source = resources.files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
+    source = files("mfbo_torch").joinpath(CLASSES[setting], "__init__.py").read_text("utf-8")
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             found: list[str] = ast.literal_eval(statement.value)
@@ -202,17 +203,17 @@ def _from_file(command: Command, path: str) -> dict[str, Any]:
 def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
     """A YAML file that holds a mapping; the ``"config"`` that a user names may be a pipe."""
     try:
-        with Path(path).open("rb") if setting == "config" else files.opened(Path(path)) as file:
-            content = file.read(LONGEST + 1)
-        if len(content) > LONGEST:
+        with Path(path).open("rb") if setting == "config" else opened(Path(path)) as file:
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
             raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} bytes")
-        found = safe_yaml.load(content.decode())
+        content = safe_yaml.load(text.decode())
     except FileNotFoundError:
         raise SettingError(setting, str(path), "an existing file") from None
     except OSError as error:
         raise SettingError(setting, str(path), f"a readable file: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingError(setting, str(path), f"a YAML file: {' '.join(str(error).split())}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise SettingError(setting, str(path), 'a YAML file of settings, "name: value"')
-    return found
+    return content

@@ -15,6 +15,7 @@ from mfbo_torch.history.observation import parse_finite
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Space
 from mfbo_torch.space.parameter import text
+from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
 
 SUFFIXES = (".csv", ".parquet")
@@ -47,11 +48,12 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[
             writer = csv.DictWriter(text, columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-            path.write_text(text.getvalue(), encoding="utf-8")
+            files.write(path, text.getvalue())
             return
         pyarrow = _pyarrow("file", path)
         table = pyarrow.table({column: [row.get(column) for row in rows] for column in columns})
-        pyarrow.parquet.write_table(table, path)
+        with files.replacing(path) as draft:
+            pyarrow.parquet.write_table(table, draft)
     except OSError as error:
         raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
 
@@ -133,7 +135,7 @@ def read(path: Path, problem: Problem) -> list[Record]:
 def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The rows and the names of the columns."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(files.opened(path), newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             return list(reader), list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:

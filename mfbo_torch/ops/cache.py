@@ -12,7 +12,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mfbo_torch.ops.kernels import cross_correlation
-from mfbo_torch.ops.prepared import Prepared, prepare
+from mfbo_torch.ops.prepared import Prepared, PreparedProcess, prepare
 
 AXES = {
     "inputs": 2, "mask": 1, "inverse": 2, "alpha": 1, "lengthscale": 1,
@@ -62,6 +62,13 @@ class Cache:
             tensors = self.tensors()
             del tensors["noise"]
             return prepare(self.kernel, **tensors)
+
+    @cached_property
+    def alone(self) -> PreparedProcess | None:
+        """The only process as arrays; ``None`` where there are several, or it is not on the processor in double
+        precision."""
+        plain = self.inverse.dtype is torch.double and self.inverse.is_cpu
+        return self.prepared.processes[0] if plain and not self.batch_shape else None
 
     @cached_property
     def layouts(self) -> dict[str, Any]:

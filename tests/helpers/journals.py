@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 from mfbo_torch.history import History, Query
-from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.history.storage.journal import SCHEMA_VERSION, Journal
 from mfbo_torch.utils.checksum import COLUMN, chained
 
 AWKWARD = (0.1 + 0.2, 5e-324, 9.876543210987654e74, -1 / 3)
@@ -30,31 +30,28 @@ def fill(journal: Journal) -> History:
 def other_columns(path):
     with Journal(path) as journal:
         journal._connection.execute("ALTER TABLE event RENAME COLUMN seen TO known")
-    return "it holds table event of another schema than 5"
+    return f"its table event is not as in schema {SCHEMA_VERSION}"
 
 
-def change(path, *statements):
-    """Do what no one may, and leave no trace but that."""
+def change(path, statement):
+    """Do what no one may, and hide that it was done."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        guards = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-        for name in guards:
+        kept = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in kept:
             connection.execute(f"DROP TRIGGER {name}")
-        for statement in statements:
-            connection.execute(statement)
-        for sql in guards.values():
+        connection.executescript(statement)
+        for _, sql in kept:
             connection.execute(sql)
 
 
 def forge(path, sequence, **values):
     """Change a row, and sign all of them anew as their writer does."""
-    change(
-        path,
-        f"UPDATE event SET {', '.join(f'{name} = {value}' for name, value in values.items())} "
-        f"WHERE sequence = {sequence}",
-    )
+    cells = ", ".join(f"{name} = {value}" for name, value in values.items())
+    change(path, f"UPDATE event SET {cells} WHERE sequence = {sequence}")
     with closing(sqlite3.connect(path)) as connection:
         cursor = connection.execute("SELECT * FROM event ORDER BY sequence")
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor]
     signs = {row["sequence"]: made.hex() for row, made in zip(rows, chained(rows), strict=True)}
-    change(path, *(f"UPDATE event SET {COLUMN} = x'{sign}' WHERE sequence = {i}" for i, sign in signs.items()))
+    signed = (f"UPDATE event SET {COLUMN} = x'{sign}' WHERE sequence = {i};" for i, sign in signs.items())
+    change(path, "".join(signed))

@@ -7,7 +7,7 @@ from gaussian import draw, factor
 from refusals import refused
 
 from mfbo_torch.ops import _dispatch
-from mfbo_torch.ops.posterior import chunked, mean_variance, reference
+from mfbo_torch.ops.posterior import chunked, fused, mean_variance, reference
 
 
 class OnCuda:
@@ -101,6 +101,7 @@ class Small:
 def small(monkeypatch):
     """A device with room for 5 points."""
     device = Small(5)
+    monkeypatch.setattr(fused, "MOST_BYTES", -1)
     monkeypatch.setattr(_dispatch, "choose", lambda backend, X, products=False: "triton")
     monkeypatch.setattr(_dispatch, "kernels", lambda operation: device)
     return device

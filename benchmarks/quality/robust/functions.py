@@ -125,6 +125,56 @@ def humps(x: Array, fidelity: int) -> Array:
     return np.exp(-distance / (2 * 0.12**2)) @ np.array(heights)
 
 
+def branin(x: Array, fidelity: int) -> Array:
+    """Branin's function on the unit square, and two below it that are moved, bent and tilted."""
+    u, v = 15 * x[:, 0] - 5, 15 * x[:, 1]
+    if fidelity == 0:
+        u, v = 0.9 * u + 0.5, 0.95 * v + 0.3
+    value = (v - 5.1 / (4 * np.pi**2) * u**2 + 5 / np.pi * u - 6) ** 2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(u) + 10
+    if fidelity == 2:
+        return -value
+    tilt = (25, 8)[fidelity]
+    return -((0.6, 0.8)[fidelity] * value + tilt * (x[:, 0] - x[:, 1]))
+
+
+def levy(x: Array, fidelity: int) -> Array:
+    """Levy's function of many shallow optima, largest at 1; cheap, without its waves and beside it."""
+    w = 1 + (x - (1.0 if fidelity else 1.6)) / 4
+    waves = fidelity
+    inner = (w[:, :-1] - 1) ** 2 * (1 + 10 * waves * np.sin(np.pi * w[:, :-1] + 1) ** 2)
+    last = (w[:, -1] - 1) ** 2 * (1 + waves * np.sin(2 * np.pi * w[:, -1]) ** 2)
+    return -(waves * np.sin(np.pi * w[:, 0]) ** 2 + inner.sum(-1) + last)
+
+
+def styblinski(x: Array, fidelity: int) -> Array:
+    """The function of Styblinski and Tang, with two optima an axis; cheap, the other one of the two is the deeper."""
+    if fidelity:
+        return -0.5 * (x**4 - 16 * x**2 + 5 * x).sum(-1)
+    return -0.5 * (0.9 * x**4 - 14 * x**2 - x).sum(-1)
+
+
+def cliff(x: Array, fidelity: int) -> Array:
+    """A hill whose top is beside a cliff of height 3; cheap, the cliff is elsewhere and half as high."""
+    edge = 0.62 if fidelity else 0.56
+    slope = -4 * ((x - 0.6) ** 2).sum(-1)
+    return slope - (3.0 if fidelity else 1.5) * (x.mean(-1) > edge)
+
+
+def camel(x: Array, fidelity: int) -> Array:
+    """The six-hump camel on the unit square, and two below it that are smoother and moved."""
+    shift = (0.25, 0.1, 0.0)[fidelity]
+    u, v = 4 * x[:, 0] - 2 + shift, 2 * x[:, 1] - 1 - shift
+    fourth = (0.5, 0.8, 1.0)[fidelity]
+    return -((4 - 2.1 * u**2 + u**4 / 3) * u**2 + u * v + (-4 + 4 * fourth * v**2) * v**2)
+
+
+def ackley(x: Array, fidelity: int) -> Array:
+    """Ackley's function, largest at 0.3; cheap, with waves of half the size, at 0.34."""
+    z = 4 * (x - (0.3 if fidelity else 0.34))
+    waves = np.exp(np.cos(2 * np.pi * z).mean(-1)) - np.e
+    return 20 * np.exp(-0.2 * np.sqrt((z**2).mean(-1))) - 20 + (1.0 if fidelity else 0.5) * waves
+
+
 def failing(x: Array) -> Array:
     """Beyond a line 0.05 from the best of the :func:`humps`; the cheap fidelity has that hump on the far side."""
     return x.sum(-1) > 1.1 + 0.05 * np.sqrt(2)

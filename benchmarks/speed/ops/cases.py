@@ -48,24 +48,30 @@ class Case:
         return size * numbers
 
 
-THROUGH = [(operation, None) for operation in ("bound", "bound gradient", "ucb", "ucb gradient")]
-"""The same through torch: this package's acquisition function, and BoTorch's own with the cached model."""
-BARS = {  # n: bare, then of an acquisition function's fused form: values, with a gradient
-    20: (15, 12, 10),
-    100: (15, 12, 10),
-    400: (7, 7, 7),
-    1000: (4, 4, 4),
+BARS = {  # n: bare, values and gradients of an acquisition function, logei
+    20: (15, 12, 10, 8),
+    100: (15, 12, 10, 8),
+    400: (7, 7, 7, 5),
+    1000: (4, 4, 4, 3),
 }
+CLASSES = ("bound", "ucb", "logei")
+"""Through torch: this package's bound with points pending, and BoTorch's own with the cached model."""
 SMALL = [
     Case(operation, n, b, bar=bar if b == 10 else None)
-    for n, bars in BARS.items()
-    for operation, bar in (*zip(("posterior", "fused", "fused gradient"), bars, strict=True), *THROUGH)
-    for b in (1, 10, 20)
+    for n, (bare, value, slope, improvement) in BARS.items()
+    for operation, bar, of in (
+        ("posterior", bare, (1, 10, 20)),
+        ("fused", value, (1, 10, 20)),
+        ("fused gradient", slope, (1, 10, 20)),
+        *((kind, improvement if kind == "logei" else value, (10, 64, 512)) for kind in CLASSES),
+        *((f"{kind} gradient", improvement if kind == "logei" else slope, (10, 64, 512)) for kind in CLASSES),
+    )
+    for b in of
 ]
+SIZES = ((30, 2), (100, 6), (400, 8))
 WHOLE = [
-    Case("optimize_acqf", 30, 256, 2, bar=8),
-    Case("optimize_acqf", 100, 256, 6, bar=8),
-    Case("optimize_acqf", 400, 256, 8, bar=8),
+    *(Case("optimize_acqf", n, 256, d, bar=8) for n, d in SIZES),
+    *(Case("botorch optimize_acqf", n, 256, d, bar=5) for n, d in SIZES),
     Case("greedy", 200, 10_000, q=10, bar=50),
     Case("fidelities", 20, 5, processes=3, bar=1 / 1.5),
     Case("fidelities", 100, 5, processes=3, bar=1 / 1.5),
@@ -79,8 +85,9 @@ TINY = [
     Case("posterior", 7, 3, 2),
     Case("posterior gradient", 7, 3, 2),
     Case("posterior gradient", 7, 3, 2, dtype=torch.float),
-    *(Case(f"{function}{extra}", 7, 3, 2) for function in ("fused", "bound", "ucb") for extra in ("", " gradient")),
+    *(Case(f"{function}{extra}", 7, 3, 2) for function in ("fused", *CLASSES) for extra in ("", " gradient")),
     Case("optimize_acqf", 7, 8, 2),
+    Case("botorch optimize_acqf", 7, 8, 2),
     Case("greedy", 7, 20, 2, q=3),
     Case("fidelities", 6, 3, 2, processes=3),
 ]

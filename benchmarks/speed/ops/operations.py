@@ -7,7 +7,7 @@ from typing import Any
 
 import botorch.optim
 import torch
-from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
+from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
@@ -109,10 +109,35 @@ def _bound(model: Model) -> AcquisitionFunction:
     return HallucinatedUpperConfidenceBound(CachedGP(model), BETA)
 
 
-def _through_torch(case: Case, make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Pair:
-    """An upper confidence bound through torch, with its gradient or without, against BoTorch's own."""
+def _improvement(model: Model) -> AcquisitionFunction:
+    return LogExpectedImprovement(model, -0.1)
+
+
+PENDING = 5
+"""Points pending; BoTorch's way is to condition on the means there."""
+
+
+def _of_class(case: Case, make: Callable[[Model], AcquisitionFunction], gradient: bool) -> Pair:
+    """A class of BoTorch with the cached model, against the same with the plain one."""
     model = model_of(case)
-    ours, theirs = make(model), _botorchs(model)
+    return _through_torch(case, make(CachedGP(model)), make(model), gradient)
+
+
+def _of_bound(case: Case, pending: int, gradient: bool) -> Pair:
+    """The bound of this package with points pending, against BoTorch's own, of a model conditioned on them."""
+    model = model_of(case)
+    given, ours = model, _bound(model)
+    if pending:
+        X = draw(case, pending, seed=2)
+        with torch.no_grad():
+            mean = model.posterior(X).mean
+            given = model.condition_on_observations(X, mean)
+        ours.set_X_pending(X)
+    return _through_torch(case, ours, _botorchs(given), gradient)
+
+
+def _through_torch(case: Case, ours: AcquisitionFunction, theirs: AcquisitionFunction, gradient: bool) -> Pair:
+    """Two acquisition functions through torch, with gradients or without."""
     X = draw(case, case.m, 1, seed=1).requires_grad_(gradient)
 
     def run(acquisition: AcquisitionFunction) -> tuple[Tensor, ...]:
@@ -127,7 +152,7 @@ def _through_torch(case: Case, make: Callable[[Model], AcquisitionFunction], gra
 
 def _on_arrays(case: Case, gradient: bool) -> Pair:
     """What an optimiser's step asks for, from the fused form of the bound, against BoTorch's own through torch."""
-    through = _through_torch(case, _bound, gradient)
+    through = _of_bound(case, 0, gradient)
     form, x = fused(_bound(model_of(case))), draw(case, case.m, seed=1).numpy()
     call = partial(form.with_gradient if gradient else form, x)
 
@@ -142,8 +167,9 @@ MODELS = 20
 """Random models on which what ``optimize_acqf`` finds is compared."""
 
 
-def optimized(case: Case) -> Pair:
-    """``optimize_acqf`` as a whole, ``m`` raw samples and 10 restarts: ours, cached, and BoTorch's.
+def optimized(case: Case, maximise: Callable[..., Any] = optimize_acqf) -> Pair:
+    """``optimize_acqf`` as a whole, ``m`` raw samples and 10 restarts: ours or BoTorch's with the cached model, and
+    BoTorch's with the plain one.
 
     The error is the share of random models on which ours finds less.
     """
@@ -164,11 +190,11 @@ def optimized(case: Case) -> Pair:
             random = SingleTaskGP(X, torch.randn(case.n, 1, generator=torch.Generator().manual_seed(seed)).to(X))
             random.covar_module.lengthscale = 0.3 * case.d**0.5
             random.likelihood.noise = 1e-2
-            found = run(optimize_acqf, _botorchs(CachedGP(random.eval())), seed)
+            found = run(maximise, _botorchs(CachedGP(random.eval())), seed)
             worse += found < run(botorch.optim.optimize_acqf, _botorchs(random), seed) - 1e-8
         return worse / MODELS
 
-    return Pair(lambda: run(optimize_acqf, ours), lambda: run(botorch.optim.optimize_acqf, theirs), error, 1 / MODELS)
+    return Pair(lambda: run(maximise, ours), lambda: run(botorch.optim.optimize_acqf, theirs), error, 1 / MODELS)
 
 
 def greedy_selection(case: Case) -> Pair:
@@ -219,11 +245,14 @@ OPERATIONS: dict[str, Callable[[Case], Pair]] = {
     "posterior gradient": posterior_gradient,
     "fused": partial(_on_arrays, gradient=False),
     "fused gradient": partial(_on_arrays, gradient=True),
-    "bound": partial(_through_torch, make=_bound, gradient=False),
-    "bound gradient": partial(_through_torch, make=_bound, gradient=True),
-    "ucb": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=False),
-    "ucb gradient": partial(_through_torch, make=lambda model: _botorchs(CachedGP(model)), gradient=True),
+    "bound": partial(_of_bound, pending=PENDING, gradient=False),
+    "bound gradient": partial(_of_bound, pending=PENDING, gradient=True),
+    "ucb": partial(_of_class, make=_botorchs, gradient=False),
+    "ucb gradient": partial(_of_class, make=_botorchs, gradient=True),
+    "logei": partial(_of_class, make=_improvement, gradient=False),
+    "logei gradient": partial(_of_class, make=_improvement, gradient=True),
     "optimize_acqf": optimized,
+    "botorch optimize_acqf": partial(optimized, maximise=botorch.optim.optimize_acqf),
     "greedy": greedy_selection,
     "fidelities": fidelities,
 }

@@ -11,6 +11,8 @@ from pathlib import Path
 from string import Template
 from typing import TypeVar
 
+from mfbo_torch.app.run_folder import writable
+from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
 
 T = TypeVar("T")
@@ -84,18 +86,17 @@ def init(
     bounds = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
     levels = _answer("costs", costs, _costs)
     amount = _answer("capital", capital, lambda text: _capital(text, levels))
-    path.write_text(
-        CONFIG.substitute(
-            file=file,
-            objective=place,
-            parameters="\n".join(f"      {name}: {{{', '.join(parts)}}}" for name, parts in bounds.items()),
-            costs=f"[{', '.join(f'{cost:g}' for cost in levels)}]",
-            maximize=str(not minimize).lower(),
-            capital=f"{amount:g}",
-            name=path.stem,
-        ),
-        encoding="utf-8",
+    config = CONFIG.substitute(
+        file=file,
+        objective=place,
+        parameters="\n".join(f"      {name}: {{{', '.join(parts)}}}" for name, parts in bounds.items()),
+        costs=f"[{', '.join(f'{cost:g}' for cost in levels)}]",
+        maximize=str(not minimize).lower(),
+        capital=f"{amount:g}",
+        name=path.stem,
     )
+    with writable("file", path, "file"):
+        files.write(path, config)
     print(f"{path}  the settings")
     module, _, function = place.partition(":")
     source = Path(*module.split(".")).with_suffix(".py")
@@ -109,7 +110,8 @@ def init(
             width={name: upper - lower for name, (lower, upper) in ends.items()},
             sign="" if minimize else "-",
         )
-        source.write_text(text, encoding="utf-8")
+        with writable("objective", source, "file"):
+            files.write(source, text)
         print(f"{source}  a function to begin with; put your own in its place")
     print(f"\nnext: mfbo run {path}")
     return 0

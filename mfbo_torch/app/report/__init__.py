@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import html
 import json
-from importlib.resources import files
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -24,6 +24,7 @@ from mfbo_torch.app.report import calibration, designs, figures, text
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.app.summary import Summary
+from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
 
 NOTED = ("progress", "parallel", "slices", "calibration")
@@ -37,7 +38,7 @@ def write(run: Summary, path: Path) -> Path:
     """Write the page of a run, finished or not; a file at ``path``, which is given back, is replaced."""
     page = render(run)
     with run_folder.writable("html", path, "file"):
-        run_folder.write(path, page)
+        files.write(path, page)
     return path
 
 
@@ -120,7 +121,7 @@ def _json(value: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
 def _packed(text: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sqlite3
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -17,16 +19,50 @@ from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
 from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
-from mfbo_torch.history.storage.journal_schema import COLUMNS, REAL, SCHEMA_VERSION, TABLE, foreign, limit, unusual
 from mfbo_torch.history.storage.lock import Held, Lock
-from mfbo_torch.utils import files
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import opened
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
+SCHEMA_VERSION = 5
+
+_TABLE = """
+CREATE TABLE event (
+    sequence INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('asked', 'retried', 'ended')),
+    id INTEGER NOT NULL,
+    x TEXT,
+    fidelity INTEGER,
+    meta TEXT,
+    decision_seconds REAL,
+    cost REAL NOT NULL,
+    status TEXT CHECK (status IN ('done', 'failed')),
+    value REAL,
+    reason TEXT,
+    evaluation_seconds REAL,
+    seen INTEGER,
+    standard_error REAL CHECK (standard_error IS NULL OR (standard_error >= 0 AND status IS 'done')),
+    checksum BLOB NOT NULL,
+    outcomes TEXT CHECK (outcomes IS NULL OR status IS 'done'),
+    CHECK (kind <> 'asked' OR (x IS NOT NULL AND fidelity IS NOT NULL AND meta IS NOT NULL)),
+    CHECK ((kind = 'ended') = (status IS NOT NULL)),
+    CHECK ((status IS 'done') = (value IS NOT NULL))
+);
+CREATE UNIQUE INDEX event_happens_once ON event (kind, id) WHERE kind <> 'retried';
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'append only'); END;
+"""
+COLUMNS = re.findall(r"^    ([a-z_]+) [A-Z]+", _TABLE, flags=re.MULTILINE)
+"""The names of the table's columns."""
+_REAL = set(re.findall(r"([a-z_]+) REAL", _TABLE))
 _INSERT = f"INSERT INTO event ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's error codes where a disk is full, or a quota or a limit on the size of files is reached."""
+STEPS, LEAST_STEPS, STEPS_A_BYTE = 10_000, 2_000_000, 10
+"""Steps of SQLite between two looks at their number, and how many a check may take: a forged file may take for ever,
+journals of the shortest rows take 1.4 a byte."""
+_BESIDE = ("-wal", "-shm", "-journal")
 _IN_USE = "open, and used in the thread that opened it"
 
 
@@ -71,7 +107,7 @@ class Journal:
         try:
             if exists and (found := self._damage()):
                 raise JournalError(self.path, f"an undamaged journal: {found}")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # what a damaged file says may not be text
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}") from error
         self._lock = Lock(self.path)
         if not read_only:
@@ -113,11 +149,18 @@ class Journal:
         """Whether there is a journal already, and not something else."""
         try:
             header = b""
+            for other in (self.path.with_name(f"{self.path.name}{beside}") for beside in _BESIDE):
+                if other.is_symlink():
+                    raise JournalError(self.path, f"a journal beside which {other.name} is a file, not a link")
+                if other.exists():
+                    opened(other).close()  # SQLite would wait for what a pipe may say
             if self.path.exists():
-                with files.opened(self.path) as file:
+                with opened(self.path) as file:
                     header = file.read(100)
-            if other := unusual(self.path):
-                raise JournalError(self.path, other)
+            if (
+                header and other.exists() and other.stat().st_size
+            ):  # SQLite would put pages in place that nobody checked
+                raise JournalError(self.path, f"a journal without {other.name} beside it; move that away")
         except OSError as error:
             raise JournalError(self.path, f"a readable file: {error.strerror}") from error
         if not header and not read_only:
@@ -147,7 +190,7 @@ class Journal:
         return "" if answer == "ok" else " ".join(answer.split())
 
     def _make_table(self) -> None:
-        with self._transaction(f"BEGIN IMMEDIATE; {TABLE}"):
+        with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
             self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -228,8 +271,8 @@ class Journal:
             (last,) = chained([row], last)
             row[COLUMN] = last
         written = self._connection.executemany(_INSERT, [[row.get(name) for name in COLUMNS] for row in made]).rowcount
-        if made and written != len(made):
-            raise JournalError(self.path, f"one that keeps what is written: {written} of {len(made)} rows were")
+        if written != len(made):
+            raise JournalError(self.path, f"one that keeps what is written; of {len(made)} rows it kept {written}")
         return last
 
     def _last(self) -> tuple[int, bytes]:
@@ -276,9 +319,31 @@ class Journal:
         self.close()
 
 
+def limit(connection: sqlite3.Connection, path: Path) -> None:
+    """Let what is read of a file take a number of steps that goes with its size."""
+    places = [place for place in (path, path.with_name(f"{path.name}-wal")) if place.exists()]
+    most = LEAST_STEPS + STEPS_A_BYTE * sum(place.stat().st_size for place in places)
+    turns = count(STEPS, STEPS)
+    connection.set_progress_handler(lambda: next(turns) > most, STEPS)
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, str]:
+    """What makes each part of a database, tables, indices, triggers and views, by name."""
+    return dict(connection.execute("SELECT type || ' ' || name, sql FROM sqlite_schema ORDER BY name"))
+
+
+def foreign(connection: sqlite3.Connection) -> str:
+    """The first part of a database that is not as a journal has it, or that a journal has and it has not, in words."""
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(_TABLE)
+        wanted, found = _schema(own), _schema(connection)
+    other = next((name for name in {**wanted, **found} if wanted.get(name) != found.get(name)), "")
+    return other and f"its {other} is not as in schema {SCHEMA_VERSION}"
+
+
 def _stored(column: str, value: Any) -> Any:
     """A value as SQLite returns it, without NaN and without a sign of zero."""
-    if value is None or column not in REAL:
+    if value is None or column not in _REAL:
         return value
     return None if math.isnan(value) else float(value) + 0.0
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mfbo_torch.history.storage.journal import Journal, JournalError
+from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError, limit
 from mfbo_torch.history.storage.journal_rows import columns, rows, states
-from mfbo_torch.history.storage.journal_schema import COLUMNS, limit
-from mfbo_torch.utils import files
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import opened
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -27,9 +26,9 @@ def salvage(path: Path, new: Path) -> int:
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.sqlite"
         try:
-            with files.opened(path) as whole, copy.open("wb") as file:
+            with opened(path) as whole, copy.open("wb") as file:
                 file.write(_MAGIC + whole.read()[len(_MAGIC) :])
-            with suppress(FileNotFoundError), files.opened(Path(f"{path}-wal")) as log:
+            with suppress(FileNotFoundError), opened(Path(f"{path}-wal")) as log:
                 Path(f"{copy}-wal").write_bytes(log.read())
         except OSError as error:
             raise JournalError(path, f"a readable file: {error.strerror}") from error

@@ -8,6 +8,8 @@ import struct
 import time
 from pathlib import Path
 
+from mfbo_torch.utils.files import opened
+
 HEADER, FRAME = 32, 24
 """Bytes of the log's header and of a frame's."""
 PAUSE = 0.05
@@ -25,7 +27,8 @@ def damaged(path: Path) -> bool:
 
 def _lost(path: Path) -> bool:
     try:
-        content = path.with_name(f"{path.name}-wal").read_bytes()
+        with opened(path.with_name(f"{path.name}-wal")) as file:
+            content = file.read()
     except FileNotFoundError:
         return False
     if len(content) <= HEADER:

@@ -45,13 +45,14 @@ def mean_variance(
     if X.shape[-1] != cache.inputs.shape[-1]:
         allowed = f"the last axis must be d = {cache.inputs.shape[-1]}"
         raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {allowed}")
+    graph = backend == "auto" and graphs.takes(cache, X)
+    if backend == "auto" and not graph and (process := fused.process_for(cache, X)) is not None:
+        return fused.mean_variance(process, X, floor, keepdim)
     chosen = _dispatch.choose(backend, X, products=True)
-    if backend == "auto" and graphs.takes(cache, X):
+    if graph:
         chosen = "graph"
     elif chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
         chosen = "torch"
-    elif chosen == "torch" and backend == "auto" and fused.takes(cache, X):
-        return fused.mean_variance(cache.prepared.processes[0], X, floor, keepdim)
     if cache.differentiable and torch.is_grad_enabled():
         mean, variance = reference.mean_variance(cache, X)
         variance = variance.clamp_min(floor)

@@ -45,7 +45,7 @@ class Moments(NamedTuple):
 
 def plain(X: Tensor) -> bool:
     """Whether a tensor is on the processor in double precision."""
-    return X.dtype == torch.double and X.device.type == "cpu"
+    return X.dtype is torch.double and X.is_cpu
 
 
 def rows(X: Tensor) -> Array:
@@ -100,12 +100,12 @@ def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Momen
     # row by row, as the rounding of a product follows its shape: points without a value must leave the mean
     mean: Array = np.vecdot(value[:, : len(process.alpha)], process.alpha)
     mean += process.constant
-    explained = np.zeros(len(X))
+    explained: Any = 0.0
     weights: Array | None = None
     for block in reversed(process.blocks):
         reach = block.shape[1]
         product = _product(value[:, :reach], block.T)
-        explained += np.vecdot(product, product)
+        explained = np.vecdot(product, product) + explained
         if not gradient:
             continue
         back = _product(product, block)
@@ -143,15 +143,18 @@ def _by_differences(process: PreparedProcess, scaled: Array, weights: Array) -> 
     return np.stack(columns, -1) * process.chain
 
 
-def takes(cache: Cache, X: Tensor) -> bool:
-    """Whether points are few, and they and the one process of a cache are in double precision on the processor."""
-    plainly = plain(X) and plain(cache.inverse) and not (cache.differentiable and torch.is_grad_enabled())
-    return plainly and not cache.batch_shape and X.numel() * cache.prepared.row <= MOST_BYTES * X.shape[-1]
+def process_for(cache: Cache, X: Tensor) -> PreparedProcess | None:
+    """The process of a cache that :func:`mean_variance` takes; ``None`` where there is no such one, or the points are
+    many, or not in double precision on the processor."""
+    few = plain(X) and X.numel() * cache.prepared.row <= MOST_BYTES * X.shape[-1]
+    return cache.alone if few and not (cache.differentiable and torch.is_grad_enabled()) else None
 
 
 def mean_variance(process: PreparedProcess, X: Tensor, floor: float, keepdim: bool) -> tuple[Tensor, Tensor]:
     """As :func:`mfbo_torch.ops.posterior.mean_variance`, of one process at a few points."""
-    shape = (*X.shape[:-1], 1) if keepdim else X.shape[:-1]
+    shape = X.shape[:-1]
+    if keepdim:
+        shape += (1,)
     if X.requires_grad and torch.is_grad_enabled():
         return _MeanVariance.apply(X, process, floor, shape)
     return _raised(moments(process, rows(X)), floor, shape)
@@ -159,8 +162,8 @@ def mean_variance(process: PreparedProcess, X: Tensor, floor: float, keepdim: bo
 
 def _raised(found: Moments, floor: float, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Means and variances of at least ``floor`` as tensors of a shape."""
-    variance = np.maximum(found.variance, floor)
-    return torch.from_numpy(found.mean.reshape(shape)), torch.from_numpy(variance.reshape(shape))
+    mean, variance = found.mean.reshape(shape), np.maximum(found.variance, floor).reshape(shape)
+    return torch.from_numpy(mean), torch.from_numpy(variance)
 
 
 class _MeanVariance(torch.autograd.Function):

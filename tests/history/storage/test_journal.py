@@ -2,12 +2,14 @@ import os
 import sqlite3
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from journals import AWKWARD, change, fill, other_columns
 from refusals import refused
 
 from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.history.storage import journal as storage
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
 
 
@@ -232,7 +234,6 @@ def damaged(path):
 def unreadable_json(path):
     with Journal(path) as journal:
         journal.asked([Record(0, Query((0.0,), 0), 1.0)])
-        journal.close()
     change(path, "UPDATE event SET x = '[0.'")
     return "undamaged journal"
 
@@ -285,3 +286,56 @@ def test_a_journal_knows_its_thread_and_its_end(tmp_path):
     assert len(journal.history()) == 1
     journal.close()
     refused("open, and used in the thread .*: Cannot operate on a closed database", journal.history)
+
+
+FORGED = {
+    "trigger swallow": "CREATE TRIGGER swallow BEFORE INSERT ON event BEGIN SELECT RAISE(IGNORE); END",
+    "view other": "CREATE VIEW other AS SELECT * FROM event",
+    "index other": "CREATE INDEX other ON event (kind)",
+    "table other": "CREATE TABLE other (a)",
+    "table event": "ALTER TABLE event RENAME TO events; CREATE VIEW event AS WITH RECURSIVE e(sequence) AS"
+    " (SELECT 1 UNION ALL SELECT sequence + 1 FROM e) SELECT sequence FROM e",
+    "trigger event_is_never_removed": "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'ABORT',"
+    " 'ROLLBACK') WHERE name = 'event_is_never_removed'",
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_schema_that_holds_anything_else_is_refused(tmp_path, what, read_only):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FORGED[what])
+    name = what.partition(" ")[2]
+    refused(rf"its \w+ {name} is not as in schema", Journal, path, read_only=read_only, error=JournalError)
+
+
+def test_a_row_that_is_not_kept_is_no_row_written(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        written = fill(journal)
+        journal._connection.execute(FORGED["trigger swallow"])
+        refused("it kept 0", journal.asked, [written.asked(Query((1.0,), 0), 1.0).records[-1]], error=JournalError)
+        assert journal.history() == written
+
+
+@pytest.mark.parametrize("beside", ["", "-wal", "-journal", "-shm"])
+def test_a_pipe_is_not_waited_for(tmp_path, beside):
+    path = tmp_path / "a.sqlite"
+    if beside:
+        with Journal(path) as journal:
+            fill(journal)
+        (tmp_path / f"a.sqlite{beside}").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / f"a.sqlite{beside}")
+    for read_only in (True, False):
+        refused("not a regular file", Journal, path, read_only=read_only, error=JournalError)
+
+
+def test_a_check_that_takes_for_ever_is_ended(tmp_path, monkeypatch):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+    monkeypatch.setattr(storage, "LEAST_STEPS", -(10**9))
+    monkeypatch.setattr(storage, "STEPS", 1)
+    refused("readable journal: interrupted", Journal, path, read_only=True, error=JournalError)
