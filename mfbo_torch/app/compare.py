@@ -20,7 +20,7 @@ from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
 from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write, write_settings
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, writable, write_settings
 from mfbo_torch.app.schema import COMPARE, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
@@ -34,6 +34,7 @@ from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import replacing, write_text
 
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
 """Files of a comparison; the last one is in the folder of each of its runs where queries are averages."""
@@ -95,6 +96,8 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 check_capital(problem, capital)
                 found = [Job(name, label, {**each, "capital": capital}) for each in runs]
                 for job in found if to_run else []:
+                    if link := next((p for p in (job.out, *job.out.parents[:2]) if p.is_symlink()), None):
+                        raise SettingError("out", str(link), "a folder of this comparison, not a link to one elsewhere")
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
                 inner = error.setting.removeprefix("strategy")
@@ -134,9 +137,11 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
                 errors.append(f"{job.out}: {reason}")
             bar.update()
     curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
-    write_table(out / TABLE, curves)
-    if curves:
-        draw(problems, curves, settings["metric"]).savefig(out / PICTURE)
+    with writable("out", out, "folder"):
+        write_table(out / TABLE, curves)
+        if curves:
+            with replacing(out / PICTURE) as file:
+                draw(problems, curves, settings["metric"]).savefig(file, format="png")
     return Comparison(settings, problems, curves, len(jobs), tuple(errors))
 
 
@@ -160,7 +165,7 @@ def run_job(settings: Mapping[str, Any]) -> str:
         summary = execute(run, progress=False, picture=False)
         if summary.finished and isinstance(run.problem, IndirectProblem):
             inputs = recommendations(run.strategy, summary.history)
-            write(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
+            write_text(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
     except Exception as error:
         return describe(error)
     if not summary.finished:

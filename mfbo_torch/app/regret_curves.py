@@ -13,12 +13,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from mfbo_torch.app.run_folder import write
 from mfbo_torch.history import History
 from mfbo_torch.loop import plots
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.utils.files import write_text
 
 POINTS = 201
 """Amounts of capital, from none to all, at which regret is computed."""
@@ -87,7 +87,7 @@ def write_table(path: Path, curves: Curves) -> None:
         for seed, run in runs.items():
             for row in zip(*run, strict=True):
                 writer.writerow([problem, strategy, seed, *("" if np.isnan(x) else repr(float(x)) for x in row)])
-    write(path, table.getvalue())
+    write_text(path, table.getvalue())
 
 
 def measure(problem: Problem, metric: str) -> str:

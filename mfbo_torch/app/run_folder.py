@@ -14,6 +14,7 @@ from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
@@ -81,18 +82,11 @@ def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
+        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror or error}") from error
 
 
 def write_settings(settings: Mapping[str, Any], out: Path) -> None:
     """Put the settings of a run or a comparison into its folder."""
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file at once, so that it is never half there."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+        write_text(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))

@@ -16,6 +16,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Space
 from mfbo_torch.space.parameter import text
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import replacing, write_text
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -47,13 +48,14 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[
             writer = csv.DictWriter(text, columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-            path.write_text(text.getvalue(), encoding="utf-8")
+            write_text(path, text.getvalue())
             return
         pyarrow = _pyarrow("file", path)
         table = pyarrow.table({column: [row.get(column) for row in rows] for column in columns})
-        pyarrow.parquet.write_table(table, path)
+        with replacing(path) as file:
+            pyarrow.parquet.write_table(table, file)
     except OSError as error:
-        raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
+        raise SettingError("file", str(path), f"a file that can be written: {error.strerror or error}") from error
 
 
 def _pyarrow(setting: str, path: Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from pathlib import Path
 from string import Template
 from typing import TypeVar
 
+from mfbo_torch.app.run_folder import writable
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
 
 T = TypeVar("T")
 PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or width:16:512:integer"
@@ -78,28 +81,27 @@ def init(
     path = Path(file)
     if path.suffix not in (".yaml", ".yml"):
         raise SettingError("file", file, "a name that ends with .yaml")
-    if path.exists():
+    if os.path.lexists(path):
         raise SettingError("file", file, "a new file; this one exists")
     place = _answer("objective", objective, _place)
     bounds = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
     levels = _answer("costs", costs, _costs)
     amount = _answer("capital", capital, lambda text: _capital(text, levels))
-    path.write_text(
-        CONFIG.substitute(
-            file=file,
-            objective=place,
-            parameters="\n".join(f"      {name}: {{{', '.join(parts)}}}" for name, parts in bounds.items()),
-            costs=f"[{', '.join(f'{cost:g}' for cost in levels)}]",
-            maximize=str(not minimize).lower(),
-            capital=f"{amount:g}",
-            name=path.stem,
-        ),
-        encoding="utf-8",
+    config = CONFIG.substitute(
+        file=file,
+        objective=place,
+        parameters="\n".join(f"      {name}: {{{', '.join(parts)}}}" for name, parts in bounds.items()),
+        costs=f"[{', '.join(f'{cost:g}' for cost in levels)}]",
+        maximize=str(not minimize).lower(),
+        capital=f"{amount:g}",
+        name=path.stem,
     )
+    with writable("file", path, "file"):
+        write_text(path, config)
     print(f"{path}  the settings")
     module, _, function = place.partition(":")
     source = Path(*module.split(".")).with_suffix(".py")
-    if not source.exists() and not Path(*module.split(".")).is_dir() and "." not in module:
+    if not os.path.lexists(source) and not Path(*module.split(".")).is_dir() and "." not in module:
         ends = {name: [float(part.partition(": ")[2]) for part in parts[:2]] for name, parts in bounds.items()}
         text = OBJECTIVE.substitute(
             function=function,
@@ -109,7 +111,8 @@ def init(
             width={name: upper - lower for name, (lower, upper) in ends.items()},
             sign="" if minimize else "-",
         )
-        source.write_text(text, encoding="utf-8")
+        with writable("objective", source, "file"):
+            write_text(source, text)
         print(f"{source}  a function to begin with; put your own in its place")
     print(f"\nnext: mfbo run {path}")
     return 0

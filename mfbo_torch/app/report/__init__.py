@@ -25,6 +25,7 @@ from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
 
 NOTED = ("progress", "parallel", "slices", "calibration")
 """Sections with a sentence of their own."""
@@ -37,7 +38,7 @@ def write(run: Summary, path: Path) -> Path:
     """Write the page of a run, finished or not; a file at ``path``, which is given back, is replaced."""
     page = render(run)
     with run_folder.writable("html", path, "file"):
-        run_folder.write(path, page)
+        write_text(path, page)
     return path
 
 

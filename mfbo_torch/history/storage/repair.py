@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError
 from mfbo_torch.history.storage.journal_rows import columns, rows
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import replacing, temporary_folder
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -21,10 +22,10 @@ _MAGIC = b"SQLite format 3\0"
 def salvage(path: Path, new: Path) -> int:
     """Write the rows of a journal up to the first that is damaged into a new one; their number. The old one stays as it
     is. A ``SettingError`` where the new file exists, or not a single row is good."""
-    if new.exists():
+    if os.path.lexists(new):
         raise SettingError("new", str(new), "a file that does not exist yet")
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy.sqlite"
+    with temporary_folder() as folder:
+        copy = folder / "copy.sqlite"
         try:
             copy.write_bytes(_MAGIC + path.read_bytes()[len(_MAGIC) :])
             with suppress(FileNotFoundError):
@@ -34,8 +35,13 @@ def salvage(path: Path, new: Path) -> int:
         good = [*_good(copy)]
     if not good:
         raise JournalError(path, "a journal with a good row; this one has none")
-    with Journal(new) as journal:
-        journal.copy(good)
+    try:
+        with replacing(new) as file, Journal(file.name) as journal:
+            journal.copy(good)
+    except JournalError as error:
+        raise type(error)(new, error.allowed) from error
+    except OSError as error:
+        raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)
 
 
