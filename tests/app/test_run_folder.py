@@ -17,7 +17,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.problems.trial import REPORTS, Trial
 
 PRECIOUS = "precious"
-RUN = ["run", "--problem", "Branin", "--strategy", "RandomSearch", "--capital", "30", "--out"]
+RUN = ["run", "--problem", "Currin", "--strategy", "RandomSearch", "--capital", "30", "--out"]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_log_that_would_block_is_refused(out, capsys):
 
 def test_a_comparison_writes_through_no_link(tmp_path, capsys):
     out, target, elsewhere = tmp_path / "c", tmp_path / "target", tmp_path / "elsewhere"
-    settings = {"problem": "Branin", "strategies": {"one": "RandomSearch"}, "seeds": 1, "capital": 20, "workers": 1}
+    settings = {"problem": "Currin", "strategies": {"one": "RandomSearch"}, "seeds": 1, "capital": 20, "workers": 1}
     config = tmp_path / "c.yaml"
     config.write_text(yaml.safe_dump({**settings, "out": str(out)}))
     out.mkdir()
@@ -98,7 +98,7 @@ def test_a_comparison_writes_through_no_link(tmp_path, capsys):
     assert RECOMMENDED not in {path.name for path in out.iterdir()}
     elsewhere.mkdir()
     config.write_text(yaml.safe_dump({**settings, "out": str(tmp_path / "d")}))
-    for inner in ("Branin", "Branin/one", "Branin/one/seed-0"):
+    for inner in ("Currin", "Currin/one", "Currin/one/seed-0"):
         place = tmp_path / "d" / inner
         shutil.rmtree(tmp_path / "d", ignore_errors=True)
         place.parent.mkdir(parents=True)

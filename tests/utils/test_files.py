@@ -85,8 +85,8 @@ def test_what_a_killed_process_has_left_is_swept_and_nothing_else(temporary, tmp
     target = tmp_path / "target"
     target.mkdir()
     (target / "file").write_text("precious")
-    killed, left = other("os.kill(os.getpid(), signal.SIGKILL)", target)
     living, kept = other("input()", target)
+    killed, left = other("os.kill(os.getpid(), signal.SIGKILL)", target)
     assert killed.wait(60) == -signal.SIGKILL
     assert (left / "inner" / "file").exists()
     alike = ["mfbo-my_tests", "mfbo-abcdefgh.tmp.old", "tmpabcdefgh", "mfbo-ABCDEFGH.tmp"]
