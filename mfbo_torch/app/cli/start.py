@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TypeVar
 
+from mfbo_torch.app.cli.terminal import say
 from mfbo_torch.app.run_folder import writable
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
@@ -98,7 +99,7 @@ def init(
     )
     with writable("file", path, "file"):
         write_text(path, config)
-    print(f"{path}  the settings")
+    say(f"{path}  the settings")
     module, _, function = place.partition(":")
     source = Path(*module.split(".")).with_suffix(".py")
     if not os.path.lexists(source) and not Path(*module.split(".")).is_dir() and "." not in module:
@@ -113,8 +114,9 @@ def init(
         )
         with writable("objective", source, "file"):
             write_text(source, text)
-        print(f"{source}  a function to begin with; put your own in its place")
-    print(f"\nnext: mfbo run {path}")
+        say(f"{source}  a function to begin with; put your own in its place")
+    say()
+    say(f"next: mfbo run {path}")
     return 0
 
 
@@ -126,7 +128,7 @@ def _answer(name: str, given: str | None, read: Callable[[str], T]) -> T:
         try:
             return read(input(f"{question} [{suggested}]: ").strip() or suggested)
         except SettingError as error:
-            print(error)
+            say(error)
         except EOFError:
             raise SettingError(name, None, f"given as --{name.removesuffix('s')}, or answered") from None
 
