@@ -14,7 +14,7 @@ from mfbo_torch.app import cli
 from mfbo_torch.app.cli.terminal import pairs, say, shown, styled, table
 from mfbo_torch.utils.output_streams import printable
 
-ESCAPE, C1, BIDI = "\x1b]0;owned\x07\x1b[31mred", "\x9b2J\x85\x7f", "\u202egnp.exe\u2066"
+ESCAPE, C1, BIDI = "\x1b]0;owned\x07\x1b[31mred", "\x9b2J\x7f", "\u202egnp.exe\u2066"
 HOSTILE = f"é日本{ESCAPE}{C1}{BIDI}"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What no stream may get, but for tabs and newlines of our own."""
@@ -46,7 +46,7 @@ def config(tmp_path, monkeypatch):
     """A run whose problem, parameters, choices, fidelity, reasons and folder have control characters in their names."""
     monkeypatch.chdir(tmp_path)
     source = f"""
-        def evil(p, m):
+        def evil(p, mesh):
             if p["x"] > 0.5:
                 raise RuntimeError({HOSTILE!r})
             return p["x"]
@@ -54,7 +54,7 @@ def config(tmp_path, monkeypatch):
     """
     (tmp_path / "hostile.py").write_text(textwrap.dedent(source))
     parameters = {"x": {"lower": 0, "upper": 1}, f"n{HOSTILE}": {"choices": [f"c{HOSTILE}", "d"]}}
-    fidelities = {f"e{HOSTILE}": [1, 2]}
+    fidelities = {"mesh": [f"m{HOSTILE}", f"fine{HOSTILE}"]}
     given = {"objective": "hostile:evil", "parameters": parameters, "fidelities": fidelities, "costs": [1, 2]}
     settings = {"problem": {"class_path": "UserProblem", "init_args": given}, "strategy": "RandomSearch"}
     path = tmp_path / "a.yaml"
