@@ -203,16 +203,16 @@ def load(out: str | Path) -> Comparison:
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))
 
 
-def export(out: Path, path: Path) -> int:
-    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows."""
+def export(out: Path, path: Path) -> tuple[int, list[str]]:
+    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows and what
+    :func:`~mfbo_torch.app.tabular_io.write_rows` does."""
     _, problems, jobs = _stored(out)
     rows = []
     for job in jobs:
         if (job.out / JOURNAL).exists():
             of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
             rows += [of | row for row in tabular_io.rows(recorded(job.out), problems[job.problem])]
-    tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
-    return len(rows)
+    return len(rows), tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
 
 
 def _stored(out: Path) -> tuple[dict[str, Any], dict[str, Problem], list[Job]]:

@@ -55,19 +55,21 @@ def temporary_folder() -> Iterator[Path]:
     """A folder that is removed at the end, or by a later process of the same user where this one is killed."""
     sweep(gettempdir())
     while True:
-        with TemporaryDirectory(prefix=PREFIX, suffix=SUFFIX, ignore_cleanup_errors=True) as made:
-            try:
-                lock = _locked(made)
-            except (BlockingIOError, FileNotFoundError):  # swept before it was locked
-                continue
-            except OSError:  # a file system that knows no locks: nobody can sweep it
-                lock = -1
-            try:
-                yield Path(made)
-            finally:
-                if lock >= 0:
-                    os.close(lock)
+        made = TemporaryDirectory(prefix=PREFIX, suffix=SUFFIX, ignore_cleanup_errors=True)
+        try:
+            lock = _locked(made.name)
+        except (BlockingIOError, FileNotFoundError):  # swept before it was locked
+            continue
+        except OSError:  # a file system that knows no locks: nobody can sweep it
+            lock = -1
+        try:
+            yield Path(made.name)
             return
+        finally:
+            with suppress(RecursionError):  # folders in folders, a thousand deep
+                made.cleanup()
+            if lock >= 0:
+                os.close(lock)
 
 
 @cache
@@ -81,7 +83,7 @@ def sweep(within: str) -> None:
         found = [name for name in os.listdir(within) if _OWN.fullmatch(name)]
     for name in found if fcntl else ():
         path = os.path.join(within, name)
-        with suppress(OSError):
+        with suppress(OSError, RecursionError):  # of folders in folders, a thousand deep
             lock = _locked(path)
             try:
                 if os.fstat(lock).st_uid == os.geteuid():

@@ -139,3 +139,23 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_anew(temporary, monk
         with files.temporary_folder() as made:
             assert str(made) == seen[used]
     assert not [*temporary.iterdir()]
+
+
+def test_folders_nested_deep_are_left_without_an_error(temporary):
+    def nested(within):
+        here = os.getcwd()
+        try:
+            os.chdir(within)
+            for _ in range(1500):
+                os.mkdir("a")
+                os.chdir("a")
+        finally:
+            os.chdir(here)
+
+    with files.temporary_folder() as made:
+        nested(made)
+    (temporary / "mfbo-abcdefgh.tmp").mkdir()
+    nested(temporary / "mfbo-abcdefgh.tmp")
+    files.sweep.cache_clear()
+    files.sweep(str(temporary))
+    subprocess.run(["rm", "-rf", *map(str, temporary.iterdir())], check=True)

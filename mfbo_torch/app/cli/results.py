@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mfbo_torch.app import run_folder
-from mfbo_torch.app.cli.terminal import pairs, say
+from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
 
@@ -91,12 +91,12 @@ def export(folder: str, file: str | None) -> int:
     from mfbo_torch.app import compare, experiment, tabular_io
 
     if compares:
-        count = compare.export(out, path)
+        count, formulas = compare.export(out, path)
     else:
         run = experiment.load(out)
-        tabular_io.write(run.history, run.problem, path)
-        count = len(run.history)
+        count, formulas = len(run.history), tabular_io.write(run.history, run.problem, path)
     say(f"{count} records in {path}")
+    warn_of_formulas(path, formulas)
     return 0
 
 

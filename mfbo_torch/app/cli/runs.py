@@ -9,7 +9,7 @@ from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli import BROKEN, CONTINUES, INTERRUPTED, complain
-from mfbo_torch.app.cli.terminal import say
+from mfbo_torch.app.cli.terminal import say, warn_of_formulas
 from mfbo_torch.app.schema import CLASSES, COMPARE, RUN, Command, flags, help_of, settings_of_command
 
 
@@ -53,11 +53,14 @@ def _run(settings: Mapping[str, Any]) -> int:
 def _compare(settings: Mapping[str, Any]) -> int:
     from mfbo_torch.app import compare
     from mfbo_torch.app.cli.texts import compared
+    from mfbo_torch.app.tabular_io import is_formula
 
     comparison = compare.compare(settings)
     say(compared(comparison))
     say()
     say(f"Picture: {Path(settings['out']) / compare.PICTURE}")
+    risky = any(map(is_formula, settings["strategies"]))
+    warn_of_formulas(Path(settings["out"]) / compare.TABLE, ["strategy"] if risky else [])
     for error in comparison.errors:
         complain(error, BROKEN)
     return BROKEN if comparison.errors else 0

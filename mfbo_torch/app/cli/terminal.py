@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, TextIO
 
 from mfbo_torch.utils.output_streams import printable
@@ -30,6 +31,13 @@ def shown(text: object) -> Shown:
 def say(*texts: object, stream: TextIO | None = None) -> None:
     """Print texts side by side."""
     print(*map(shown, texts), file=stream, flush=True)
+
+
+def warn_of_formulas(path: Path, columns: Sequence[str]) -> None:
+    """Say of which columns of a table a spreadsheet would run cells, if any."""
+    if columns:
+        what = f"a spreadsheet would run cells of {', '.join(columns)} as formulas; there, import {path} as text"
+        say(styled("mfbo:", "red", sys.stderr), what, stream=sys.stderr)
 
 
 def styled(text: str, style: Style, stream: TextIO | None = None) -> Shown:

@@ -12,6 +12,7 @@ import yaml
 import mfbo_torch
 from mfbo_torch.app import cli
 from mfbo_torch.app.cli.terminal import pairs, say, shown, styled, table
+from mfbo_torch.app.run_folder import recorded
 from mfbo_torch.utils.output_streams import printable
 
 ESCAPE, C1, BIDI = "\x1b]0;owned\x07\x1b[31mred", "\x9b2J\x7f", "\u202egnp.exe\u2066"
@@ -122,3 +123,24 @@ def test_loggers_and_results_in_python_too(caplog, capsys):
     assert not CONTROL.search(caplog.text)
     assert not CONTROL.search(repr(result))
     assert r"RuntimeError: é日本\x1b]0;owned\x07" in caplog.text
+
+
+def test_cells_that_a_spreadsheet_would_run_are_named(config, tmp_path, capsys):
+    settings = yaml.safe_load(config.read_text()) | {"out": "runs/a"}
+    settings["problem"]["init_args"]["parameters"] = {"x": {"lower": 0, "upper": 1}, "k": {"choices": ["=1+1", "-x"]}}
+    config.write_text(yaml.safe_dump(settings))
+    assert cli.main(["run", str(config)]) == 0
+    capsys.readouterr()
+    assert cli.main(["export", "runs/a", "a.csv"]) == 0
+    said = "mfbo: a spreadsheet would run cells of k as formulas; there, import a.csv as text\n"
+    assert capsys.readouterr().err == said
+    assert cli.main(["run", str(config), "--out", "runs/b", "--warm_start", "a.csv"]) == 0
+    read, written = (recorded(tmp_path / "runs" / name).done for name in "ba")
+    assert [r.query.x for r in read[: len(written)]] == [r.query.x for r in written]
+    compared = {"problem": "Currin", "strategies": {"=s": "RandomSearch"}, "seeds": 1, "capital": 20, "workers": 1}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({**compared, "out": "runs/c"}))
+    capsys.readouterr()
+    assert cli.main(["compare", "c.yaml"]) == 0
+    assert "would run cells of strategy as formulas; there, import runs/c/regret.csv as text" in capsys.readouterr().err
+    assert cli.main(["export", "runs/c"]) == 0
+    assert "would run cells of strategy as formulas" in capsys.readouterr().err
