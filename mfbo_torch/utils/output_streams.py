@@ -13,10 +13,14 @@ from typing import Any, TextIO
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def printable(text: object) -> str:
-    """A text in one line whose control characters are seen and do nothing: a newline as ``\\n``, an escape as
-    ``\\x1b``."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+def printable(text: object, keep: str = "") -> str:
+    """A text whose control characters, but for those to ``keep``, are seen and do nothing: a newline as ``\\n``, an
+    escape as ``\\x1b``."""
+
+    def seen(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode()
+
+    return _CONTROL.sub(seen, str(text))
 
 
 def logger(name: str) -> logging.Logger:

@@ -87,6 +87,11 @@ def test_no_command_prints_control_characters(config, tmp_path, capsys):
         clean(capsys)
     assert cli.main(["best", str(out), "--json"]) == 0
     assert json.loads(clean(capsys, ""))["folder"] == str(out)
+    assert cli.main(["show", str(out), "--html"]) == 0
+    clean(capsys)
+    page = (out / "report.html").read_text()
+    assert not CONTROL.search(page)
+    assert r"\u202egnp.exe" in page
     for arguments in (
         ["show", f"no{HOSTILE}"],
         ["list", f"no{HOSTILE}"],
@@ -122,6 +127,7 @@ def test_loggers_and_results_in_python_too(caplog, capsys):
     clean(capsys, "")
     assert not CONTROL.search(caplog.text)
     assert not CONTROL.search(repr(result))
+    assert not CONTROL.search(result._repr_html_() + result.problem._repr_html_() + result.history._repr_html_())
     assert r"RuntimeError: é日本\x1b]0;owned\x07" in caplog.text
 
 
