@@ -37,7 +37,7 @@ the report alone).
 ``benchmarks.robustness.faults``           workers and drivers killed, every query accounted for; ``faults.csv``
 ``benchmarks.robustness.soak``             10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.robustness.bit_flips``        every bit of a journal changed: noticed or harmless? ``bit_flips.json``
-``benchmarks.robustness.fuzz``             damaged files of every kind, read as anyone would; ``fuzz.json``
+``benchmarks.robustness.fuzz``             damaged files and forged folders, read as anyone would; ``fuzz.json``
 ``benchmarks.robustness.equal_histories``  do equal seeds give equal histories after a change?
 ``benchmarks.robustness.paths``            modules that a decision, and a value, passes through
 ``benchmarks.figures``                     how the methods work; ``illustration-T.png`` and others

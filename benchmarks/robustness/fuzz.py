@@ -1,10 +1,13 @@
-"""Configs, journals, tables and Ax files damaged at random, each read as anyone would.
+"""Configs, journals, tables and Ax files damaged at random, and whole folders forged, each read as anyone would.
 
-    python -m benchmarks.robustness.fuzz [--each 400] [--seed 0]
+    python -m benchmarks.robustness.fuzz [--each 400] [--folders 3000] [--seed 0]
 
-Every file is read by the command that reads its kind (``run``, ``show``, ``export``; Ax's client). None may end in
-anything but an exit code or, from Ax, an exception; none may import the module that the damage names, take more
-than ten seconds, or bring the process above 1 GiB. Writes ``fuzz.json``; the exit status is 1 if one did.
+Every file is read by the command that reads its kind (``run``, ``show``, ``export``; Ax's client). A folder of a run or
+a comparison that :mod:`~benchmarks.robustness.forge` has forged is read by ``list``, ``show``, ``best``, ``export``,
+``repair``, some by ``show --html`` and ``compare``. None may end in anything but an exit code and one line or, from Ax,
+an exception; none may import the module that the damage names, touch a file outside, take more than ten seconds, or
+bring the process above 1 GiB. Each is made by its own number and the seed. Writes ``fuzz.json``; the exit status is 1
+if one did.
 """
 
 import contextlib
@@ -24,54 +27,15 @@ from pathlib import Path
 import yaml
 
 from benchmarks.common import parser, write_json
+from benchmarks.robustness.forge import CONFIG, EVIL, Folders, mutated
 from mfbo_torch.app import cli
 
 SECONDS, GIBIBYTES = 10, 1.0
-EVIL = "evilmod"
-WORDS = (
-    *(b"evilmod:f", b"evilmod.Problem", b"{class_path: evilmod.Problem}"),
-    *(b'{"class": "evilmod.Problem", "settings": {}}', b'{"function": "evilmod:f"}'),
-    *(b"&a ", b"*a", b"\0", b'"\\0\\ud800"', b"\xff\xfe", b"[" * 3000, b"{a: " * 300),
-    *(b"1e999", b".nan", b"null", b"-1", b"9" * 400, b"!!python/name:evilmod.f"),
-    *(b"\n", b"  ", b": ", b",", b'"'),
-)
-CONFIG = {
-    "problem": {
-        "class_path": "mfbo_torch.problems.UserProblem",
-        "init_args": {
-            "objective": "benchmarks.robustness.fuzz:objective",
-            "parameters": {"x": {"lower": 0.0, "upper": 1.0}, "n": {"lower": 1, "upper": 9, "integer": True}},
-            "costs": [1, 10],
-        },
-    },
-    "strategy": {"class_path": "mfbo_torch.strategies.RandomSearch"},
-    "capital": 30,
-}
+FOLDER = "folder"
 
 
-def objective(parameters: dict[str, float], fidelity: int) -> float:
-    """Something to run."""
-    return parameters["x"] + parameters["n"] + fidelity
-
-
-def mutated(content: bytes, numbers: random.Random) -> bytes:
-    """A few changes anywhere."""
-    changed = bytearray(content)
-    for _ in range(numbers.randint(1, 4)):
-        at, size = numbers.randrange(len(changed) + 1), numbers.choice([0, 1, 5, 40])
-        match numbers.randrange(5):
-            case 0 if at < len(changed):
-                changed[at] ^= 1 << numbers.randrange(8)
-            case 1:
-                changed[at : at + size] = numbers.choice(WORDS)
-            case 2:
-                changed[at : at + size] = numbers.randbytes(numbers.randrange(6))
-            case 3:
-                other = numbers.randrange(len(changed) + 1)
-                changed[at:at] = changed[other : other + 40]
-            case 4 if numbers.random() < 0.2:
-                del changed[at:]
-    return bytes(changed)
+class Late(BaseException):
+    """No exception that a command might catch."""
 
 
 @contextlib.contextmanager
@@ -79,7 +43,7 @@ def limited() -> Iterator[None]:
     """At most so many seconds."""
 
     def late(*_: object) -> None:
-        raise TimeoutError(f"longer than {SECONDS} s")
+        raise Late(f"longer than {SECONDS} s")
 
     former = signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
@@ -90,14 +54,17 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, former)
 
 
-def command(*arguments: object) -> str:
-    """What a command ends with."""
+def command(*arguments: object) -> int:
+    """What a command ends with: 0, or another number and a line."""
     err = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
         code = cli.main([str(argument) for argument in arguments])
-    if code not in (0, 1, 2) or "Traceback" in err.getvalue():
-        raise RuntimeError(f"exit code {code}: {err.getvalue()}")
-    return f"exit {code}"
+    lines = err.getvalue().splitlines()
+    alone = len(lines) == 1 or arguments[0] in ("run", "compare")  # these have a bar
+    said = not code or (alone and lines[-1].startswith("mfbo: "))
+    if code not in (0, 1, 2) or "Traceback" in err.getvalue() or not said:
+        raise RuntimeError(f"{arguments[0]} ends with {code}: {err.getvalue()}")
+    return code
 
 
 class Files:
@@ -127,8 +94,8 @@ class Files:
         client.save_to_json_file(str(folder / "whole.json"))
         self.whole["Ax file"] = (folder / "whole.json").read_bytes()
 
-    def read(self, kind: str, content: bytes) -> str:
-        """Read a damaged file as anyone would."""
+    def read(self, kind: str, content: bytes) -> str | int:
+        """Read a damaged file as anyone would; what a command, or Ax, ends with."""
         match kind:
             case "config":
                 return self._config(content)
@@ -138,13 +105,13 @@ class Files:
                 return self._table(content)
         return self._ax(content)
 
-    def _config(self, content: bytes) -> str:
+    def _config(self, content: bytes) -> int:
         path, other = self.folder / "damaged.yaml", self.folder / "other"
         path.write_bytes(content.replace(EVIL.encode(), b"nomodule"))  # what the user runs may import
         shutil.rmtree(other, ignore_errors=True)
         return command("run", path, "--out", other, "--capital", 12, "--workers", 1, "--executor", "processes")
 
-    def _folder(self, name: str, content: bytes) -> str:
+    def _folder(self, name: str, content: bytes) -> int:
         damaged = self.folder / "damaged"
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(self.out, damaged)
@@ -155,7 +122,7 @@ class Files:
             command("repair", damaged, self.folder / "new.sqlite")
         return command("show", damaged)
 
-    def _table(self, content: bytes) -> str:
+    def _table(self, content: bytes) -> int:
         path, other = self.folder / "damaged.csv", self.folder / "other"
         path.write_bytes(content)
         shutil.rmtree(other, ignore_errors=True)
@@ -168,8 +135,6 @@ class Files:
         path.write_bytes(content)
         try:
             Client.load_from_json_file(str(path))
-        except TimeoutError:
-            raise
         except Exception as error:
             return type(error).__name__
         return "loaded"
@@ -177,36 +142,42 @@ class Files:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Damage and read; the exit status."""
-    given = parser(__doc__, each=400, seed=0).parse_args(arguments)
-    numbers, fates, wrong, slowest = random.Random(given.seed), Counter[tuple[str, str]](), 0, 0.0
+    given = parser(__doc__, each=400, folders=3000, seed=0).parse_args(arguments)
+    fates, wrong, slowest = Counter[str](), 0, 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        (folder / "forge").mkdir()
+        files, folders = Files(folder), Folders(folder / "forge", command)
         (folder / f"{EVIL}.py").write_text(f"raise SystemExit('{EVIL} was imported')\n")
-        files = Files(folder)
         sys.path.insert(0, name)
-        for kind, content in files.whole.items():
-            for number in range(given.each):
-                damaged, started = mutated(content, numbers), time.perf_counter()
-                try:
-                    with limited():
-                        fates[kind, files.read(kind, damaged)] += 1
-                    if EVIL in sys.modules:
-                        raise RuntimeError(f"{EVIL} was imported")
-                except BaseException as error:
-                    if isinstance(error, KeyboardInterrupt):
-                        raise
-                    wrong += 1
-                    print(f"{kind} {number}: {''.join(traceback.format_exception(error))}", flush=True)
-                slowest = max(slowest, time.perf_counter() - started)
+        jobs = [(kind, number) for kind in files.whole for number in range(given.each)]
+        for kind, number in [*jobs, *((FOLDER, number) for number in range(given.folders))]:
+            numbers, started, done = random.Random(f"{given.seed} {kind} {number}"), time.perf_counter(), ""
+            try:
+                with limited():
+                    if kind == FOLDER:
+                        fate: str | int = folders(numbers)
+                    else:
+                        fate = files.read(kind, mutated(files.whole[kind], numbers))
+                fates[f"{kind}: {fate if isinstance(fate, str) else f'exit {fate}'}"] += 1
+                if EVIL in sys.modules:
+                    raise RuntimeError(f"{EVIL} was imported")
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                wrong += 1
+                done = folders.done if kind == FOLDER else ""
+                print(f"{kind} {number}, {done}: {''.join(traceback.format_exception(error))}", flush=True)
+            slowest = max(slowest, time.perf_counter() - started)
         sys.path.remove(name)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    for (kind, fate), count in sorted(fates.items()):
-        print(f"{kind}: {count} {fate}")
-    done, most = sum(fates.values()), f"{memory:.2f} GiB at most"
-    print(f"{done} as they must, {wrong} not; the slowest took {slowest:.1f} s; {most}")
-    report = {"each": given.each, "seed": given.seed, "files": done + wrong, "wrong": wrong}
+    for fate, count in sorted(fates.items()):
+        print(f"{fate}: {count}")
+    read, most = sum(fates.values()), f"{memory:.2f} GiB at most"
+    print(f"{read} as they must, {wrong} not; the slowest took {slowest:.1f} s; {most}")
+    report = {"each": given.each, "folders": given.folders, "seed": given.seed, "inputs": read + wrong, "wrong": wrong}
     report |= {"slowest_seconds": round(slowest, 2), "most_gibibytes": round(memory, 3)}
-    write_json(given.results / "fuzz.json", report | {"fates": {f"{k}: {f}": n for (k, f), n in sorted(fates.items())}})
+    write_json(given.results / "fuzz.json", report | {"fates": dict(sorted(fates.items()))})
     return int(wrong > 0 or memory > GIBIBYTES)
 
 

@@ -188,7 +188,11 @@ SMOKE = [
     Smoke("speed.ax_overhead --trials 3", "ax_overhead.json"),
     Smoke("speed.workers", "workers.json", constants=WORKERS),
     Smoke("robustness.bit_flips --rows 12 --every 67 --check 3", "bit_flips.json"),
-    Smoke("robustness.fuzz --each 12 --seed 3", "fuzz.json", constants={"GIBIBYTES": 8}),  # a worker of tests has more
+    Smoke(
+        "robustness.fuzz --each 12 --folders 60 --seed 3",
+        "fuzz.json",
+        constants={"GIBIBYTES": 8},  # a worker of tests has more
+    ),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
     Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
+
+TYPES = {"INTEGER": int, "REAL": float, "TEXT": str, "BLOB": bytes}
+"""What SQLite's types of columns are here."""
 
 
 class JournalState(NamedTuple):
@@ -25,10 +29,19 @@ class JournalState(NamedTuple):
 
 
 def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """The rows of a journal in their order, by the names of their columns."""
-    names = columns(connection)
-    for row in connection.execute(f"SELECT {', '.join(names)} FROM event ORDER BY sequence"):
-        yield dict(zip(names, row, strict=True))
+    """The rows of a journal in their order, by the names of their columns. A ``sqlite3.DataError`` where a value is not
+    of its column's type, as SQLite would allow, or damaged pages lead back to former rows."""
+    kinds = {row[1]: TYPES.get(row[2]) for row in connection.execute("PRAGMA table_info(event)")}
+    before = -math.inf
+    for row in connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence"):
+        found = dict(zip(kinds, row, strict=True))
+        for name, value in found.items():
+            if not (value is None or type(value) is kinds[name]):
+                raise sqlite3.DataError(f"row {found['sequence']}: {name} is a {type(value).__name__}")
+        if found["sequence"] is None or found["sequence"] <= before:
+            raise sqlite3.DataError(f"row {found['sequence']} follows row {before}")
+        before = found["sequence"]
+        yield found
 
 
 def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
@@ -113,7 +126,7 @@ def _cost(row: Mapping[str, Any]) -> float:
 
 
 def _seconds(row: Mapping[str, Any], column: str) -> float:
-    return number(column, row[column] or 0.0, above=-LARGEST, below=LARGEST)
+    return number(column, 0.0 if row[column] is None else row[column], above=-LARGEST, below=LARGEST)
 
 
 def _text(row: Mapping[str, Any]) -> str:
