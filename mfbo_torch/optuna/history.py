@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -19,28 +19,39 @@ PIECE = 2000
 """The length of one such attribute in characters, which a column of a database takes."""
 
 
-def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, int]:
-    """The history of a study before the trial that is decided now, values to be maximised, and the number of running
-    trials that were begun earlier and have no parameters yet.
+class Read(NamedTuple):
+    """The ``history`` of a study, the number of running trials that were begun before the one that is decided now and
+    have no parameters yet, and that of completed ones that do not fit the search space."""
+
+    history: History
+    undecided: int
+    foreign: int
+
+
+def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
+    """A study before the trial that is decided now, values to be maximised.
 
     Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
     trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
     Trials outside the search space, and waiting ones, are left out.
     """
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-    history, undecided = History(), 0
+    records: list[Record] = []
+    undecided = foreign = 0
     names = {*codec.distributions}
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
             continue
-        decided = _decided(trial)
-        parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
+        noted = decided(trial)
+        parameters = {**codec.external(noted.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
-            query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            history = History((*history, _record(len(history), query, codec, trial, sign)))
+            query = Query(*found, noted["meta"] if _same(*found, noted.get("query")) else {})
+            records.append(_record(len(records), query, codec, trial, sign))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not names <= parameters.keys()
-    return history, undecided
+        else:
+            foreign += trial.state == TrialState.COMPLETE
+    return Read(History(records), undecided, foreign)
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:
@@ -53,7 +64,7 @@ def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Q
     return query
 
 
-def _decided(trial: FrozenTrial) -> dict[str, Any]:
+def decided(trial: FrozenTrial) -> dict[str, Any]:
     """What :func:`note` kept; nothing where a trial is not of this sampler, or was ended while it was written."""
     pieces: list[str] = []
     while (piece := trial.system_attrs.get(f"{KEY}:{len(pieces)}")) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
-from mfbo_torch.optuna.history import note, read
+from mfbo_torch.optuna.history import decided, note, read
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.utils.errors import SettingError
@@ -33,8 +34,9 @@ class Sampler(BaseSampler):
     on one: each trial is decided with the running ones pending, that is with the deviation they will leave and no
     invented values.
 
-    The parameters that all completed trials have in common are searched jointly; the others, and those of the first
-    trial, are drawn independently. ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
+    The parameters that all completed trials of this sampler have in common are searched jointly; the others, and those
+    of a study's first trial, are drawn independently. Trials of other samplers count where they have these parameters
+    in these ranges; a warning says how many do not. ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
@@ -75,10 +77,13 @@ class Sampler(BaseSampler):
         self._independent = independent_sampler
         self._bound: Strategy | None = None
         self._state = GlobalState()
+        self._said = False
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The parameters that all completed trials have in common, without those of a single value."""
-        common = intersection_search_space(study.get_trials(deepcopy=False))
+        """The parameters that all completed trials of this sampler have in common, or where there are none those of the
+        last trial; without those of a single value."""
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        common = intersection_search_space([each for each in done if decided(each)] or done[-1:])
         return {name: distribution for name, distribution in common.items() if not distribution.single()}
 
     def sample_relative(
@@ -91,7 +96,11 @@ class Sampler(BaseSampler):
             return {}
         codec = StudyCodec(searched, self.fidelity, self.costs)
         with _ONE_AT_A_TIME, self._state.restored():
-            history, undecided = read(study, codec, trial)
+            history, undecided, foreign = read(study, codec, trial)
+            if foreign and not self._said:
+                self._said = True
+                wanted = f"they lack one of {', '.join(searched)}, or have it in another range"
+                warnings.warn(f"{foreign} trials of the study are passed over: {wanted}", stacklevel=2)
             query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
         return codec.decode(query.x, query.fidelity)
 

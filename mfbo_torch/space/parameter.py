@@ -18,6 +18,8 @@ Label = float | int | str | bool | None
 When = tuple[tuple[str, tuple[Label, ...]], ...]
 MOST_WHOLE = 2**53
 """Size up to which each whole number is one in double precision."""
+MOST_CHOICES = 1000
+"""Largest number of choices without an order: a model has an input for each."""
 LEAST_LOG = 1e-300
 """Smallest number whose logarithm is searched."""
 
@@ -36,7 +38,8 @@ class Parameter:
         upper: Largest value.
         log: Whether to search its logarithm.
         integer: Whether only whole numbers are allowed.
-        choices: At least two labels, in place of the bounds: texts, numbers, true, false or null.
+        choices: At least two labels, in place of the bounds: texts, numbers, true, false or null; at most 1,000 of them
+            unless they are ``ordered``.
         ordered: Whether neighbours among the choices are alike, as sizes are and names are not.
         when: ``{other: value}`` or ``{other: [values]}``: it is there only while each of these other parameters, which
             have choices or whole numbers, has one of the values. Kept as pairs.
@@ -100,17 +103,24 @@ class Parameter:
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise SettingError(f"{self.name}.choices", given, wanted)
         found: list[Label] = []
+        seen: dict[Any, Label] = {}
         for label in map(plain, given):
             finite = isinstance(label, int | float) and -math.inf < label < math.inf
             if not (label is None or finite or (isinstance(label, str) and label.strip())):
                 raise SettingError(f"{self.name}.choices", label, wanted)
-            if twin := [other for other in found if other == label or text(other) == text(label)]:
-                raise SettingError(f"{self.name}.choices", label, f"there once; it is the same as {twin[0]!r}")
+            looks = ("as text", text(label))
+            for key in (label, looks):
+                if key in seen:
+                    raise SettingError(f"{self.name}.choices", label, f"there once; it is the same as {seen[key]!r}")
+            seen |= {label: label, looks: label}
             found.append(label)
         if len(found) == 1:
             raise SettingError(f"{self.name}.choices", found, "at least two; what never changes is no parameter")
         if not found:
             raise SettingError(f"{self.name}.choices", found, "at least two, or give lower and upper")
+        if len(found) > MOST_CHOICES and not self.ordered:
+            wanted = f"at most {MOST_CHOICES:,}, or ordered; or numbers that describe them, as parameters of their own"
+            raise SettingError(f"{self.name}.choices", f"{len(found):,} choices", wanted)
         return tuple(found)
 
     def _check_choices(self) -> None:
