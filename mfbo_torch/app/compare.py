@@ -20,7 +20,7 @@ from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
 from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, write_settings
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, writable, write_settings
 from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
@@ -34,7 +34,7 @@ from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import opened, replacing, write
+from mfbo_torch.utils.files import opened, replacing, write_text
 
 MOST_RUNS = 100_000
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
@@ -100,6 +100,8 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 check_capital(problem, capital)
                 found = [Job(name, label, {**each, "capital": capital}) for each in runs]
                 for job in found if to_run else []:
+                    if link := next((p for p in (job.out, *job.out.parents[:2]) if p.is_symlink()), None):
+                        raise SettingError("out", str(link), "a folder of this comparison, not a link to one elsewhere")
                     check_folder(job.settings, begun(job.out))
             except SettingError as error:
                 inner = error.setting.removeprefix("strategy")
@@ -139,10 +141,11 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
                 errors.append(f"{job.out}: {reason}")
             bar.update()
     curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
-    write_table(out / TABLE, curves)
-    if curves:
-        with replacing(out / PICTURE) as draft:
-            draw(problems, curves, settings["metric"]).savefig(draft)
+    with writable("out", out, "folder"):
+        write_table(out / TABLE, curves)
+        if curves:
+            with replacing(out / PICTURE) as file:
+                draw(problems, curves, settings["metric"]).savefig(file, format="png")
     return Comparison(settings, problems, curves, len(jobs), tuple(errors))
 
 
@@ -166,7 +169,7 @@ def run_job(settings: Mapping[str, Any]) -> str:
         summary = execute(run, progress=False, picture=False)
         if summary.finished and isinstance(run.problem, IndirectProblem):
             inputs = recommendations(run.strategy, summary.history)
-            write(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
+            write_text(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))
     except Exception as error:
         return describe(error)
     if not summary.finished:
@@ -210,16 +213,16 @@ def load(out: str | Path) -> Comparison:
     return Comparison(settings, problems, collect(problems, jobs), len(jobs))
 
 
-def export(out: Path, path: Path) -> int:
-    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows."""
+def export(out: Path, path: Path) -> tuple[int, list[str]]:
+    """Write what was observed in all runs of a comparison's folder as one table; gives the number of rows and what
+    :func:`~mfbo_torch.app.tabular_io.write_rows` does."""
     _, problems, jobs = _stored(out)
     rows = []
     for job in jobs:
         if (job.out / JOURNAL).exists():
             of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
             rows += [of | row for row in tabular_io.rows(recorded(job.out), problems[job.problem])]
-    tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
-    return len(rows)
+    return len(rows), tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
 
 
 def _stored(out: Path) -> tuple[dict[str, Any], dict[str, Problem], list[Job]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ from typing import Any
 from mfbo_torch.app import run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, PICTURE, SUMMARY, TRIALS, recorded, writable
+from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
 from mfbo_torch.app.summary import Summary
@@ -31,7 +32,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import replacing, write
+from mfbo_torch.utils.files import replacing, write_text
 
 MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))
 """Settings that may differ when a run is continued."""
@@ -81,7 +82,7 @@ def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summa
     out = plan.out
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-    with Journal(out / JOURNAL) as journal, logged(out / run_folder.LOG):
+    with Journal(out / JOURNAL) as journal, logged(out / LOG):
         try:
             with plan.workers as workers:
                 run_folder.write_settings(plan.settings, out)  # by the one process that has the journal
@@ -104,11 +105,11 @@ def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summa
 def conclude(summary: Summary, out: Path, picture: bool) -> None:
     """Write the summary and the picture."""
     with writable("out", out, "folder"):
-        write(out / SUMMARY, json.dumps(summary.values, indent=2) + "\n")
+        write_text(out / SUMMARY, json.dumps(summary.values, indent=2) + "\n")
         if picture:
             name = type(summary.strategy).__name__
-            with replacing(out / PICTURE) as draft:
-                plots.progress(summary.history, summary.problem, name).savefig(draft)
+            with replacing(out / PICTURE) as file:
+                plots.progress(summary.history, summary.problem, name).savefig(file, format="png")
 
 
 def load(out: str | Path) -> Summary:
@@ -162,6 +163,9 @@ def check_folder(settings: Mapping[str, Any], history: History) -> None:
     new = "a new folder or one of this run"
     if out.exists() and not out.is_dir():
         raise SettingError("out", str(out), "a folder")
+    for path in (out / JOURNAL, out / LOG, out / TRIALS):  # written in place, where a link would lead elsewhere
+        if path.is_symlink() or (path.name == LOG and path.exists() and not path.is_file()):
+            raise SettingError("out", str(out), f"a folder whose {path.name} is no link and can be written")
     if not len(history) and (out / TRIALS).exists():
         wanted = f"without {TRIALS}, which has checkpoints of a run whose history is not there"
         raise SettingError("out", str(out), wanted)
@@ -199,13 +203,13 @@ def keep(problem: Problem, out: Path) -> None:
     known = None if type(problem).__module__.startswith("mfbo_torch.") else known_of(problem)
     if known is not None:
         with writable("out", out, "folder"):
-            write(out / KNOWN, json.dumps(known, indent=2) + "\n")
+            write_text(out / KNOWN, json.dumps(known, indent=2) + "\n")
 
 
 def _free(path: Path) -> Path:
     """A path of this kind where there is nothing yet."""
     others = (path.with_name(f"{path.stem}-{i}{path.suffix}") for i in count(2))
-    return next(p for p in chain([path], others) if not p.exists())
+    return next(p for p in chain([path], others) if not os.path.lexists(p))
 
 
 @contextmanager

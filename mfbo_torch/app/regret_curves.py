@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -13,12 +11,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from mfbo_torch.app.tabular_io import csv_text
 from mfbo_torch.history import History
 from mfbo_torch.loop import plots
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
-from mfbo_torch.utils.files import write
+from mfbo_torch.utils.files import write_text
 
 POINTS = 201
 """Amounts of capital, from none to all, at which regret is computed."""
@@ -79,15 +78,13 @@ def curve(history: History, problem: Problem, capital: float, recommended: Tenso
 
 def write_table(path: Path, curves: Curves) -> None:
     """The curves of every run as one CSV table."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
     columns = ("capital", "simple_regret", "cumulative_regret", "best_value")
-    writer.writerow(["problem", "strategy", "seed", *columns])
+    table = [["problem", "strategy", "seed", *columns]]
     for (problem, strategy), runs in curves.items():
         for seed, run in runs.items():
             for row in zip(*run, strict=True):
-                writer.writerow([problem, strategy, seed, *("" if np.isnan(x) else repr(float(x)) for x in row)])
-    write(path, table.getvalue())
+                table.append([problem, strategy, str(seed), *("" if np.isnan(x) else repr(float(x)) for x in row)])
+    write_text(path, csv_text(table))
 
 
 def measure(problem: Problem, metric: str) -> str:

@@ -15,7 +15,7 @@ from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import write
+from mfbo_torch.utils.files import write_text
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
 LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
@@ -116,11 +116,11 @@ def writable(setting: str, path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror}") from error
+        raise SettingError(setting, str(path), f"a {kind} that can be written: {error.strerror or error}") from error
 
 
 def write_settings(settings: Mapping[str, Any], out: Path) -> None:
     """Put the settings of a run or a comparison into its folder."""
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-        write(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+        write_text(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import platform
 from collections.abc import Mapping
@@ -17,8 +16,9 @@ from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.minimize import recommended
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.utils.output_streams import logger
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logger(__name__)
 PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")
 """Packages whose versions are noted."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from mfbo_torch.history import COLUMNS, GIVEN, History, Query, Record, Status, column
@@ -15,15 +16,15 @@ from mfbo_torch.history.observation import parse_finite
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Space
 from mfbo_torch.space.parameter import text
-from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import opened, replacing, write_text
 
 SUFFIXES = (".csv", ".parquet")
 
 
-def write(history: History, problem: Problem, path: Path) -> None:
-    """:func:`rows` in a file: CSV or Parquet by the name's ending."""
-    write_rows(rows(history, problem), path, columns_of(problem.space))
+def write(history: History, problem: Problem, path: Path) -> list[str]:
+    """:func:`rows` in a file: CSV or Parquet by the name's ending; gives what :func:`write_rows` does."""
+    return write_rows(rows(history, problem), path, columns_of(problem.space))
 
 
 def columns_of(space: Space) -> list[str]:
@@ -38,24 +39,44 @@ def rows(history: History, problem: Problem) -> list[dict[str, Any]]:
     return [_row(record, problem) for record in history]
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[str]) -> None:
-    """Rows in a file, empty where one lacks a column: CSV or Parquet by the name's ending."""
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[str]) -> list[str]:
+    """Rows in a file, empty where one lacks a column: CSV or Parquet by the name's ending.
+
+    Gives the columns of a CSV file of which a spreadsheet would run a cell: they are written as they are, to be read
+    again.
+    """
     if path.suffix not in SUFFIXES:
         raise SettingError("file", str(path), f"a name that ends with {' or '.join(SUFFIXES)}")
     try:
         if path.suffix == ".csv":
-            text = io.StringIO()
-            writer = csv.DictWriter(text, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-            files.write(path, text.getvalue())
-            return
+            write_text(path, csv_text([columns, *([row.get(name) for name in columns] for row in rows)]))
+            return [name for name in columns if any(map(is_formula, (name, *(row.get(name) for row in rows))))]
         pyarrow = _pyarrow("file", path)
         table = pyarrow.table({column: [row.get(column) for row in rows] for column in columns})
-        with files.replacing(path) as draft:
-            pyarrow.parquet.write_table(table, draft)
+        with replacing(path) as file:
+            pyarrow.parquet.write_table(table, file)
+        return []
     except OSError as error:
-        raise SettingError("file", str(path), f"a file that can be written: {error.strerror}") from error
+        raise SettingError("file", str(path), f"a file that can be written: {error.strerror or error}") from error
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV; a cell with a line break of whatever kind is quoted."""
+    text = io.StringIO()
+    line = SimpleNamespace(write=lambda written: text.write(written.removesuffix("\r\n") + "\n"))
+    csv.writer(line, lineterminator="\r\n").writerows(rows)  # until Python 3.13 it quotes what ends a line alone
+    return text.getvalue()
+
+
+def is_formula(cell: Any) -> bool:
+    """Whether a spreadsheet would run a cell of a CSV file: a text, and no number, that begins like a formula."""
+    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def _pyarrow(setting: str, path: Path) -> Any:
@@ -135,7 +156,7 @@ def read(path: Path, problem: Problem) -> list[Record]:
 def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The rows and the names of the columns."""
     try:
-        with io.TextIOWrapper(files.opened(path), newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(opened(path), newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             return list(reader), list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:

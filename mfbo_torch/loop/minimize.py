@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -21,11 +20,12 @@ from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.global_state import GlobalState
+from mfbo_torch.utils.output_streams import logger, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LOG = logging.getLogger(__name__)
+LOG = logger(__name__)
 
 
 class Settings(TypedDict, total=False):
@@ -85,7 +85,7 @@ class Result:
         return [*rows, ("nfev", self.nfev), ("spent", self.spent)]
 
     def __repr__(self) -> str:
-        rows = self._rows()
+        rows = [(printable(name), printable(value)) for name, value in self._rows()]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:>{width}}: {value}" for name, value in rows)
 

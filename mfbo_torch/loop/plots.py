@@ -11,8 +11,11 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
@@ -35,7 +38,14 @@ def fidelity_colors(count: int) -> list[str]:
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, whatever its backend is."""
+    """A figure that a notebook shows, whatever its backend is, and whose names hold no formulas."""
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw it, dollars in names as they are."""
+        for text in self.findobj(Text):
+            text.set_parse_math(False)
+        with rc_context({"text.parse_math": False}):  # texts that are made now
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         drawn = BytesIO()

@@ -9,6 +9,7 @@ from tqdm.auto import tqdm
 
 from mfbo_torch.history import History
 from mfbo_torch.loop.eta import Forecast
+from mfbo_torch.utils.output_streams import printable
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -28,7 +29,7 @@ class Progress:
             return
         if self.bar is None:
             layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}{postfix}]"
-            self.bar = tqdm(total=self.capital, desc=self.problem.name, bar_format=layout, miniters=0)
+            self.bar = tqdm(total=self.capital, desc=printable(self.problem.name), bar_format=layout, miniters=0)
         space = self.problem.space
         best = self.problem.value_of(history.best(space.target))
         counts = history.queries_per_fidelity(space.num_fidelities)
@@ -37,7 +38,8 @@ class Progress:
         rest = "" if coming is None else f", {coming}"
         left = f"{max(self.capital - history.settled, 0.0):.4g} left"
         now = f"at {space.fidelity_name(history.records[-1].query.fidelity)}" if len(history) else "begins"
-        self.bar.set_postfix_str(f"{left}, best {shown}, queries {queries}, {now}{rest}", refresh=False)
+        now = printable(f"{left}, best {shown}, queries {queries}, {now}{rest}")
+        self.bar.set_postfix_str(now, refresh=False)
         self.bar.update(min(history.settled, self.capital) - self.bar.n)
 
     def __enter__(self) -> Progress:

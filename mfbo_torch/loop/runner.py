@@ -38,13 +38,14 @@ from mfbo_torch.loop.trial_folders import Trials, trials_folder
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
+from mfbo_torch.utils.output_streams import logger, printable
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
     from mfbo_torch.strategies.base import Strategy
 
 T = TypeVar("T")
-LOG = logging.getLogger(__name__)
+LOG = logger(__name__)
 """Each decision with its reasons, and the end of each evaluation, in one line."""
 LOG.addHandler(logging.NullHandler())
 HOPELESS = 10
@@ -379,7 +380,8 @@ def _when_disk_has_room(write: Callable[[], T]) -> T:
             return write()
         except DiskFull as error:
             LOG.error("%s; trying again in %g s", error, seconds)
-            print(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost", file=sys.stderr, flush=True)
+            told = printable(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
+            print(told, file=sys.stderr, flush=True)
             time.sleep(seconds)
     return write()
 

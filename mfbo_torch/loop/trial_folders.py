@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.problems.trial import PreviousTraining, Trial
 from mfbo_torch.space.fidelities import Value
+from mfbo_torch.utils.files import temporary_folder
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -29,8 +29,8 @@ def trials_folder(problem: Problem, folder: Path | None, journal: Journal | None
     elif journal is not None:
         yield journal.path.with_name(f"{journal.path.stem}.trials")
     else:
-        with TemporaryDirectory(prefix="mfbo-") as made:
-            yield Path(made)
+        with temporary_folder() as made:
+            yield made
 
 
 class Trials:

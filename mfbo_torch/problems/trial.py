@@ -55,7 +55,8 @@ class Trial:
         """Store an intermediate value, such as the accuracy after an epoch; it is on disk when this returns. A
         ``SettingError`` where step or value is not finite."""
         step, value = number("trial.report's step", step), number("trial.report's value", value)
-        with (self.folder / REPORTS).open("a", encoding="utf-8") as file:  # one write: a line is there or it is not
+        with open(self.folder / REPORTS, "a", encoding="utf-8", opener=_no_link) as file:
+            # one write: a line is there or it is not
             file.write(f"{self.number},{step!r},{value!r}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -81,6 +82,10 @@ class Trial:
         if own is not None and len(best) >= OTHERS and own < median(best.values()):
             self.stopped = self._last
         return self.stopped is not None
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def reports(folder: Path) -> Iterator[tuple[float, float]]:

@@ -1,11 +1,39 @@
-"""Standard output and error that may break without ending the process."""
+"""What people read: without control characters, on standard output and error that may break, and in logs."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import Any, TextIO
+
+# C0, DEL and C1, line separators, what turns the direction of text, and halves of characters.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: object, keep: str = "") -> str:
+    """A text whose control characters, but for those to ``keep``, are seen and do nothing: a newline as ``\\n``, an
+    escape as ``\\x1b``."""
+
+    def seen(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode()
+
+    return _CONTROL.sub(seen, str(text))
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of a module, each of whose messages is :func:`printable`."""
+    found = logging.getLogger(name)
+    found.addFilter(_print)
+    return found
+
+
+def _print(record: logging.LogRecord) -> bool:
+    """Make the message of a record printable, whoever handles it."""
+    record.msg, record.args = printable(record.getMessage()), ()
+    return True
 
 
 class TolerantStream:

@@ -51,10 +51,9 @@ def number(
 
 def seeds(setting: str, given: int | Iterable[int]) -> list[int]:
     """Whole numbers from 0 on, or how many of them, counted from 0."""
-    if isinstance(given, Iterable):
-        found = list(given)
-    else:
-        found = list(range(given)) if _is_whole(given) and given <= MOST_SEEDS else []
+    found = (
+        [*given] if isinstance(given, Iterable) else [*range(given)] if _is_whole(given) and given <= MOST_SEEDS else []
+    )
     if found and all(_is_whole(seed) and seed >= 0 for seed in found):
         return [int(seed) for seed in found]
     raise SettingError(setting, given, f"whole numbers from 0 on, or how many of them, from 1 to {MOST_SEEDS:,}")

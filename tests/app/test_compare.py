@@ -210,7 +210,7 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "write", full)
+    monkeypatch.setattr(run_folder, "write_text", full)
     fails(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
 
 

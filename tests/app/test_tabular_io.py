@@ -184,3 +184,24 @@ def test_a_journal_of_fewer_choices_is_refused(tmp_path):
         fewer = {name: PARAMETERS[name] for name in ("momentum", "width", "bias")}
         fewer = {"kind": {"choices": ["sgd", "adam"]}, **fewer}
         refused("kind one of sgd, adam", Optimizer, RandomSearch(), journal, problem=UserProblem(score, fewer, [1.0]))
+
+
+RISKY = ["=1+1", "+a", "-x", "@b", ' =HYPERLINK("http://a")', "\t=1", "\r=1", "a\rb", "a,b", "=a\nb", "é", "-1.5", "1"]
+
+
+def test_what_a_spreadsheet_would_run_is_named_and_read_again_exactly(tmp_path):
+    """The cells are as they were: a mark before them would be read back as a part of the label."""
+    assert [text for text in RISKY if not tabular_io.is_formula(text)] == ["a\rb", "a,b", "é", "-1.5", "1"]
+    assert not any(map(tabular_io.is_formula, (-1.5, None, True, "-1e-3", "+5", "-inf", "")))
+    problem = UserProblem(score, {"=name": {"choices": RISKY}, "a": {"lower": -1.0, "upper": 1.0}}, [1.0])
+    found = History()
+    for i in range(len(RISKY)):
+        x = problem.space.point({"=name": RISKY[i], "a": -0.05 * i})
+        found = found.asked(Query(x, 0), 1.0)
+        end = found.records[-1]
+        found = found.updated(end.done(-float(i)) if i else end.failed("=1+1"))
+    path = tmp_path / "a.csv"
+    assert tabular_io.write(found, problem, path) == ["=name", "reason"]
+    assert [r.query.x for r in tabular_io.read(path, problem)] == [r.query.x for r in found.done]
+    plain = UserProblem(score, {"a": {"lower": -1.0, "upper": 1.0}}, [1.0])
+    assert tabular_io.write(History().asked(Query((-0.5,), 0), 1.0), plain, path) == []

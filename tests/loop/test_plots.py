@@ -8,6 +8,7 @@ from toy import Hill, NoOptimum, Walk
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop import plots
 from mfbo_torch.problems import Hartmann6
+from mfbo_torch.space import Space
 from mfbo_torch.utils.standardize import outliers
 
 
@@ -103,3 +104,12 @@ def test_regret_of_several_problems(tmp_path):
 def test_labels_at_the_ends_do_not_overlap():
     (axes,) = plots.regret({"Hill": {f"s{i}": ([0, 1], [[1.0, 1.0 + 1e-6 * i]]) for i in range(6)}}).axes
     assert min(np.diff(sorted(text.xy[1] for text in axes.texts))) > 0.05
+
+
+def test_a_dollar_in_a_name_begins_no_formula(tmp_path):
+    problem = type(r"$\foo$", (Hill,), {})()
+    problem.space = Space(problem.space.parameters, (1.0, 10.0), fidelities={"mesh": [r"$\a$", "$b"]})
+    assert saved(plots.progress(history(problem), problem, r"$\frac$"), tmp_path) > 10_000
+    for panels in ([r"$\foo$"], [r"$\foo$", "b"]):
+        curve = np.linspace(1.0, 10.0, 10), np.linspace(2.0, 1.0, 10)[None]
+        assert saved(plots.regret({name: {r"$\bar{$": curve} for name in panels}), tmp_path) > 10_000

@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor
 from importlib import import_module
 
 from mfbo_torch.app.cli import commands
-from mfbo_torch.app.cli.terminal import styled
+from mfbo_torch.app.cli.terminal import say, styled
 from mfbo_torch.history.storage.journal import DiskFull
 from mfbo_torch.utils.errors import SettingError
 
@@ -40,5 +40,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def complain(what: object, code: int) -> int:
     """Say in one line on the standard error what went wrong; gives ``code`` back."""
-    print(styled("mfbo:", "red", sys.stderr), " ".join(str(what).split()), file=sys.stderr)
+    say(styled("mfbo:", "red", sys.stderr), " ".join(str(what).split()), stream=sys.stderr)
     return code

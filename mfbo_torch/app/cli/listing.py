@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mfbo_torch.app import run_folder
-from mfbo_torch.app.cli.terminal import table
+from mfbo_torch.app.cli.terminal import say, table
 from mfbo_torch.utils.errors import SettingError
 
 HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")
@@ -19,7 +19,7 @@ def show(folder: str) -> int:
     if not place.is_dir():
         raise SettingError("folder", folder, "an existing folder, as in mfbo list runs")
     found = sorted(run_folder.within(place), key=run_folder.changed, reverse=True)
-    print(table(HEAD, [_row(out) for out in found]) if found else f"no run in {place} yet")
+    say(table(HEAD, [_row(out) for out in found]) if found else f"no run in {place} yet")
     return 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mfbo_torch.app import run_folder
-from mfbo_torch.app.cli.terminal import pairs
+from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
 
@@ -27,22 +27,24 @@ def show(folder: str | None, follow: bool, html: bool) -> int:
     from mfbo_torch.app.cli import texts
 
     if folder is None:
-        print(f"{out}\n")
+        say(out)
+        say()
     if compares:
-        print(texts.compared(compare.load(out)))
+        say(texts.compared(compare.load(out)))
         return 0
     run = experiment.load(out)
     if html:
         from mfbo_torch.app import report
 
-        print(f"Page          {report.write(run, out / 'report.html')}")
+        say(f"Page          {report.write(run, out / 'report.html')}")
         return 0
-    print(texts.described(run), flush=True)
+    say(texts.described(run))
     while follow and not run_folder.finished(out):
         time.sleep(FOLLOW_SECONDS)
         seen, run = run.history, replace(run, history=run_folder.recorded(out))
         if run.history != seen:
-            print(f"\n{texts.described(run)}", flush=True)
+            say()
+            say(texts.described(run))
     return 0
 
 
@@ -68,7 +70,7 @@ def best(folder: str | None, as_json: bool) -> int:
     if found["recommended"] is not None:
         recommended = found["recommended"]["parameters"]
         rows.append(("recommended", ", ".join(f"{name} = {given}" for name, given in recommended.items())))
-    print(pairs(rows, max(len(name) for name, _ in rows)))
+    say(pairs(rows, max(len(name) for name, _ in rows)))
     return 0
 
 
@@ -89,12 +91,12 @@ def export(folder: str, file: str | None) -> int:
     from mfbo_torch.app import compare, experiment, tabular_io
 
     if compares:
-        count = compare.export(out, path)
+        count, formulas = compare.export(out, path)
     else:
         run = experiment.load(out)
-        tabular_io.write(run.history, run.problem, path)
-        count = len(run.history)
-    print(f"{count} records in {path}")
+        count, formulas = len(run.history), tabular_io.write(run.history, run.problem, path)
+    say(f"{count} records in {path}")
+    warn_of_formulas(path, formulas)
     return 0
 
 
@@ -103,6 +105,6 @@ def repair(journal: str, new: str | None) -> int:
     path = Path(journal)
     path = path / run_folder.JOURNAL if path.is_dir() else path
     saved = path.with_suffix(f".repaired{path.suffix}") if new is None else Path(new)
-    print(f"{salvage(path, saved)} good rows in {saved}")
-    print(f"{path} is as it was. To go on: remove {path}* and move {saved} there.")
+    say(f"{salvage(path, saved)} good rows in {saved}")
+    say(f"{path} is as it was. To go on: remove {path}* and move {saved} there.")
     return 0

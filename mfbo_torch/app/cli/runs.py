@@ -9,6 +9,7 @@ from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli import BROKEN, CONTINUES, INTERRUPTED, complain
+from mfbo_torch.app.cli.terminal import say, warn_of_formulas
 from mfbo_torch.app.schema import CLASSES, COMPARE, RUN, Command, flags, help_of, settings_of_command
 
 
@@ -25,7 +26,8 @@ def compare(arguments: list[str]) -> int:
 def _start(command: Command, arguments: list[str], spend: Callable[[Mapping[str, Any]], int]) -> int:
     """Print the help that is asked for, or spend what the settings say; classes may be in the current folder."""
     if text := _help(command, arguments):
-        print(text, end="")
+        for line in text.splitlines():
+            say(line)
         return 0
     settings = settings_of_command(command, arguments)
     from mfbo_torch.loop.early_failures import Hopeless
@@ -43,18 +45,22 @@ def _run(settings: Mapping[str, Any]) -> int:
     from mfbo_torch.app.cli.texts import described
 
     summary = experiment.execute(experiment.prepare(settings))
-    print(described(summary))
-    print(f"Picture       {Path(settings['out']) / run_folder.PICTURE}")
+    say(described(summary))
+    say(f"Picture       {Path(settings['out']) / run_folder.PICTURE}")
     return 0 if summary.finished or summary.stopped else complain(CONTINUES, INTERRUPTED)
 
 
 def _compare(settings: Mapping[str, Any]) -> int:
     from mfbo_torch.app import compare
     from mfbo_torch.app.cli.texts import compared
+    from mfbo_torch.app.tabular_io import is_formula
 
     comparison = compare.compare(settings)
-    print(compared(comparison))
-    print(f"\nPicture: {Path(settings['out']) / compare.PICTURE}")
+    say(compared(comparison))
+    say()
+    say(f"Picture: {Path(settings['out']) / compare.PICTURE}")
+    risky = any(map(is_formula, settings["strategies"]))
+    warn_of_formulas(Path(settings["out"]) / compare.TABLE, ["strategy"] if risky else [])
     for error in comparison.errors:
         complain(error, BROKEN)
     return BROKEN if comparison.errors else 0

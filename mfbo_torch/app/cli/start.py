@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from pathlib import Path
 from string import Template
 from typing import TypeVar
 
+from mfbo_torch.app.cli.terminal import say
 from mfbo_torch.app.run_folder import writable
-from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
 
 T = TypeVar("T")
 PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or width:16:512:integer"
@@ -80,7 +82,7 @@ def init(
     path = Path(file)
     if path.suffix not in (".yaml", ".yml"):
         raise SettingError("file", file, "a name that ends with .yaml")
-    if path.exists():
+    if os.path.lexists(path):
         raise SettingError("file", file, "a new file; this one exists")
     place = _answer("objective", objective, _place)
     bounds = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
@@ -96,11 +98,11 @@ def init(
         name=path.stem,
     )
     with writable("file", path, "file"):
-        files.write(path, config)
-    print(f"{path}  the settings")
+        write_text(path, config)
+    say(f"{path}  the settings")
     module, _, function = place.partition(":")
     source = Path(*module.split(".")).with_suffix(".py")
-    if not source.exists() and not Path(*module.split(".")).is_dir() and "." not in module:
+    if not os.path.lexists(source) and not Path(*module.split(".")).is_dir() and "." not in module:
         ends = {name: [float(part.partition(": ")[2]) for part in parts[:2]] for name, parts in bounds.items()}
         text = OBJECTIVE.substitute(
             function=function,
@@ -111,9 +113,10 @@ def init(
             sign="" if minimize else "-",
         )
         with writable("objective", source, "file"):
-            files.write(source, text)
-        print(f"{source}  a function to begin with; put your own in its place")
-    print(f"\nnext: mfbo run {path}")
+            write_text(source, text)
+        say(f"{source}  a function to begin with; put your own in its place")
+    say()
+    say(f"next: mfbo run {path}")
     return 0
 
 
@@ -125,7 +128,7 @@ def _answer(name: str, given: str | None, read: Callable[[str], T]) -> T:
         try:
             return read(input(f"{question} [{suggested}]: ").strip() or suggested)
         except SettingError as error:
-            print(error)
+            say(error)
         except EOFError:
             raise SettingError(name, None, f"given as --{name.removesuffix('s')}, or answered") from None
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import Any
 
-from mfbo_torch.app.cli.terminal import pairs, styled, table
+from mfbo_torch.app.cli.terminal import Shown, pairs, shown, styled, table
 from mfbo_torch.app.compare import Comparison
 from mfbo_torch.app.regret_curves import final, measure, optimum_of
 from mfbo_torch.app.summary import Summary
@@ -14,7 +14,7 @@ from mfbo_torch.history import Record, Status
 from mfbo_torch.space.parameter import format_value
 
 
-def described(run: Summary) -> str:
+def described(run: Summary) -> Shown:
     """A run in a few lines."""
     values, space, history = run.values, run.problem.space, run.history
     rows = [("Problem", values["problem"]), ("Strategy", f"{values['strategy']}, seed {values['seed']}")]
@@ -57,14 +57,14 @@ def _best(run: Summary) -> str:
     space, value = run.problem.space, run.values["best_value"]
     if value is not None:
         at = f" at {space.fidelity_name(space.target)}" if space.fidelities else ""
-        return styled(f"{value:.8g}", "green") + at
+        return styled(f"{value:.8g}{at}", "green")
     none = "none that is feasible" if space.limits else "none"
     if space.measured or run.history.spent + space.costs[-1] <= run.settings["capital"]:
         return f"{none} at the target yet"
     return f"{none}: the target costs {space.costs[-1]:g} a query, no longer paid"
 
 
-def compared(comparison: Comparison) -> str:
+def compared(comparison: Comparison) -> Shown:
     """A comparison as a table: for each problem the strategies, the best first."""
     settings, problems, curves, total, _ = comparison
     metric = settings["metric"]
@@ -85,7 +85,7 @@ def compared(comparison: Comparison) -> str:
             part = "" if found == count else f"{found} of "
             rows.append((label, f"{median:.5g}", f"{part}{count} {'seed' if count == 1 else 'seeds'}"))
         lines.append(table(("strategy", "best value" if valued else "regret", "of"), rows, indent="  "))
-    return "\n".join(lines)
+    return Shown("\n".join(map(shown, lines)))
 
 
 def _point(parameters: dict[str, Any] | None) -> str:

@@ -24,8 +24,9 @@ from mfbo_torch.app.report import calibration, designs, figures, text
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.app.summary import Summary
-from mfbo_torch.utils import files
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
+from mfbo_torch.utils.output_streams import printable
 
 NOTED = ("progress", "parallel", "slices", "calibration")
 """Sections with a sentence of their own."""
@@ -38,7 +39,7 @@ def write(run: Summary, path: Path) -> Path:
     """Write the page of a run, finished or not; a file at ``path``, which is given back, is replaced."""
     page = render(run)
     with run_folder.writable("html", path, "file"):
-        files.write(path, page)
+        write_text(path, page)
     return path
 
 
@@ -58,7 +59,7 @@ def render(run: Summary) -> str:
         "version": f"mfbo-torch {summary['versions']['mfbo_torch']}",
         **{f"{section}_note": notes[section] for section in NOTED},
     }
-    return Template(_asset("page.html")).substitute(
+    page = Template(_asset("page.html")).substitute(
         {name: html.escape(value) for name, value in words.items()},
         design=text.design(run),
         facts=text.facts(run),
@@ -73,6 +74,7 @@ def render(run: Summary) -> str:
         data=data,
         nonce=hashlib.sha256(data.encode()).hexdigest()[:32],
     )
+    return printable(page, keep="\n\t")
 
 
 def sections(run: Summary) -> tuple[dict[str, figures.Figures], dict[str, str]]:

@@ -22,7 +22,7 @@ from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import opened
+from mfbo_torch.utils.files import opened, replacing
 
 APPLICATION_ID = 0x6D66626F  # "mfbo"
 SCHEMA_VERSION = 5
@@ -247,9 +247,9 @@ class Journal:
     def save(self, new: Path) -> None:
         """Write all there is to a new file, also where this one was removed, or :class:`JournalError`."""
         try:
-            with closing(sqlite3.connect(new)) as other:
+            with replacing(new) as file, closing(sqlite3.connect(file.name)) as other:
                 self._connection.backup(other)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise JournalError(new, f"a file that can be written: {error}") from error
 
     @contextmanager

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError, limit
 from mfbo_torch.history.storage.journal_rows import columns, rows, states
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import opened
+from mfbo_torch.utils.files import opened, replacing, temporary_folder
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -21,10 +21,10 @@ _MAGIC = b"SQLite format 3\0"
 def salvage(path: Path, new: Path) -> int:
     """Write the rows of a journal up to the first that is damaged into a new one; their number. The old one stays as it
     is. A ``SettingError`` where the new file exists, or not a single row is good."""
-    if new.exists() or new.is_symlink():
+    if os.path.lexists(new):
         raise SettingError("new", str(new), "a file that does not exist yet")
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy.sqlite"
+    with temporary_folder() as folder:
+        copy = folder / "copy.sqlite"
         try:
             with opened(path) as whole, copy.open("wb") as file:
                 file.write(_MAGIC + whole.read()[len(_MAGIC) :])
@@ -38,8 +38,13 @@ def salvage(path: Path, new: Path) -> int:
                 good.append(row)
     if not good:
         raise JournalError(path, "a journal with a good row; this one has none")
-    with Journal(new) as journal:
-        journal.copy(good)
+    try:
+        with replacing(new) as draft, Journal(draft.name) as journal:
+            journal.copy(good)
+    except JournalError as error:
+        raise type(error)(new, error.allowed) from error
+    except OSError as error:
+        raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)
 
 

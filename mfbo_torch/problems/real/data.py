@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import replacing
 from mfbo_torch.utils.validation import one_of, several, whole
 
 DATA_DIR = "MFBO_DATA_DIR"
@@ -104,9 +104,8 @@ def download(source: Source, path: Path) -> None:
     if found != source.sha256:
         raise SettingError(f"SHA-256 of {source.url}", found, f"{source.sha256}, or {DATA_DIR} {wanted}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as temporary:
-        temporary.write(content)
-    os.replace(temporary.name, path)
+    with replacing(path) as file:
+        file.write(content)
 
 
 def read(path: Path, source: Source) -> np.ndarray:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import Formatter
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from mfbo_torch.history import Observed
 from mfbo_torch.problems.user import guard, output_search
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
+from mfbo_torch.utils.files import temporary_folder
 from mfbo_torch.utils.validation import number
 
 START, FIDELITY, FOLDER = "start", "fidelity", "folder"
@@ -129,8 +130,8 @@ class Program:
         """Run the program with values by name and read the value; ``folder`` is what ``{folder}`` stands for. An
         ``EvaluationError`` where it failed, outlived the timeout, or left no value."""
         values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
-        with TemporaryDirectory(prefix="mfbo-", ignore_cleanup_errors=True) as own:
-            return self._evaluated(values, Path(own))
+        with temporary_folder() as own:
+            return self._evaluated(values, own)
 
     def _evaluated(self, values: Mapping[str, Any], folder: Path) -> Observed:
         program, *arguments = (self._filled("command", part, values) for part in self.command)

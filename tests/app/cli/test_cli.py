@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_written(config, tmp_path, capsys, monkeypatch):
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "write", full)
+    monkeypatch.setattr(run_folder, "write_text", full)
     fails(capsys, ["run", config()], "must be a folder that can be written: No space left on device")
 
 
