@@ -231,7 +231,7 @@ CONFIG = {
 MODEL = {
     "problem": {"class_path": "mfbo_torch.problems.Currin"},
     "strategy": {"class_path": "mfbo_torch.strategies.MFGPUCB"},
-    "capital": 14,
+    "capital": 8,
 }
 SOURCE = """
 from mfbo_torch.problems.base import Problem

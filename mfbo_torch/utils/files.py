@@ -23,6 +23,8 @@ except ImportError:  # Windows: nothing is swept
 PREFIX, SUFFIX = "mfbo-", ".tmp"
 _OWN = re.compile(rf"{PREFIX}[a-z0-9_]{{8}}{re.escape(SUFFIX)}")
 """The names of temporary folders."""
+LONGEST = 2**30
+"""Bytes of the longest file that is read into memory."""
 
 
 @contextmanager
@@ -58,6 +60,14 @@ def opened(path: Path) -> BinaryIO:
         return file
     file.close()
     raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file; an ``OSError`` also for more than :data:`LONGEST`: a hole takes no room on a disk."""
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size > LONGEST:
+            raise OSError(errno.EFBIG, f"longer than {LONGEST:,} bytes", str(path))
+        return file.read()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mfbo_torch.history.storage.journal import COLUMNS, Journal, JournalError, l
 from mfbo_torch.history.storage.journal_rows import columns, rows, states
 from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import opened, replacing, temporary_folder
+from mfbo_torch.utils.files import content, replacing, temporary_folder
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -26,10 +26,9 @@ def salvage(path: Path, new: Path) -> int:
     with temporary_folder() as folder:
         copy = folder / "copy.sqlite"
         try:
-            with opened(path) as whole, copy.open("wb") as file:
-                file.write(_MAGIC + whole.read()[len(_MAGIC) :])
-            with suppress(FileNotFoundError), opened(Path(f"{path}-wal")) as log:
-                Path(f"{copy}-wal").write_bytes(log.read())
+            copy.write_bytes(_MAGIC + content(path)[len(_MAGIC) :])
+            with suppress(FileNotFoundError):
+                Path(f"{copy}-wal").write_bytes(content(Path(f"{path}-wal")))
         except OSError as error:
             raise JournalError(path, f"a readable file: {error.strerror}") from error
         signed, good = [*_good(copy)], []

@@ -8,7 +8,7 @@ import struct
 import time
 from pathlib import Path
 
-from mfbo_torch.utils.files import opened
+from mfbo_torch.utils.files import content
 
 HEADER, FRAME = 32, 24
 """Bytes of the log's header and of a frame's."""
@@ -27,27 +27,26 @@ def damaged(path: Path) -> bool:
 
 def _lost(path: Path) -> bool:
     try:
-        with opened(path.with_name(f"{path.name}-wal")) as file:
-            content = file.read()
+        log = content(path.with_name(f"{path.name}-wal"))
     except FileNotFoundError:
         return False
-    if len(content) <= HEADER:
+    if len(log) <= HEADER:
         return False
-    magic, _, page, _ = struct.unpack(">4I", content[:16])
+    magic, _, page, _ = struct.unpack(">4I", log[:16])
     order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
     size = FRAME + page
     if order is None or page not in (512 << i for i in range(8)):
-        return len(content) > HEADER + FRAME
-    sums = _added((0, 0), content[: HEADER - 8], order)
-    if struct.pack(">2I", *sums) != content[HEADER - 8 : HEADER]:
+        return len(log) > HEADER + FRAME
+    sums = _added((0, 0), log[: HEADER - 8], order)
+    if struct.pack(">2I", *sums) != log[HEADER - 8 : HEADER]:
         return True
-    salts, starts = content[16:24], range(HEADER, len(content) - size + 1, size)
+    salts, starts = log[16:24], range(HEADER, len(log) - size + 1, size)
     for start in starts:
-        frame = content[start : start + size]
+        frame = log[start : start + size]
         sums = _added(_added(sums, frame[:8], order), frame[FRAME:], order)
         if frame[8:16] == salts and struct.pack(">2I", *sums) == frame[16:FRAME]:
             continue
-        rest = [content[i : i + FRAME] for i in range(start, len(content) - size + 1, size)]
+        rest = [log[i : i + FRAME] for i in range(start, len(log) - size + 1, size)]
         own = [i for i, found in enumerate(rest) if found[8:16] == salts]
         committed = [i for i in own if rest[i][4:8] != b"\0\0\0\0"]
         return bool(committed) and max(own) > min(committed)

@@ -3,6 +3,7 @@
 import os
 import struct
 import time
+from functools import partial
 
 import pytest
 from journals import fill, forge
@@ -11,6 +12,7 @@ from refusals import refused
 from mfbo_torch.history import Query, Record
 from mfbo_torch.history.storage.journal import Journal, JournalError
 from mfbo_torch.history.storage.repair import salvage
+from mfbo_torch.utils.files import LONGEST
 
 
 @pytest.fixture
@@ -40,6 +42,22 @@ def test_only_regular_files_are_opened(path, tmp_path, suffix, kind):
 def test_pages_that_nobody_has_looked_at_are_not_put_in_place(path):
     path.with_name(f"{path.name}-journal").write_bytes(b"x" * 600)
     refused("a journal without a.sqlite-journal beside it", Journal, path, error=JournalError)
+
+
+def test_holes_take_no_memory(path, tmp_path):
+    log = path.with_name(f"{path.name}-wal")
+    with log.open("wb") as file:
+        file.truncate(LONGEST + 1)
+    for make in (
+        partial(Journal, path, read_only=True),
+        partial(Journal, path),
+        partial(salvage, path, tmp_path / "b"),
+    ):
+        refused("longer than 1,073,741,824 bytes", make, error=JournalError)
+    log.unlink()
+    with path.open("ab") as file:
+        file.truncate(LONGEST + 1)
+    refused("longer than 1,073,741,824 bytes", save, tmp_path / "b", error=JournalError)
 
 
 DEEP = "'" + "[" * 2000 + "]" * 2000 + "'"
