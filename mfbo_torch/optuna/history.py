@@ -21,7 +21,7 @@ PIECE = 2000
 
 class Read(NamedTuple):
     """The ``history`` of a study, the number of running trials that were begun before the one that is decided now and
-    have no parameters yet, and that of completed ones that do not fit the search space."""
+    have no parameters yet, and that of completed ones of other samplers that do not fit the search space."""
 
     history: History
     undecided: int
@@ -50,7 +50,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not names <= parameters.keys()
         else:
-            foreign += trial.state == TrialState.COMPLETE
+            foreign += trial.state == TrialState.COMPLETE and not noted
     return Read(History(records), undecided, foreign)
 
 

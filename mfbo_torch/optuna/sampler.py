@@ -100,7 +100,7 @@ class Sampler(BaseSampler):
             if foreign and not self._said:
                 self._said = True
                 wanted = f"they lack one of {', '.join(searched)}, or have it in another range"
-                warnings.warn(f"{foreign} trials of the study are passed over: {wanted}", stacklevel=2)
+                warnings.warn(f"of the study's trials, {foreign} are passed over: {wanted}", stacklevel=2)
             query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
         return codec.decode(query.x, query.fidelity)
 
