@@ -26,6 +26,7 @@ the report alone).
 ``benchmarks.quality.indirect.fields``     several resolutions on other fields; ``indirect-fields.csv``, ``.md``
 ``benchmarks.quality.bandit.figure2``      regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``
 ``benchmarks.speed.ops.run``               operations checked against BoTorch and timed; ``MACHINE.json``
+``benchmarks.speed.ops.parts``             where the time of an acquisition goes; ``acquisition_parts.json``
 ``benchmarks.gpu``                         everything on a CUDA device; ``DEVICE.json``, ``DEVICE.md``
 ``benchmarks.speed.greedy``                selecting batches from a finite set; ``greedy.json``
 ``benchmarks.speed.bandit``                time a play, three ways; ``bandit-speed.json``

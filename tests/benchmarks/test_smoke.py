@@ -164,6 +164,7 @@ SMOKE = [
         more=(TINY, GROWTH),
         check=ops_report,
     ),
+    Smoke("speed.ops.parts --rounds 2", "acquisition_parts.json"),
     Smoke(f"speed.greedy --rounds 1 {THREADS}", "greedy.json", more=GREEDY, check=greedy_report),
     Smoke("quality.batch.run {folder}/small.yaml", "small.yaml batch/small.csv batch/small.about.json batch/small.md"),
     Smoke(
