@@ -1,6 +1,7 @@
 import csv
 import json
 import math
+import os
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -245,6 +246,14 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     assert cli.main(["compare", str(path)]) == 0
     assert advised.read_text() == noted
     assert np.isnan(regret_curves.curve(past, problem, 4.0).simple).all()
+    for text in ("[" * 2000 + "]" * 2000, '["a"]', "[[1], 2]", "{}", "no JSON", "\xff"):
+        advised.write_text(text)
+        fails(capsys, ["show", str(tmp_path / "out")], "must be a list of numbers")
+    advised.write_text("[[1.0]]")
+    assert cli.main(["show", str(tmp_path / "out")]) == 0
+    advised.unlink()
+    os.mkfifo(advised)
+    fails(capsys, ["show", str(tmp_path / "out")], "not a regular file")
 
 
 def test_runs_without_a_value_are_left_out_of_the_median(config, tmp_path, monkeypatch, capsys):

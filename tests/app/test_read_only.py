@@ -131,7 +131,12 @@ def test_what_is_kept_of_a_problem():
     assert (again.name, again.space, again.optimum) == ("Currin", Currin().space, Currin().optimum)
     refused("must be imported, to be evaluated", again.evaluate, (0.0, 0.0), 0)
     assert known_of(IndirectBranin()) is None
-    for damaged in (None, {}, {**known, "space": 3}, {**known, "space": {**known["space"], "costs": "many"}}):
+    space = known["space"]
+    for damaged in (
+        *(None, {}, {**known, "space": 3}, {**known, "space": {**space, "costs": "many"}}),
+        *({**known, "optimum": "high"}, {**known, "worst": [1]}, {**known, "space": {**space, "parameters": 3}}),
+        {**known, "space": {**space, "fidelities": 3}},
+    ):
         said = r"problem\.class_path = 'evilmod.Problem': must be imported first"
         refused(said, stand_in, damaged, "evilmod.Problem")
 

@@ -12,9 +12,9 @@ import torch
 from refusals import refused
 from toy import Hill, Plain, Walk
 
-from mfbo_torch.history import Query, Record, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.loop.optimizer import Optimizer, check_history
 from mfbo_torch.space import Parameter, Space
 
 
@@ -284,3 +284,11 @@ def test_what_cannot_be_given_is_refused_before_anything_is_written(tmp_path, ch
         assert len(journal.history()) == 0
         optimizer.give([good])
         assert journal.history().records == (good,)
+
+
+def test_a_history_without_the_outcomes_of_its_problem():
+    space = Space((Parameter("x", 0.0, 1.0),), (1.0,), limits={"latency": "<= 20"})
+    history = History().asked(Query((0.5,), 0), 1.0)
+    check_history(history, space)
+    history = history.updated(history.records[0].done(1.0))
+    refused("query 0 without latency.*in which latency was measured", check_history, history, space)
