@@ -15,6 +15,8 @@ from mfbo_torch.optuna.codec import StudyCodec
 
 KEY = "mfbo_torch"
 """The prefix of the system attributes of a trial that keep its query."""
+OWN = f"{KEY}:own"
+"""The system attribute of every trial of a sampler like this."""
 PIECE = 2000
 """The length of one such attribute in characters, which a column of a database takes."""
 
@@ -28,7 +30,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     Trials outside the search space, and waiting ones, are left out.
     """
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-    history, undecided = History(), 0
+    records, undecided = list[Record](), 0
     names = {*codec.distributions}
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
@@ -37,10 +39,10 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            history = History((*history, _record(len(history), query, codec, trial, sign)))
+            records.append(_record(len(records), query, codec, trial, sign))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not names <= parameters.keys()
-    return history, undecided
+    return History(records), undecided
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:
@@ -51,6 +53,27 @@ def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Q
     for i in range(0, len(text), PIECE):
         study._storage.set_trial_system_attr(trial._trial_id, f"{KEY}:{i // PIECE}", text[i : i + PIECE])
     return query
+
+
+def mark(study: Study, trial: FrozenTrial) -> None:
+    """Keep with a trial that it is of a sampler like this."""
+    study._storage.set_trial_system_attr(trial._trial_id, OWN, True)
+
+
+def is_own(trial: FrozenTrial) -> bool:
+    """Whether a trial is of a sampler like this, see :func:`mark`."""
+    return OWN in trial.system_attrs
+
+
+def passed_over(study: Study, codec: StudyCodec) -> str | None:
+    """How many completed trials lie outside the search space, and why the first one does; ``None`` for none, and before
+    a trial of a sampler like this was completed: until then the search space is not known for sure."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    outside = [trial for trial in done if codec.encode(trial.params) is None]
+    if not outside or not any(map(is_own, done)):
+        return None
+    reason = f"trial {outside[0].number} has {codec.misfit(outside[0].params)}"
+    return f"{len(outside)} of {len(done)} completed trials are outside the search space and passed over: {reason}"
 
 
 def _decided(trial: FrozenTrial) -> dict[str, Any]:
