@@ -43,6 +43,20 @@ class StudyCodec(Codec):
         found = self.decode(query.x, query.fidelity)
         return {name: self.distributions[name].to_internal_repr(value) for name, value in found.items()}
 
+    def misfit(self, parameters: Mapping[str, Any]) -> str:
+        """The first parameter that keeps some parameters out of the search space, in words."""
+        for coordinate in self.coordinates:
+            name = coordinate.parameter.name
+            if name not in parameters:
+                return f"no {name}"
+            try:
+                coordinate.parameter.encode(coordinate.encode(parameters[name]))
+            except ValueError:
+                return f"{name} = {parameters[name]!r}"
+        if self.fidelity not in parameters:
+            return f"no {self.fidelity}"
+        return f"{self.fidelity} = {parameters[self.fidelity]!r}, none of {', '.join(map(str, self.levels))}"
+
     def external(self, stored: Mapping[str, float]) -> dict[str, Any]:
         """Those of the stored parameters that are searched."""
         return {k: self.distributions[k].to_external_repr(x) for k, x in stored.items() if k in self.distributions}

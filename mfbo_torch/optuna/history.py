@@ -15,6 +15,8 @@ from mfbo_torch.optuna.codec import StudyCodec
 
 KEY = "mfbo_torch"
 """The prefix of the system attributes of a trial that keep its query."""
+OWN = f"{KEY}:own"
+"""The system attribute of every trial of a sampler like this."""
 PIECE = 2000
 """The length of one such attribute in characters, which a column of a database takes."""
 
@@ -36,8 +38,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
     Trials outside the search space, and waiting ones, are left out.
     """
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-    records: list[Record] = []
-    undecided = foreign = 0
+    records, undecided = list[Record](), 0
     names = {*codec.distributions}
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
@@ -45,13 +46,11 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
         noted = decided(trial)
         parameters = {**codec.external(noted.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
-            query = Query(*found, noted["meta"] if _same(*found, noted.get("query")) else {})
+            query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
             records.append(_record(len(records), query, codec, trial, sign))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not names <= parameters.keys()
-        else:
-            foreign += trial.state == TrialState.COMPLETE and not noted
-    return Read(History(records), undecided, foreign)
+    return History(records), undecided
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:
@@ -64,7 +63,28 @@ def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Q
     return query
 
 
-def decided(trial: FrozenTrial) -> dict[str, Any]:
+def mark(study: Study, trial: FrozenTrial) -> None:
+    """Keep with a trial that it is of a sampler like this."""
+    study._storage.set_trial_system_attr(trial._trial_id, OWN, True)
+
+
+def is_own(trial: FrozenTrial) -> bool:
+    """Whether a trial is of a sampler like this, see :func:`mark`."""
+    return OWN in trial.system_attrs
+
+
+def passed_over(study: Study, codec: StudyCodec) -> str | None:
+    """How many completed trials lie outside the search space, and why the first one does; ``None`` for none, and before
+    a trial of a sampler like this was completed: until then the search space is not known for sure."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    outside = [trial for trial in done if codec.encode(trial.params) is None]
+    if not outside or not any(map(is_own, done)):
+        return None
+    reason = f"trial {outside[0].number} has {codec.misfit(outside[0].params)}"
+    return f"{len(outside)} of {len(done)} completed trials are outside the search space and passed over: {reason}"
+
+
+def _decided(trial: FrozenTrial) -> dict[str, Any]:
     """What :func:`note` kept; nothing where a trial is not of this sampler, or was ended while it was written."""
     pieces: list[str] = []
     while (piece := trial.system_attrs.get(f"{KEY}:{len(pieces)}")) is not None:

@@ -16,7 +16,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
-from mfbo_torch.optuna.history import decided, note, read
+from mfbo_torch.optuna.history import is_own, mark, note, passed_over, read
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.utils.errors import SettingError
@@ -34,9 +34,10 @@ class Sampler(BaseSampler):
     on one: each trial is decided with the running ones pending, that is with the deviation they will leave and no
     invented values.
 
-    The parameters that all completed trials of this sampler have in common are searched jointly; the others, and those
-    of a study's first trial, are drawn independently. Trials of other samplers count where they have these parameters
-    in these ranges; a warning says how many do not. ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
+    The parameters that all completed trials of such samplers have in common are searched jointly, and while there are
+    none those of all completed trials; the others, and those of the first trial, are drawn independently. Trials of
+    others are learnt from where they lie in that search space; the rest is passed over, with one warning.
+    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
@@ -77,13 +78,19 @@ class Sampler(BaseSampler):
         self._independent = independent_sampler
         self._bound: Strategy | None = None
         self._state = GlobalState()
-        self._said = False
+        self._warned: set[str] = set()
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Note with the trial that it is of this sampler."""
+        mark(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The parameters that all completed trials of this sampler have in common, or where there are none those of the
-        last trial; without those of a single value."""
+        """The parameters that completed trials have in common, without those of a single value."""
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        common = intersection_search_space([each for each in done if decided(each)] or done[-1:])
+        own = list(filter(is_own, done))
+        common = intersection_search_space(own or done)
+        if not own and self.fidelity not in (None, *common):  # unknown before the first trial
+            return {}
         return {name: distribution for name, distribution in common.items() if not distribution.single()}
 
     def sample_relative(
@@ -96,11 +103,8 @@ class Sampler(BaseSampler):
             return {}
         codec = StudyCodec(searched, self.fidelity, self.costs)
         with _ONE_AT_A_TIME, self._state.restored():
-            history, undecided, foreign = read(study, codec, trial)
-            if foreign and not self._said:
-                self._said = True
-                wanted = f"they lack one of {', '.join(searched)}, or have it in another range"
-                warnings.warn(f"of the study's trials, {foreign} are passed over: {wanted}", stacklevel=2)
+            history, undecided = read(study, codec, trial)
+            self._warn(study, codec)
             query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
         return codec.decode(query.x, query.fidelity)
 
@@ -140,6 +144,12 @@ class Sampler(BaseSampler):
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
+
+    def _warn(self, study: Study, codec: StudyCodec) -> None:
+        """Say once a study how many trials are passed over."""
+        if study.study_name not in self._warned and (message := passed_over(study, codec)):
+            self._warned.add(study.study_name)
+            warnings.warn(message, stacklevel=2)
 
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""

@@ -10,6 +10,9 @@ from torch import Tensor
 from mfbo_torch.space.conditions import Conditions
 from mfbo_torch.space.parameter import Parameter
 
+MOST_TRIED = 64
+"""Number of choices without order up to which each is a neighbour."""
+
 
 class Encoding:
     r"""From ``d`` shares, one a parameter, to ``D`` columns of the unit cube, and back.
@@ -67,8 +70,8 @@ class Encoding:
         return self._held | ~self.conditions.active(X)[..., list(self.groups)]
 
     def choice_neighbours(self, V: Tensor) -> Tensor:
-        """The shares with one choice changed, ``n x c x d`` of ``n x d``: choices without order take each label; ranks,
-        and whole numbers on which others depend, move by powers of two."""
+        """The shares with one choice changed, ``n x c x d`` of ``n x d``: choices without order take each label where
+        these are few; other choices, and whole numbers on which others depend, move by powers of two."""
         found = []
         for i, p in enumerate(self.parameters):
             if not p.choices and i not in self.conditions.parents:
@@ -77,7 +80,7 @@ class Encoding:
             rank = (V[:, i] * steps).round()
             moves = [2**k for k in range(steps.bit_length())]
             places = [(rank + move).clamp(0, steps) for way in moves for move in (way, -way)]
-            if p.choices and not p.ordered:
+            if p.choices and not p.ordered and steps < MOST_TRIED:
                 places = [torch.full_like(rank, float(k)) for k in range(steps + 1)]
             for place in places:
                 moved = V.clone()

@@ -18,8 +18,8 @@ Label = float | int | str | bool | None
 When = tuple[tuple[str, tuple[Label, ...]], ...]
 MOST_WHOLE = 2**53
 """Size up to which each whole number is one in double precision."""
-MOST_CHOICES = 1000
-"""Largest number of choices without an order: a model has an input for each."""
+MOST_NAMED = 50
+"""Number of choices that a message names."""
 LEAST_LOG = 1e-300
 """Smallest number whose logarithm is searched."""
 
@@ -38,8 +38,8 @@ class Parameter:
         upper: Largest value.
         log: Whether to search its logarithm.
         integer: Whether only whole numbers are allowed.
-        choices: At least two labels, in place of the bounds: texts, numbers, true, false or null; at most 1,000 of them
-            unless they are ``ordered``.
+        choices: At least two labels, in place of the bounds: texts, numbers, true, false or null. Without order at most
+            1,000 in all parameters of a space.
         ordered: Whether neighbours among the choices are alike, as sizes are and names are not.
         when: ``{other: value}`` or ``{other: [values]}``: it is there only while each of these other parameters, which
             have choices or whole numbers, has one of the values. Kept as pairs.
@@ -108,11 +108,10 @@ class Parameter:
             finite = isinstance(label, int | float) and -math.inf < label < math.inf
             if not (label is None or finite or (isinstance(label, str) and label.strip())):
                 raise SettingError(f"{self.name}.choices", label, wanted)
-            looks = ("as text", text(label))
-            for key in (label, looks):
+            for key in (label, ("text", text(label))):
                 if key in seen:
                     raise SettingError(f"{self.name}.choices", label, f"there once; it is the same as {seen[key]!r}")
-            seen |= {label: label, looks: label}
+            seen[label] = seen["text", text(label)] = label
             found.append(label)
         if len(found) == 1:
             raise SettingError(f"{self.name}.choices", found, "at least two; what never changes is no parameter")
@@ -155,7 +154,7 @@ class Parameter:
     def extent(self) -> str:
         """The allowed values, in words."""
         if self.choices:
-            return f"one of {', '.join(map(text, self.choices))}"
+            return f"one of {_listed(list(map(text, self.choices)))}"
         return f"between {self.lower:g} and {self.upper:g}"
 
     @property
@@ -204,7 +203,13 @@ class Parameter:
 def one_among(value: Any, options: Sequence[Any]) -> str:
     """The end of a message about a value that is not among some options, with the one that was probably meant."""
     names = [text(option) for option in options]
-    return f"one of {', '.join(names)}{did_you_mean(text(value), names)}"
+    return f"one of {_listed(names)}{did_you_mean(text(value), names)}"
+
+
+def _listed(names: list[str]) -> str:
+    """The names, or the first of very many."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def text(label: Any) -> str:

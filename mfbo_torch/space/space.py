@@ -21,6 +21,9 @@ from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, p
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 
+MOST_LABELS = 1000
+"""Largest number of choices without order: models have a column for each."""
+
 
 @dataclass(frozen=True)
 class Space:
@@ -48,7 +51,7 @@ class Space:
     Raises:
         SettingError: No parameter, two of one name, costs that are not positive and increasing, ``zeta`` that does not
             decrease to 0, a constraint without a weight that counts or with one on a log scale, a choice or a
-            condition, a candidate outside the box, or a condition that cannot be.
+            condition, a candidate outside the box, a condition that cannot be, or over 1,000 choices without order.
     """
 
     parameters: Sequence[Parameter]  # tuples once they are here, like all that follow
@@ -70,6 +73,9 @@ class Space:
         object.__setattr__(self, "costs", checked_costs(given))
         if not names or len(set(names)) < len(names):
             raise SettingError("parameters", names, "at least one, each with its own name")
+        if (labels := sum(p.columns for p in self.parameters if p.columns > 1)) > MOST_LABELS:
+            wanted = f"at most {MOST_LABELS} without order in all; give ordered=True, or a whole number in their place"
+            raise SettingError("choices", labels, wanted)
         object.__setattr__(self, "constraints", parse_constraints(self.constraints, self.parameters))
         object.__setattr__(self, "limits", limits_of(self.limits, "limits"))
         if self.zeta is not None:

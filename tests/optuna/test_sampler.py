@@ -134,6 +134,46 @@ def test_what_a_study_tells():
     assert undecided == 1
 
 
+def foreign(**changed):
+    """A completed trial of another sampler, with some parameters changed: (value, distribution), or left out."""
+    given = {
+        "x": (0.5, SPACE["x"]),
+        "rate": (0.1, FloatDistribution(1e-4, 1, log=True)),
+        "epochs": (9, SPACE["epochs"]),
+    }
+    given = {name: pair for name, pair in {**given, **changed}.items() if pair is not None}
+    params, distributions = ({name: pair[i] for name, pair in given.items()} for i in (0, 1))
+    return create_trial(params=params, distributions=distributions, value=1.0)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (foreign(x=None), "no x"),
+        (foreign(epochs=None), "no epochs"),
+        (foreign(x=(5.0, FloatDistribution(-9, 9))), "x = 5.0"),
+        (foreign(x=("left", CategoricalDistribution(["left", "right"]))), "x = 'left'"),
+        (foreign(epochs=(27, IntDistribution(1, 81))), "epochs = 27, none of 1, 3, 9"),
+    ],
+)
+def test_foreign_trials_that_do_not_fit_are_passed_over(other, why):
+    """All parameters go on being searched, by the trials that fit; one warning says how many do not."""
+    sampler = Sampler("epochs", EPOCHS)
+    study = optuna.create_study(sampler=sampler)
+    study.add_trials([other, foreign(), foreign(x=None), foreign(x=(1.5, FloatDistribution(1, 2)))])
+    study.enqueue_trial({"x": 0.25, "rate": 0.5, "epochs": 9})
+    with pytest.warns(UserWarning, match="completed trials are outside the search space and passed over") as said:
+        study.optimize(loss, n_trials=4)
+    assert [str(warning.message).partition(": ")[2] for warning in said] == [f"trial 0 has {why}"]
+    assert str(said[0].message).startswith("2 of 5")
+    now = study.ask()
+    space = sampler.infer_relative_search_space(study, study.trials[now.number])
+    assert {*space} == {"x", "rate", "epochs"}
+    history, _ = read(study, StudyCodec(space, "epochs", EPOCHS), study.trials[now.number])
+    assert sum(not record.query.meta and record.status == Status.DONE for record in history) == 3
+    assert [trial.params["x"] for trial in study.trials[4:5]] == [0.25]
+
+
 DISTRIBUTIONS = {
     "float": FloatDistribution(-1, 3),
     "log": FloatDistribution(1e-5, 1, log=True),

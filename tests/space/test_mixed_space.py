@@ -10,7 +10,9 @@ import pytest
 import torch
 from refusals import refused
 
+from mfbo_torch import GPBUCB
 from mfbo_torch.app.problem_snapshot import known_of, stand_in
+from mfbo_torch.history import History
 from mfbo_torch.problems import UserProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.constraints import linear
@@ -80,6 +82,30 @@ def test_a_change_is_one_choice():
     held = SPACE.fixed_columns(U)
     assert held[:, [0, 1, 2, 5, 6, 7]].all()
     assert not held[:, 3].any()
+
+
+def test_very_many_choices():
+    """They are compared once each; a model's columns are bounded, and so are the changes that a search tries."""
+    labels = [f"l{i}" for i in range(10_000)]
+    ranked = Parameter("a", choices=labels, ordered=True)
+    assert ranked.columns == 1
+    strategy = GPBUCB(space=Space([ranked, Parameter("b", 0, 1)], [1.0]), initial=2)
+    history = History()
+    for query in strategy.ask(history, 3):
+        history = history.asked(query, 1.0)
+    assert Space([ranked], [1.0]).choice_neighbours(torch.rand(2, 1, dtype=torch.double)).shape[1] < 64
+    many = Space([Parameter("a", choices=labels[:500]), Parameter("b", choices=labels[:500])], [1.0])
+    changed = many.choice_neighbours(many.snap(torch.rand(2, 1000, dtype=torch.double)))
+    assert changed.shape[1] < 64
+    assert torch.equal(changed.sum(-1), torch.full(changed.shape[:2], 2.0, dtype=torch.double))
+    over = [Parameter("a", choices=labels[:501]), Parameter("b", choices=labels[:500])]
+    refused("^choices = 1001: must be at most 1000 without order in all; give ordered=True", Space, over, [1.0])
+    refused("one of l0, l1, .* and 9950 more$", ranked.encode, "none of them")
+
+
+@pytest.mark.parametrize("label", [3.0, "3", True])
+def test_the_last_of_many_choices_is_compared_with_all(label):
+    refused("there once", Parameter, "a", choices=[*range(5_000), label])
 
 
 def test_numbers_that_conditions_are_on_and_numbers_alone_are_as_they_were():
