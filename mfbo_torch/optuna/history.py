@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -21,17 +21,9 @@ PIECE = 2000
 """The length of one such attribute in characters, which a column of a database takes."""
 
 
-class Read(NamedTuple):
-    """The ``history`` of a study, the number of running trials that were begun before the one that is decided now and
-    have no parameters yet, and that of completed ones of other samplers that do not fit the search space."""
-
-    history: History
-    undecided: int
-    foreign: int
-
-
-def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
-    """A study before the trial that is decided now, values to be maximised.
+def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, int]:
+    """The history of a study before the trial that is decided now, values to be maximised, and the number of running
+    trials that were begun earlier and have no parameters yet.
 
     Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
     trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
@@ -43,8 +35,8 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> Read:
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
             continue
-        noted = decided(trial)
-        parameters = {**codec.external(noted.get("parameters", {})), **trial.params}
+        decided = _decided(trial)
+        parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
             records.append(_record(len(records), query, codec, trial, sign))

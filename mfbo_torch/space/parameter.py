@@ -117,9 +117,6 @@ class Parameter:
             raise SettingError(f"{self.name}.choices", found, "at least two; what never changes is no parameter")
         if not found:
             raise SettingError(f"{self.name}.choices", found, "at least two, or give lower and upper")
-        if len(found) > MOST_CHOICES and not self.ordered:
-            wanted = f"at most {MOST_CHOICES:,}, or ordered; or numbers that describe them, as parameters of their own"
-            raise SettingError(f"{self.name}.choices", f"{len(found):,} choices", wanted)
         return tuple(found)
 
     def _check_choices(self) -> None:

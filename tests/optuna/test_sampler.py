@@ -121,7 +121,7 @@ def test_what_a_study_tells():
     study.add_trial(create_trial(params={"x": 1.1, "epochs": 9}, state=TrialState.RUNNING, **frozen))
     study.enqueue_trial({"x": 1.2, "epochs": 9})
     _, now = (study._storage.create_new_trial(study._study_id) for _ in range(2))
-    history, undecided, _ = read(study, StudyCodec(SPACE, "epochs", EPOCHS), study._storage.get_trial(now))
+    history, undecided = read(study, StudyCodec(SPACE, "epochs", EPOCHS), study._storage.get_trial(now))
     told = [(r.query.x[0], r.query.fidelity, r.status, r.value, r.cost) for r in history]
     assert told == [
         (0.5, 2, Status.DONE, -3.0, 9.0),
@@ -229,23 +229,3 @@ def test_fidelities_by_their_costs():
 def test_what_is_wrong_is_said(settings, said):
     """At once, or after the first trial, whose parameters nobody knew before."""
     refused(said, lambda: study_of(Sampler(**settings), 2))
-
-
-def test_trials_of_others_that_do_not_fit_are_passed_over_and_said_once(recwarn):
-    """Half of them lack a parameter, have it in another range, of another kind, or have failed; values within count."""
-    wide, number = FloatDistribution(-5, 5), FloatDistribution(0, 1)
-    others = [{"x": number}, {"x": wide, "y": number}, {"x": CategoricalDistribution(["a", "b"]), "y": number}]
-    study = optuna.create_study(sampler=Sampler())
-    for i in range(500):
-        fits = i % 2 == 1
-        distributions = {"x": number, "y": number} if fits else others[i // 2 % 3]
-        parameters = {name: i / 500 if isinstance(d, FloatDistribution) else "a" for name, d in distributions.items()}
-        state = TrialState.FAIL if i % 10 == 0 else TrialState.COMPLETE
-        value = None if state == TrialState.FAIL else (i / 500 - 0.3) ** 2
-        given = {"params": parameters, "distributions": distributions, "state": state, "value": value}
-        study.add_trial(optuna.trial.create_trial(**given))
-    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2 + 0 * trial.suggest_float("y", 0, 1), 8)
-    said = [str(each.message) for each in recwarn if "passed over" in str(each.message)]
-    assert said == ["of the study's trials, 133 are passed over: they lack one of x, y, or have it in another range"]
-    assert all(any(key.startswith("mfbo_torch") for key in trial.system_attrs) for trial in study.trials[-7:])
-    assert min(trial.value for trial in study.trials[-8:]) < 0.01
