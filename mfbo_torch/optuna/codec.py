@@ -53,7 +53,7 @@ class StudyCodec(Codec):
                 coordinate.parameter.encode(coordinate.encode(parameters[name]))
             except ValueError:
                 return f"{name} = {parameters[name]!r}"
-        if self.fidelity not in parameters:
+        if self.fidelity is None or self.fidelity not in parameters:
             return f"no {self.fidelity}"
         return f"{self.fidelity} = {parameters[self.fidelity]!r}, none of {', '.join(map(str, self.levels))}"
 
