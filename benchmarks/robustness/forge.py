@@ -205,6 +205,9 @@ def forge(folder: Path, outside: Path, numbers: random.Random) -> str:
         if not path.is_dir() or path.is_symlink():
             put_in_place(path, outside, numbers)
         return f"place of {path.name}"
+    beside = [path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-journal")]
+    if any(other.exists() and not other.is_file() for other in beside):
+        kinds = [forge_bytes]  # SQLite would wait for what a pipe says
     kind = numbers.choice(kinds)
     with contextlib.suppress(sqlite3.Error, yaml.YAMLError, OSError, UnicodeDecodeError, IndexError, RecursionError):
         kind(path, numbers)  # what was forged before may be in the way

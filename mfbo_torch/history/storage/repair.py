@@ -35,13 +35,18 @@ def salvage(path: Path, new: Path) -> int:
         with suppress(ValueError):  # a row that its writer, or somebody else, has signed may be none of a journal's
             for row, _ in zip(signed, states(signed), strict=False):
                 good.append(row)
-    if not good:
-        raise JournalError(path, "a journal with a good row; this one has none")
+        if not good:
+            raise JournalError(path, "a journal with a good row; this one has none")
+        made = folder / "new.sqlite"
+        try:
+            with Journal(made) as journal:
+                journal.copy(good)
+        except JournalError as error:
+            raise type(error)(new, error.allowed) from error
+        whole = made.read_bytes()
     try:
-        with replacing(new) as draft, Journal(draft.name) as journal:
-            journal.copy(good)
-    except JournalError as error:
-        raise type(error)(new, error.allowed) from error
+        with replacing(new) as file:
+            file.write(whole)
     except OSError as error:
         raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)

@@ -62,3 +62,11 @@ def test_a_header_that_is_gone_and_a_file_without_anything(tmp_path):
     refused("a readable file", salvage, tmp_path / "nowhere", tmp_path / "c.sqlite")
     refused(r"as in mfbo repair .*DIR\|JOURNAL", commands.parse, ["repair"])
     assert not (tmp_path / "c.sqlite").exists()
+
+
+def test_nothing_but_the_new_journal_is_left(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        fill(journal)
+    (tmp_path / "new").mkdir()
+    assert salvage(tmp_path / "a.sqlite", tmp_path / "new" / "b.sqlite") == 5
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["b.sqlite"]
