@@ -93,7 +93,8 @@ def test_pending_points_move_the_deviation_only():
     before, after = model.posterior(grid), model.hallucinate(left).posterior(grid)
     assert torch.allclose(before.mean, after.mean, atol=1e-8)
     assert (after.variance <= before.variance + 1e-10).all()
-    assert (model.hallucinate(left).posterior(pending.unsqueeze(-2)).variance < model.likelihood.noise).all()
+    there = model.hallucinate(left).posterior(pending.unsqueeze(-2)).variance
+    assert (there <= model.likelihood.noise * (1 + 1e-6)).all()
 
 
 def test_a_failed_fit_leaves_the_priors_modes(monkeypatch):
