@@ -35,15 +35,15 @@ def salvage(path: Path, new: Path) -> int:
         with suppress(ValueError):  # a row that its writer, or somebody else, has signed may be none of a journal's
             for row, _ in zip(signed, states(signed), strict=False):
                 good.append(row)
-    if not good:
-        raise JournalError(path, "a journal with a good row; this one has none")
-    try:
-        with replacing(new) as draft, Journal(draft.name) as journal:
+        if not good:
+            raise JournalError(path, "a journal with a good row; this one has none")
+        with Journal(folder / "new.sqlite") as journal:  # not beside the new one, where its lock would stay
             journal.copy(good)
-    except JournalError as error:
-        raise type(error)(new, error.allowed) from error
-    except OSError as error:
-        raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
+        try:
+            with replacing(new) as draft:
+                draft.write((folder / "new.sqlite").read_bytes())
+        except OSError as error:
+            raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)
 
 
