@@ -207,6 +207,8 @@ def forge(folder: Path, outside: Path, numbers: random.Random) -> str:
         if not path.is_dir() or path.is_symlink():
             put_in_place(path, outside, numbers)
         return f"place of {path.name}"
+    if any(not beside.is_file() for beside in path.parent.glob(f"{path.name}-*")):
+        kinds = [forge_bytes]  # SQLite would wait for a pipe
     kind = numbers.choice(kinds)
     with contextlib.suppress(sqlite3.Error, yaml.YAMLError, OSError, UnicodeDecodeError, IndexError, RecursionError):
         kind(path, numbers)  # what was forged before may be in the way
