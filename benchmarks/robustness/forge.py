@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from mfbo_torch.history.storage.journal import COLUMNS, Journal
+from mfbo_torch.history.storage.journal import COLUMNS, Journal, limit
 from mfbo_torch.history.storage.journal_rows import rows
 from mfbo_torch.utils.checksum import COLUMN, chained
 
@@ -122,6 +122,7 @@ def forge_values(path: Path, numbers: random.Random) -> None:
 def forge_rows(path: Path, numbers: random.Random) -> None:
     """Odd values in some cells of a journal, rows twice or gone, and right checksums behind them."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
+        limit(connection, path)
         kept = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
         found = [*rows(connection)]
         for name, _ in kept:
@@ -154,6 +155,7 @@ def forge_rows(path: Path, numbers: random.Random) -> None:
 def forge_schema(path: Path, numbers: random.Random) -> None:
     """Another schema of a journal."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
+        limit(connection, path)
         connection.executescript(numbers.choice(STATEMENTS))
 
 
@@ -205,9 +207,8 @@ def forge(folder: Path, outside: Path, numbers: random.Random) -> str:
         if not path.is_dir() or path.is_symlink():
             put_in_place(path, outside, numbers)
         return f"place of {path.name}"
-    beside = [path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-journal")]
-    if any(other.exists() and not other.is_file() for other in beside):
-        kinds = [forge_bytes]  # SQLite would wait for what a pipe says
+    if any(not beside.is_file() for beside in path.parent.glob(f"{path.name}-*")):
+        kinds = [forge_bytes]  # SQLite would wait for a pipe
     kind = numbers.choice(kinds)
     with contextlib.suppress(sqlite3.Error, yaml.YAMLError, OSError, UnicodeDecodeError, IndexError, RecursionError):
         kind(path, numbers)  # what was forged before may be in the way
@@ -299,8 +300,7 @@ class Folders:
         """Forge a folder and read it as anyone would; what was done to it."""
         top = self.place / "forged"
         shutil.rmtree(top, ignore_errors=True)
-        for left in self.place.glob("*new.sqlite*"):
-            left.unlink()
+        (self.place / "new.sqlite").unlink(missing_ok=True)
         kinds = ["plain", "plain", "plain", "killed", "own", "own", "ab", "ab", "avg", "model"]
         kind, name = numbers.choice(kinds), numbers.choice(["one", "one", "one", "o\nn\x1b[2Je", "-o", "ö" * 100])
         out = top / name
@@ -318,11 +318,12 @@ class Folders:
             fates["compare"] = self.run("compare", self.place / f"{kind}.yaml", "--out", out, "--workers", 1)
         if fates["list"] != 0:
             raise RuntimeError(f"list ends with {fates['list']}")
-        if changed := {path for path, _ in self.before.items() ^ self._outside().items()}:
+        before, self.before = self.before, self._outside()
+        if changed := {path for path, _ in before.items() ^ self.before.items()}:
             raise RuntimeError(f"outside the folder: {', '.join(changed)}")
         return f"{sum(fate == 0 for fate in fates.values())} of {len(fates)} commands show it"
 
     def _outside(self) -> dict[str, tuple[int, bytes]]:
         """Everything beside the folder that was forged, and when it was written."""
-        found = [path for path in self.place.rglob("*") if "forged" not in path.parts and "new.sqlite" not in path.name]
+        found = [path for path in self.place.rglob("*") if "forged" not in path.parts and path.name != "new.sqlite"]
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in found}

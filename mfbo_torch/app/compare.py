@@ -202,7 +202,7 @@ def _recommended(folder: Path, history: History) -> Tensor | None:
     try:
         with opened(path) as file:
             found = torch.tensor(json.loads(file.read(LONGEST)), dtype=torch.double)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:  # nested too deep is a RuntimeError
+    except (OSError, ValueError, TypeError, RuntimeError, OverflowError) as error:  # nested too deep is a RuntimeError
         raise SettingError("folder", str(path), f"a list of numbers: {describe(error)}") from error
     return found if found.shape == (len(history),) else None
 

@@ -246,7 +246,7 @@ def test_averages_are_judged_by_what_is_recommended(tmp_path, capsys):
     assert cli.main(["compare", str(path)]) == 0
     assert advised.read_text() == noted
     assert np.isnan(regret_curves.curve(past, problem, 4.0).simple).all()
-    for text in ("[" * 2000 + "]" * 2000, '["a"]', "[[1], 2]", "{}", "no JSON", "\xff"):
+    for text in ("[" * 2000 + "]" * 2000, '["a"]', "[[1], 2]", "{}", f"[{'9' * 400}]", "no JSON", "\xff"):
         advised.write_text(text)
         fails(capsys, ["show", str(tmp_path / "out")], "must be a list of numbers")
     advised.write_text("[[1.0]]")

@@ -37,18 +37,13 @@ def salvage(path: Path, new: Path) -> int:
                 good.append(row)
         if not good:
             raise JournalError(path, "a journal with a good row; this one has none")
-        made = folder / "new.sqlite"
+        with Journal(folder / "new.sqlite") as journal:  # not beside the new one, where its lock would stay
+            journal.copy(good)
         try:
-            with Journal(made) as journal:
-                journal.copy(good)
-        except JournalError as error:
-            raise type(error)(new, error.allowed) from error
-        whole = made.read_bytes()
-    try:
-        with replacing(new) as file:
-            file.write(whole)
-    except OSError as error:
-        raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
+            with replacing(new) as draft:
+                draft.write((folder / "new.sqlite").read_bytes())
+        except OSError as error:
+            raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)
 
 

@@ -18,6 +18,7 @@ def test_the_rows_before_the_damage_are_saved(tmp_path, capsys):
     assert cli.main(["repair", str(tmp_path)]) == 0
     assert f"4 good rows in {new}" in capsys.readouterr().out
     assert path.read_bytes() == before
+    assert {found.name for found in tmp_path.iterdir()} == {".history.sqlite.lock", path.name, new.name}
     with Journal(new) as journal:
         saved = journal.history()
         assert saved.records[1:] == whole.records[1:]
