@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from mfbo_torch.utils import output_streams
 
 
 @contextmanager
@@ -18,7 +19,7 @@ def stop_on_ctrl_c() -> Iterator[threading.Event]:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
-        print("\nfinishing what is in flight; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+        output_streams.say("\nfinishing what is in flight; Ctrl-C again stops at once")
 
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from tqdm.auto import tqdm
 
 from mfbo_torch.history import History
 from mfbo_torch.loop.eta import Forecast
-from mfbo_torch.utils.output_streams import printable
+from mfbo_torch.utils.output_streams import TolerantStream, printable
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -29,7 +30,15 @@ class Progress:
             return
         if self.bar is None:
             layout = "{l_bar}{bar}| {n:.4g}/{total:.4g} [{elapsed}{postfix}]"
-            self.bar = tqdm(total=self.capital, desc=printable(self.problem.name), bar_format=layout, miniters=0)
+            total, stream = self.capital, TolerantStream(sys.stderr)  # nobody may read it, and the run goes on
+            self.bar = tqdm(
+                total=total,
+                desc=printable(self.problem.name),
+                file=stream,  # type: ignore[arg-type]
+                dynamic_ncols=True,
+                bar_format=layout,
+                miniters=0,
+            )
         space = self.problem.space
         best = self.problem.value_of(history.best(space.target))
         counts = history.queries_per_fidelity(space.num_fidelities)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
@@ -38,7 +37,7 @@ from mfbo_torch.loop.trial_folders import Trials, trials_folder
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
-from mfbo_torch.utils.output_streams import logger, printable
+from mfbo_torch.utils.output_streams import logger, say
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -245,7 +244,7 @@ class _Loop:
                 if looks:  # no worker at present
                     if looks == PATIENCE:
                         LOG.warning("no worker for %g seconds; waiting for one", PATIENCE * POLL_SECONDS)
-                        print("\nno worker to evaluate on; waiting for one to join", file=sys.stderr, flush=True)
+                        say("\nno worker to evaluate on; waiting for one to join")
                     time.sleep(POLL_SECONDS)
                 ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
@@ -380,8 +379,7 @@ def _when_disk_has_room(write: Callable[[], T]) -> T:
             return write()
         except DiskFull as error:
             LOG.error("%s; trying again in %g s", error, seconds)
-            told = printable(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
-            print(told, file=sys.stderr, flush=True)
+            say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
             time.sleep(seconds)
     return write()
 

@@ -66,6 +66,13 @@ class TolerantStream:
                 os.close(nowhere)
 
 
+def say(text: str) -> None:
+    """Write a line for the user to standard error, if somebody reads it."""
+    stream = TolerantStream(sys.stderr)
+    stream.write(printable(f"{text}\n", keep="\n"))
+    stream.flush()
+
+
 def tolerate_broken_output() -> None:
     """Let this process go on when its output is closed, or cannot encode a character."""
     for name in ("stdout", "stderr"):

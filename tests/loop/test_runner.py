@@ -1,5 +1,7 @@
+import io
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.observation import Observation
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
+from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import describe, drive, evaluate, run
 
@@ -235,6 +238,22 @@ def test_progress_bar_speaks_the_users_language(capsys):
     assert "Hill" in last
     quiet(Hill(), Walk(), 34.0)
     assert capsys.readouterr().err == ""
+
+
+class Unread(io.StringIO):
+    """A pipe that nobody reads any more."""
+
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.mark.parametrize("stream", [Unread(), None])
+def test_a_bar_that_nobody_can_read_ends_no_run(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert len(run(Hill(), Walk(), 34.0)) == len(quiet(Hill(), Walk(), 34.0))
+    with stop_on_ctrl_c() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+    assert interrupted.is_set()
 
 
 @pytest.mark.slow
