@@ -34,7 +34,7 @@ class Progress:
             self.bar = tqdm(
                 total=total,
                 desc=printable(self.problem.name),
-                file=stream,  # type: ignore[arg-type]
+                file=stream,
                 dynamic_ncols=True,
                 bar_format=layout,
                 miniters=0,
