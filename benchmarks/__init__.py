@@ -12,6 +12,7 @@ the report alone).
 ``benchmarks.quality.real``                the papers' real problems: best value, seconds, unseen pictures; ``real.*``
 ``benchmarks.quality.robust.run``          problems that nothing was tuned on, other packages beside; ``robust*``
 ``benchmarks.quality.robust.calibration``  are true values within the bands? ``calibration.csv``, ``.md``
+``benchmarks.quality.fidelity_map``        does a cheap fidelity pay? by what it is and its cost; ``fidelity_map.*``
 ``benchmarks.quality.continuous``          a continuous fidelity beside discrete ones and dragonfly; ``continuous.*``
 ``benchmarks.quality.mixed``               tunings with choices beside Optuna; ``mixed.csv``, ``.md``
 ``benchmarks.quality.stopping``            what each rule that ends a run saves and gives up; ``stopping.csv``, ``.md``

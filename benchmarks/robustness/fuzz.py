@@ -5,9 +5,9 @@
 Every file is read by the command that reads its kind (``run``, ``show``, ``export``; Ax's client). A folder of a run or
 a comparison that :mod:`~benchmarks.robustness.forge` has forged is read by ``list``, ``show``, ``best``, ``export``,
 ``repair``, some by ``show --html`` and ``compare``. None may end in anything but an exit code and one line or, from Ax,
-an exception; none may import the module that the damage names, touch a file outside, take more than ten seconds, or
-bring the process above 1 GiB. Each is made by its own number and the seed. Writes ``fuzz.json``; the exit status is 1
-if one did.
+an exception; none may import the module that the damage names, touch a file outside, take a command more than ten
+seconds, or bring the process above 1 GiB. Each is made by its own number and the seed. Writes ``fuzz.json``; the exit
+status is 1 if one did.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def limited() -> Iterator[None]:
 def command(*arguments: object) -> int:
     """What a command ends with: 0, or another number and a line."""
     err = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+    with limited(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
         code = cli.main([str(argument) for argument in arguments])
     lines = err.getvalue().splitlines()
     alone = len(lines) == 1 or arguments[0] in ("run", "compare")  # these have a bar
@@ -134,7 +134,8 @@ class Files:
         path = self.folder / "damaged.json"
         path.write_bytes(content)
         try:
-            Client.load_from_json_file(str(path))
+            with limited():
+                Client.load_from_json_file(str(path))
         except Exception as error:
             return type(error).__name__
         return "loaded"
@@ -154,11 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for kind, number in [*jobs, *((FOLDER, number) for number in range(given.folders))]:
             numbers, started, done = random.Random(f"{given.seed} {kind} {number}"), time.perf_counter(), ""
             try:
-                with limited():
-                    if kind == FOLDER:
-                        fate: str | int = folders(numbers)
-                    else:
-                        fate = files.read(kind, mutated(files.whole[kind], numbers))
+                if kind == FOLDER:
+                    fate: str | int = folders(numbers)
+                else:
+                    fate = files.read(kind, mutated(files.whole[kind], numbers))
                 fates[f"{kind}: {fate if isinstance(fate, str) else f'exit {fate}'}"] += 1
                 if EVIL in sys.modules:
                     raise RuntimeError(f"{EVIL} was imported")

@@ -187,11 +187,17 @@ def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str,
     curves: dict[tuple[str, str], dict[int, Curve]] = {}
     for job in jobs:
         if (job.out / JOURNAL).exists():
-            history = recorded(job.out)
-            check_history(history, problems[job.problem].space)
+            history = _history(job, problems[job.problem])
             found = curve(history, problems[job.problem], job.settings["capital"], _recommended(job.out, history))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
+
+
+def _history(job: Job, problem: Problem) -> History:
+    """What the journal of a run holds, if it is of the problem."""
+    history = recorded(job.out)
+    check_history(history, problem.space)
+    return history
 
 
 def _recommended(folder: Path, history: History) -> Tensor | None:
@@ -221,7 +227,8 @@ def export(out: Path, path: Path) -> tuple[int, list[str]]:
     for job in jobs:
         if (job.out / JOURNAL).exists():
             of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
-            rows += [of | row for row in tabular_io.rows(recorded(job.out), problems[job.problem])]
+            problem = problems[job.problem]
+            rows += [of | row for row in tabular_io.rows(_history(job, problem), problem)]
     return len(rows), tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-MOST_VALUES, DEEPEST = 500_000, 50
+MOST_VALUES, DEEPEST = 100_000, 50
 """Largest number of values of a document, an alias counted as what it stands for, and largest depth of nesting."""
 _FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from command_line import contents, fails, history
+from journals import forge
 from quiet_runs import timeless
 from toy import Hill, NoOptimum, Walk
 
@@ -213,6 +214,13 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
 
     monkeypatch.setattr(run_folder, "write_text", full)
     fails(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
+
+
+def test_designs_of_another_space_are_refused_in_every_command(config, tmp_path, capsys):
+    assert cli.main(["compare", config(seeds=1)]) == 0
+    forge(tmp_path / "out" / "Hill" / "Plain" / "seed-0" / "history.sqlite", 1, x="'[0.5, 0.5]'")
+    for command in ("show", "export"):
+        fails(capsys, [command, str(tmp_path / "out")], "a history of this problem")
 
 
 def test_folders_have_plain_names():

@@ -119,6 +119,11 @@ SMOKE = [
     Smoke(
         "quality.robust.run --problems forrester park --methods Random --seeds 2 --held-out", "robust .md -profile.png"
     ),
+    Smoke(
+        "quality.fidelity_map --problems 'correlation 0 2' 'shift 10' --methods EI MFGPUCB --seeds 1",
+        "fidelity_map .md .png",
+        {"capitals": (3, 4, 5)},
+    ),
     Smoke("quality.robust.calibration --problems forrester --seeds 1", "calibration .md", {"capitals": (3, 5)}),
     Smoke("quality.stopping --problems Currin --seeds 1 --capital 6", "stopping .md", {"methods": RULES}, STOPPING),
     Smoke(
