@@ -43,7 +43,7 @@ FLOOR, WAVES, LENGTHSCALE = 1e-4, 64, 0.2
 
 
 class Wave:
-    """A draw of a Gaussian process of deviation 1, by random Fourier features of an RBF kernel (Rahimi & Recht 2007)."""
+    """A draw of a process with an RBF kernel, deviation 1, by random Fourier features (Rahimi & Recht 2007)."""
 
     def __init__(self, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
