@@ -82,6 +82,10 @@ class ModelBased(Strategy):
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: uniform(dim, n, seed), index + 1, self.space)[index]
 
+    def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
+        """The design of the next initial query, which is at a fidelity; ``d`` numbers of the unit cube."""
+        return self.initial_point(len(snapshot.initial), snapshot.initial.count(fidelity))
+
     def ready(self, snapshot: Snapshot) -> bool:
         """Whether there is something to make a model of."""
         return bool(self.modelled(snapshot))
@@ -101,9 +105,8 @@ class ModelBased(Strategy):
         if due is None and self.ready(snapshot):
             return self.propose(snapshot, generator)
         if due is not None:
-            index = len(snapshot.initial)
-            u = self.initial_point(index, snapshot.initial.count(due))
-            return self.placed(u, due, snapshot, generator, stage="initial", index=index)
+            u = self.initial_point_at(due, snapshot)
+            return self.placed(u, due, snapshot, generator, stage="initial", index=len(snapshot.initial))
         levels = [m for m, count in enumerate(self.counts(snapshot)) for _ in range(count)]
         u = self.random_design(generator)
         return self.placed(u, levels[len(snapshot) % len(levels)], snapshot, generator, stage="random")
@@ -267,8 +270,8 @@ class ModelBased(Strategy):
         chosen = torch.cat([scores.topk(4).indices, screened + best]).unique()
         if self.space.mixed:
             return self._alternated(acquisition, raw[chosen], len(chosen), seed)[0]
-        with seeded(seed):
-            u, _ = self._optimized(acquisition, len(chosen), batch_initial_conditions=raw[chosen].unsqueeze(-2))
+        given: dict[str, Any] = {"batch_initial_conditions": raw[chosen].unsqueeze(-2)}
+        u, _ = self._optimized(acquisition, len(chosen), **given, retry_on_optimization_warning=False)  # draws nothing
         return u.detach()
 
     def _alternated(
@@ -278,7 +281,7 @@ class ModelBased(Strategy):
         with seeded(seed):
             return alternated(acquisition, self.surrogate.to(raw), self.space, num_restarts, self.inequalities)
 
-    def _optimized(self, acquisition: AcquisitionFunction, num_restarts: int, **starts: Any) -> tuple[Tensor, Tensor]:
+    def _optimized(self, acquisition: AcquisitionFunction, num_restarts: int, **given: Any) -> tuple[Tensor, Tensor]:
         return optimize_acqf(
             acquisition,
             self.cube,
@@ -286,7 +289,7 @@ class ModelBased(Strategy):
             num_restarts=num_restarts,
             options={"maxiter": 100},
             inequality_constraints=self.inequalities,
-            **starts,
+            **given,
         )
 
 

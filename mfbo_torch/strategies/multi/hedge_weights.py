@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mfbo_torch.history import Record, Status
 
-FADE = 0.85
+FADE = 0.7
 """Share of a score that is left after one more value of the target."""
 LEAST = 0.12
 """The smallest share of a model."""
-WORST = 10.0
+WORST = 3.0
 """Nats that a model loses by one value at most: one miss should not silence it for good."""
 Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""

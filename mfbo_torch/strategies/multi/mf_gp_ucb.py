@@ -35,8 +35,7 @@ class MFGPUCB(Strategy):
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
     One of them knows the target's values only and decides at least 0.12 of its queries, so that of ``n`` of them at
     least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would know and
-    more. Once the target has a value, the fidelities below are chosen between two of its queries until they have cost
-    as much as one of these; beyond that only where a failure is feared there, or a training that was begun goes on.
+    more.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
@@ -52,8 +51,9 @@ class MFGPUCB(Strategy):
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
             initial design; ``"theory"`` for the width of the regret bound
             (:func:`~mfbo_torch.confidence.mf_gp_ucb_beta`, Theorem 10).
-        initial_capital: What the initial design may cost, in units of the target's cost. By default
-            ``M + 1`` (recursive) and 10 (independent); never more than half of the capital.
+        initial_capital: What the initial design may cost, in units of the target's cost. By default 3 or 0.15 of
+            the capital if that is more (recursive), and 10 (independent); at most half of the capital, of the recursive
+            link at least 2.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
             fitted after each of the first hundred observations of the target and whenever the data have grown
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From

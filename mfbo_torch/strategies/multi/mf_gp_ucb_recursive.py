@@ -29,15 +29,15 @@ class RecursiveMFGPUCB(UpperBounds):
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
 
-        The link wants few points at the target and as much as one of them costs at each fidelity below (at most
-        ``10 d`` points), so that each link is learned from nested designs.
+        Two thirds of ``initial_capital`` go to the target, a third in equal parts to the fidelities below (at most
+        ``10 d`` points each). By default that is three target costs, or 0.15 of the capital if it is more; at most half
+        of the capital, unless that is less than two target costs.
         """
         costs = snapshot.costs
-        budget = (self.initial_capital or len(costs) + 1) * costs[-1]
-        if self.capital is not None:
-            budget = min(budget, self.capital / 2)
-        share = budget / (len(costs) + 1)
-        top = max(1, int(2 * share / costs[-1] + 1e-9))
+        capital = 0.0 if self.capital is None else self.capital / costs[-1]
+        budget = self.initial_capital or max(3.0, 0.15 * capital)
+        third = (budget if self.capital is None else min(budget, max(2.0, capital / 2))) / 3
+        share, top = third * costs[-1] / max(1, len(costs) - 1), max(1, int(2 * third + 1e-9))
         return with_the_target([*self.counts_below(costs, share, top), top], costs, self.capital)
 
     def counts_below(self, costs: Sequence[float], share: float, top: int) -> list[int]:
@@ -54,6 +54,23 @@ class RecursiveMFGPUCB(UpperBounds):
     def initial_point(self, index: int, rank: int) -> Tensor:
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
+
+    def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
+        """Above the lowest fidelity by turns the best of the designs below and the one farthest from those chosen: what
+        is queried high is promising and tells of the whole space, and each link is learned from nested designs."""
+        here = [r for r in snapshot.records if r.query.fidelity == fidelity]
+        taken = {r.query.x for r in here}
+        for m in reversed(range(fidelity)):
+            below = [r for r in snapshot.at(m) if r.query.x not in taken and r.feasible]
+            if below:
+                break
+        else:
+            return super().initial_point_at(fidelity, snapshot)
+        below.sort(key=lambda r: (-(r.value or 0.0), r.id))
+        U = snapshot.designs(below)
+        if snapshot.initial.count(fidelity) % 2 == 0 or not here:
+            return U[0]
+        return U[(U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1).argmax()]
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         model = self.model(snapshot)

@@ -22,7 +22,6 @@ from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import overdue
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -62,13 +61,15 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     Where some values are outliers far below all others, beside which these would be lost, all three see the values
     through that map.
 
-    A query of the first two goes to the fidelity that explains enough of the target's variance for its cost, but to the
-    target once the fidelities below have had as much capital since its last query as one of them costs. Where a bound
-    gains less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
-    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known.
+    A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
+    chain as fitted; the residual of the averaged one is too wide for that. Where a bound gains less than
+    :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`,
+    the query is that of the third: nothing is spent on what is known.
     """
 
     integrated_outcomes = True
+    models: tuple[str, ...] = MODELS
+    """Which of the models take turns."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -95,22 +96,26 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if not self.target_only.modelled(snapshot):
             return super().propose(snapshot, generator)
         warp, common = self.transforms(snapshot)
-        name, parts = whose_turn(snapshot.records, MODELS, partial(_log_densities, warp))
-        query = None
-        if name == LINKED:
-            query = self._bounded(snapshot, generator)
-        elif name == INTEGRATED:
-            query = self._improving(snapshot, generator)
-        if query is None:
-            name = ALONE
-            u, _ = self.target_only.design(snapshot.transformed(common), generator)
-            query = self.placed(u, self.space.target, snapshot, generator)
+        turn, parts = whose_turn(snapshot.records, self.models, partial(_log_densities, warp))
+        name, query = self.decided_by(turn, snapshot, generator)
         noted: dict[str, Any] = {"model": name}
         if query.fidelity == self.space.target:
             u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
             maps = {"warp": [*astuple(warp)], "common": [*astuple(common)]}
             noted |= {"shares": parts, "predicted": self._predictions(u, snapshot)} | maps
         return replace(query, meta={**query.meta, **noted})
+
+    def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
+        """The query of a model, or of the target alone where that model expects no gain; and whose it is."""
+        query = None
+        if name == LINKED:
+            query = self._bounded(snapshot, generator)
+        elif name == INTEGRATED:
+            query = self._improving(snapshot, generator)
+        if query is not None:
+            return name, query
+        u, _ = self.target_only.design(snapshot.transformed(self.transform(snapshot)), generator)
+        return ALONE, self.placed(u, self.space.target, snapshot, generator)
 
     def _bounded(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the bound of the fitted chain is largest, if it gains something."""
@@ -121,7 +126,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gain = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - self._best(model, snapshot)
         if gain < MIN_GAIN * _unit(model) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self._level_in_time(model, u, beta, snapshot)
+        fidelity = self.level(model, u, beta, snapshot)
         return self.query_near(model, u, beta, fidelity, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
@@ -135,13 +140,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             gain = acquisition(u.unsqueeze(-2)).item()
         if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self._level_in_time(model, u, 1.0, snapshot)
+        fidelity = self.level(self.model(snapshot), u, 1.0, snapshot)
         return self.query_near(model, u, 1.0, fidelity, snapshot, generator, warp, {})
-
-    def _level_in_time(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        """The fidelity for a ``1 x d`` design; the target where that is overdue."""
-        fidelity = self.level(model, u, beta, snapshot)
-        return self.space.target if overdue(snapshot.records, snapshot.costs, fidelity) else fidelity
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d``, searched from the peaks of every fidelity."""

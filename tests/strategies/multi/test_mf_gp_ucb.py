@@ -222,6 +222,29 @@ def test_initial_designs_of_the_chain_are_nested():
     assert designs[2] <= designs[1] <= designs[0]
 
 
+def test_first_designs_above_the_lowest_fidelity_are_the_best_and_far_ones_below():
+    space = box(3, 3)
+    history = designed(strategy("recursive", space, 1e4, initial_capital=12.0), toy(space))
+    first = {m: [r for r in history if r.query.fidelity == m] for m in range(3)}
+    assert all(len(records) > 2 for records in first.values())
+    for m in (1, 2):
+        best = [r.query.x for r in sorted(first[m - 1], key=lambda r: -r.value)]
+        one, other, third = (first[m][i].query.x for i in range(3))
+        assert one == best[0]
+        assert other == max(best, key=lambda x: max(abs(a - b) for a, b in zip(x, one, strict=True)))
+        assert third == next(x for x in best if x not in (one, other))
+
+
+@pytest.mark.parametrize(("capital", "at_target"), [(2.0, 1), (5.0, 1), (6.0, 2), (20.0, 2), (200.0, 20)])
+def test_the_target_is_in_the_first_design_at_any_capital(capital, at_target):
+    """A third of the design's capital is for the fidelities below; a large capital has a large design."""
+    space = box(2)
+    top = space.costs[-1]
+    history = designed(strategy("recursive", space, capital * top, initial_capital=None), toy(space))
+    assert history.queries_per_fidelity(2)[1] == at_target
+    assert history.spent / top <= max(2.0, capital / 2)
+
+
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("capital", [20.0, 60.0, 1000.0])
 def test_initial_design_takes_at_most_half(link, capital):
