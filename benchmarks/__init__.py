@@ -11,6 +11,7 @@ the report alone).
 ``benchmarks.quality.regret``              regret of every strategy at equal capital; ``regret.csv``, ``.md``, ``.png``
 ``benchmarks.quality.real``                the papers' real problems: best value, seconds, unseen pictures; ``real.*``
 ``benchmarks.quality.robust.run``          problems that nothing was tuned on, other packages beside; ``robust*``
+``benchmarks.quality.robust.ablation``     what each part of the default earns; ``hedge-ablation.csv``, ``.md``
 ``benchmarks.quality.robust.calibration``  are true values within the bands? ``calibration.csv``, ``.md``
 ``benchmarks.quality.fidelity_map``        does a cheap fidelity pay? by what it is and its cost; ``fidelity_map.*``
 ``benchmarks.quality.continuous``          a continuous fidelity beside discrete ones and dragonfly; ``continuous.*``

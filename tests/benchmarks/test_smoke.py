@@ -124,6 +124,11 @@ SMOKE = [
         "fidelity_map .md .png",
         {"capitals": (3, 4, 5)},
     ),
+    Smoke(
+        "quality.robust.ablation --problems forrester --seeds 1",
+        "hedge-ablation .md",
+        {"capitals": (3, 4)},
+    ),
     Smoke("quality.robust.calibration --problems forrester --seeds 1", "calibration .md", {"capitals": (3, 5)}),
     Smoke("quality.stopping --problems Currin --seeds 1 --capital 6", "stopping .md", {"methods": RULES}, STOPPING),
     Smoke(
