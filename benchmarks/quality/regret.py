@@ -46,7 +46,7 @@ TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
 ENTRIES = {
-    "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20, 30), seeds=10),
+    "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20), seeds=10),
     "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed), seeds=10),
     "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
