@@ -112,12 +112,10 @@ class Journal:
         self._lock = Lock(self.path)
         if not read_only:
             self._claim()
-            exists = self._check_header(read_only)
+            self._check_header(read_only)
         try:
-            self._connection = self._connect("ro" if read_only else "rwc")
+            self._connection = self._connect("ro" if read_only else "rw")
             if not read_only:
-                if not exists:
-                    self._make_table()
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
                 if other := foreign(self._connection):  # as it is now that nobody else writes
@@ -131,7 +129,7 @@ class Journal:
 
     def _claim(self) -> None:
         try:
-            self._lock.acquire()
+            self._lock.acquire(empty())
         except Held as held:
             here = "close the one that is open in this process first, as in optimizer.journal.close()"
             who = here if held.here else "another one is writing it now"
@@ -189,11 +187,6 @@ class Journal:
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         return "" if answer == "ok" else " ".join(answer.split())
 
-    def _make_table(self) -> None:
-        with self._transaction(f"BEGIN IMMEDIATE; {_TABLE}"):
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
     @property
     def sequence(self) -> int:
         """The number of the last event, 0 before the first."""
@@ -227,7 +220,7 @@ class Journal:
 
     def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
         try:
-            with self._transaction("BEGIN IMMEDIATE"):
+            with self._transaction():
                 last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(made, 1)])
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
@@ -253,9 +246,9 @@ class Journal:
             raise JournalError(new, f"a file that can be written: {error}") from error
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         try:
-            self._connection.executescript(begin) if ";" in begin else self._connection.execute(begin)
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
         except BaseException:
@@ -317,6 +310,17 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def empty() -> bytes:
+    """A journal without rows, as a file in WAL mode: so it comes into being at once, and is never half there."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        made.executescript(
+            f"{_TABLE} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+        )
+        found = bytearray(made.serialize())
+    found[18:20] = b"\2\2"  # the file header's versions for writing and reading: 2 is WAL
+    return bytes(found)
 
 
 def limit(connection: sqlite3.Connection, path: Path) -> None:

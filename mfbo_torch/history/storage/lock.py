@@ -8,6 +8,8 @@ from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
+from mfbo_torch.utils.files import replacing
+
 try:
     import fcntl
 except ImportError:  # Windows: the lock beside the file's own name has to do
@@ -34,8 +36,9 @@ class Lock:
         self._place, self._beside = place, FileLock(place.with_name(f".{place.name}.lock"), timeout=0)
         self._file, self._key = -1, (0, 0)
 
-    def acquire(self) -> None:
-        """Take the lock: :class:`Held` where someone else has it, ``OSError`` where nothing can be written."""
+    def acquire(self, empty: bytes) -> None:
+        """Take the lock: :class:`Held` where someone else has it, ``OSError`` where nothing can be written. A file that
+        does not exist, or has no content, is made whole with the content ``empty``."""
         if self._place.exists() and self._number() in _HELD:
             raise Held(here=True)  # opening and closing a file of SQLite's would end its own locks
         try:
@@ -43,7 +46,10 @@ class Lock:
         except Timeout:
             raise Held(here=False) from None
         try:
-            self._file = os.open(self._place, os.O_RDWR | os.O_CREAT, 0o666)
+            if not (self._place.exists() and self._place.stat().st_size):
+                with replacing(self._place) as file:
+                    file.write(empty)
+            self._file = os.open(self._place, os.O_RDWR)
             self._lock_file()
         except BaseException:
             self._leave()

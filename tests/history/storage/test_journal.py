@@ -24,6 +24,26 @@ def test_history_comes_back_exactly_from_a_path_with_awkward_characters(tmp_path
     assert [r.status for r in written] == [Status.DONE, Status.FAILED, Status.PENDING]
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_new_journal_is_never_half_there(tmp_path, monkeypatch, there):
+    """Whoever looks while it is made, or continues after a kill, finds none or a whole one: SQLite changes nothing."""
+    path = tmp_path / "a.sqlite"
+    if there:
+        path.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_connect", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Journal(path)
+    whole = path.read_bytes()
+    with Journal(path) as journal:
+        assert not len(journal.history())
+        assert path.read_bytes() == whole
+        assert not path.with_name("a.sqlite-journal").exists()
+        written = fill(journal)
+    with Journal(path, read_only=True) as journal:
+        assert journal.history() == written
+
+
 @pytest.mark.parametrize("value", AWKWARD)
 def test_values_are_exact(tmp_path, value):
     record = Record(0, Query((value,), 0), abs(value))

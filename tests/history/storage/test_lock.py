@@ -12,7 +12,7 @@ from mfbo_torch.history.storage.lock import Held, Lock
 
 OTHER = """import sys; from pathlib import Path
 from mfbo_torch.history.storage.lock import Lock
-Lock(Path(sys.argv[1])).acquire()"""
+Lock(Path(sys.argv[1])).acquire(b"content")"""
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])
@@ -39,20 +39,20 @@ def test_file_systems_without_locks_have_the_one_beside(tmp_path, monkeypatch):
     for there in (Without, None):
         monkeypatch.setattr(lock, "fcntl", there)
         first, second = Lock(tmp_path / "a"), Lock(tmp_path / "a")
-        first.acquire()
+        first.acquire(b"content")
         with monkeypatch.context() as patch:
             patch.setattr(lock, "_HELD", {})
             with pytest.raises(Held):
-                second.acquire()
+                second.acquire(b"content")
         first.release()
-        second.acquire()
+        second.acquire(b"content")
         second.release()
 
 
 def test_a_lock_that_is_dropped_is_given_back(tmp_path):
     first = Lock(tmp_path / "a")
-    first.acquire()
+    first.acquire(b"content")
     del first
     again = Lock(tmp_path / "a")
-    again.acquire()
+    again.acquire(b"content")
     again.release()
