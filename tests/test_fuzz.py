@@ -38,7 +38,8 @@ SCALARS = st.one_of(
     st.sampled_from(["Currin", "toy.Walk", "toy.Nothing", "os.system", "nowhere.Nobody", "a.b.c", "", ".", "cuda:99"]),
 )
 JUNK = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(max_size=5), SCALARS, max_size=3))
-FUZZ = settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+# more of them: benchmarks.robustness.fuzz
+FUZZ = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def mfbo(*arguments):
@@ -111,7 +112,7 @@ def test_configs_with_other_letters(finished, data):
     shutil.rmtree(other, ignore_errors=True)
 
 
-@settings(FUZZ, max_examples=120)  # more of them: benchmarks.robustness.fuzz
+@settings(FUZZ, max_examples=50)
 @given(st.data())
 def test_damaged_journals(finished, data):
     whole = (finished / "out" / "history.sqlite").read_bytes()

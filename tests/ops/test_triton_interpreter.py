@@ -211,9 +211,10 @@ def test_values_by_the_dense_formula(triton_file, kind, dtype):
     assert variance.numpy() == pytest.approx(expected, abs=SCALE * TOLERANCES[dtype])
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("kind", CORRELATIONS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [*((kind, torch.double) for kind in CORRELATIONS), ("matern52", torch.float)], ids=str
+)
 @interpreted
 def test_every_path_and_kernel(triton_file, monkeypatch, kind, path, dtype):
     force(monkeypatch, triton_file, path)
@@ -225,7 +226,7 @@ def test_every_path_and_kernel(triton_file, monkeypatch, kind, path, dtype):
 @interpreted
 def test_odd_sizes(triton_file, monkeypatch, n, m, d, path):
     force(monkeypatch, triton_file, path)
-    for dtype in DTYPES:
+    for dtype in DTYPES if n < 64 else DTYPES[:1]:
         assert_agrees(triton_file, factor(draw(n, d, dtype=dtype), noise=1e-2), draw(m, d, seed=1, dtype=dtype))
 
 
@@ -269,7 +270,7 @@ def test_processes_of_different_sizes(triton_file, monkeypatch, path):
     force(monkeypatch, triton_file, path)
     mask = torch.zeros(3, 131, dtype=torch.double)
     mask[0], mask[1, :5] = 1, 1
-    for dtype in DTYPES:
+    for dtype in DTYPES if path == "stored" else DTYPES[:1]:
         X = draw(3, 131, 2, dtype=dtype)
         X[1:, 100:] = 1e3
         cache = factor(X, "matern32", noise=1e-2, mask=mask.to(dtype))
