@@ -16,12 +16,15 @@ from mfbo_torch.ops.kernels import EXACT
 
 MAX_RECORDS = 256
 """Largest number of records that the model is made of, see :func:`thinned`."""
+MAX_RANKED = 128
+"""The same, of those that structures are compared on."""
 LENGTHSCALES, VARIANCES, SHARES = (0.1, 0.25, 0.6), (4.0, 32.0), (1.0, 0.5)
 """The values of :data:`STRUCTURES`, in the units of :class:`Structure`."""
 SLOPE = 4.0
 """Variance of the slopes along each parameter, in units of the variance of the rest."""
-NEWTON_STEPS = 8
-"""Number of Newton's steps to the posterior mode: the log-concave likelihood is then maximal to about 1e-6."""
+STEPS, DAMPED = 40, 0.7
+"""Number of rounds of expectation propagation, and which part of each change is made: clusters of failures swing
+otherwise."""
 MAX_LOG_ODDS = math.log(1e4)
 """Largest log odds of a structure against chance, so that no design is excluded for ever."""
 
@@ -44,11 +47,11 @@ class Feasibility:
 
     A mixture of chance and structure, :math:`p(x) = (1 - w) p_0 + w \, \Phi(\mu(x) / (1 + \sigma^2(x))^{1/2})`. By
     chance each evaluation fails alike, with :math:`p_0 = (s + 1) / (n + 2)` for ``s`` successes of ``n``. The structure
-    is a Gaussian process classifier with a probit likelihood under Laplace's approximation
-    [Rasmussen2006gpml]_ (Sec. 3.4, Eq. 3.82), whose latent function is a plane plus a squared exponential part;
-    fidelities share it, wholly or in part. The weight ``w`` follows from the evidence for either, so failures without a
-    pattern do not exclude a place. Near failures the probability is low and recovers with distance; it is never below
-    ``1e-4 p_0``.
+    is a Gaussian process classifier with a probit likelihood by expectation propagation [Rasmussen2006gpml]_ (Sec. 3.6;
+    Laplace's approximation leaves 0.25 amid forty failures), whose latent function is a plane plus a squared
+    exponential part; fidelities share it, wholly or in part. The weight ``w`` follows from the evidence for either, so
+    failures without a pattern do not exclude a place. Near failures the probability is low and recovers with distance;
+    it is never below ``1e-4 p_0``.
 
     The ``points`` are ``n x (d + 1)`` designs of the unit cube, then the fidelity; double, on the CPU, where they stay.
     """
@@ -56,7 +59,7 @@ class Feasibility:
     def __init__(self, points: Tensor, succeeded: Tensor, fidelity: int, structure: Structure) -> None:
         points, succeeded = thinned(points, succeeded)
         centred = points[:, :-1] - 0.5
-        fitted = _laplace(centred, points[:, -1], succeeded, [structure])
+        fitted = _propagated(centred, points[:, -1], succeeded, [structure])
         self.structure, self.mean, self.centred = structure, fitted.mean, centred.numpy()
         self.chance, evidence = _by_chance(succeeded)
         odds = fitted.evidence.item() - evidence - math.log(len(STRUCTURES))
@@ -84,19 +87,19 @@ class Feasibility:
 def likeliest(points: Tensor, succeeded: Tensor) -> Structure:
     """The structure of :data:`STRUCTURES` with the largest evidence, from ``n x (d + 1)`` designs and fidelities and
     ``n`` booleans."""
-    points, succeeded = thinned(points, succeeded)
+    points, succeeded = thinned(points, succeeded, MAX_RANKED)
     levels = points[:, -1]
     several = STRUCTURES if (levels != levels[0]).any() else [s for s in STRUCTURES if s.share == 1]
-    return several[int(_laplace(points[:, :-1] - 0.5, levels, succeeded, several).evidence.argmax())]
+    return several[int(_propagated(points[:, :-1] - 0.5, levels, succeeded, several).evidence.argmax())]
 
 
-def thinned(points: Tensor, succeeded: Tensor) -> tuple[Tensor, Tensor]:
-    """At most :data:`MAX_RECORDS` records, evenly among successes and failures, each evenly over time."""
-    if len(points) <= MAX_RECORDS:
+def thinned(points: Tensor, succeeded: Tensor, most: int = MAX_RECORDS) -> tuple[Tensor, Tensor]:
+    """At most ``most`` records, evenly among successes and failures, each evenly over time."""
+    if len(points) <= most:
         return points, succeeded
     good, bad = succeeded.nonzero().flatten(), (~succeeded).nonzero().flatten()
-    few = min(len(good), len(bad), MAX_RECORDS // 2)
-    kept = [some if len(some) <= few else some[_spaced(len(some), MAX_RECORDS - few)] for some in (good, bad)]
+    few = min(len(good), len(bad), most // 2)
+    kept = [some if len(some) <= few else some[_spaced(len(some), most - few)] for some in (good, bad)]
     chosen = torch.cat(kept).sort().values
     return points[chosen], succeeded[chosen]
 
@@ -121,32 +124,43 @@ def _by_chance(succeeded: Tensor) -> tuple[float, float]:
     return (s + 1) / (n + 2), math.lgamma(s + 1) + math.lgamma(n - s + 1) - math.lgamma(n + 2)
 
 
-def _laplace(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: list[Structure]) -> _Fit:
-    """Laplace's approximation [Rasmussen2006gpml]_ (Algorithm 3.1), for several structures at once."""
+def _propagated(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: list[Structure]) -> _Fit:
+    """Expectation propagation [Rasmussen2006gpml]_ (Sec. 3.6), all sites at once and damped, for several structures."""
     sign = torch.where(succeeded, 1.0, -1.0).to(centred)
     lengthscale, variance, share = torch.tensor(structures, dtype=centred.dtype)[:, None, None].unbind(-1)
     same = (levels[:, None] == levels).to(centred)
     scale = 1 / (lengthscale**2 * centred.shape[-1])
     near = (-0.5 * scale * torch.cdist(centred, centred, compute_mode=EXACT).square()).exp()
-    K = near + SLOPE * centred @ centred.mT
-    K = variance * (share + (1 - share) * same) * K
+    K = variance * (share + (1 - share) * same) * (near + SLOPE * centred @ centred.mT)
     mean = torch.special.ndtri(torch.tensor(_by_chance(succeeded)[0], dtype=torch.double)).item()
-    f, eye = K.new_zeros(len(structures), len(sign)), torch.eye(len(sign), dtype=K.dtype)
-    for step in range(NEWTON_STEPS + 1):
-        z = sign * (mean + f)
-        log_likelihood = torch.special.log_ndtr(z)
-        ratio = (-0.5 * z.square() - 0.5 * math.log(2 * math.pi) - log_likelihood).exp()
-        gradient, root = sign * ratio, (ratio * (ratio + z)).clamp_min(1e-12).sqrt()
+    eye = torch.eye(len(sign), dtype=K.dtype)
+    nu = K.new_zeros(len(structures), len(sign))
+    tau = torch.full_like(nu, 0.1)
+    for step in range(STEPS + 1):
+        root = tau.sqrt()
         factor = torch.linalg.cholesky(eye + root.unsqueeze(-1) * K * root.unsqueeze(-2))
-        if step == NEWTON_STEPS:
+        half = torch.linalg.solve_triangular(factor, root.unsqueeze(-1) * K, upper=False)
+        prior = (K @ nu.unsqueeze(-1)).squeeze(-1)
+        mu = prior - (half.mT @ (half @ nu.unsqueeze(-1))).squeeze(-1)
+        precision = 1 / (K.diagonal(dim1=-2, dim2=-1) - half.square().sum(-2))
+        cavity = (precision - tau).clamp_min(1e-9)
+        m, v = (mu * precision - nu) / cavity, 1 / cavity
+        z = sign * (mean + m) / (1 + v).sqrt()
+        log_mass = torch.special.log_ndtr(z)
+        if step == STEPS:
             break
-        b = (root.square() * f + gradient).unsqueeze(-1)
-        a = b - root.unsqueeze(-1) * torch.cholesky_solve(root.unsqueeze(-1) * (K @ b), factor)
-        f = (K @ a).squeeze(-1)
-    halves = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    evidence = log_likelihood.sum(-1) - 0.5 * (f * gradient).sum(-1) - halves
+        ratio = (-0.5 * z.square() - 0.5 * math.log(2 * math.pi) - log_mass).exp()
+        slope, bend = sign * ratio / (1 + v).sqrt(), ratio * (z + ratio) / (1 + v)
+        left = 1 - v * bend
+        tau = (tau + DAMPED * (bend / left - tau)).clamp_min(1e-12)
+        nu = nu + DAMPED * ((slope + m * bend) / left - nu)
+    total = tau + cavity
+    evidence = log_mass.sum(-1) + 0.5 * (tau / cavity).log1p().sum(-1) + 0.5 * (nu * (mu - nu / total)).sum(-1)
+    evidence += 0.5 * (m * cavity / total * (tau * m - 2 * nu)).sum(-1)
+    evidence -= factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     inverse = torch.linalg.solve_triangular(factor, torch.diag_embed(root), upper=False)
-    return _Fit(mean, evidence, gradient, inverse.mT @ inverse)
+    gathered = inverse.mT @ inverse
+    return _Fit(mean, evidence, nu - (gathered @ prior.unsqueeze(-1)).squeeze(-1), gathered)
 
 
 class _Probability(torch.autograd.Function):

@@ -46,9 +46,8 @@ def test_near_failures_it_is_low_and_recovers_and_is_never_zero():
     U = torch.cat([0.2 + 0.02 * uniform(2, 40, 0), sobol(2, 20, 0)])
     model = learned(U, (U - 0.21).norm(dim=-1) < 0.1)
     p = model(torch.tensor([[0.21, 0.21], [0.3, 0.3], [0.45, 0.45], [0.8, 0.8]], dtype=torch.double))
-    assert (p.diff() > 0).all()
-    assert 0 < p[0] < 0.1
-    assert p[-1] > 0.8
+    assert 0 < p[0] < 0.05 < p[1] < p[2]
+    assert p[2:].min() > 0.8
     assert model(torch.zeros(1, 2, dtype=torch.double)) > 0
 
 
@@ -72,34 +71,28 @@ def test_fidelities_that_fail_apart():
     assert at[0](high) > at[1](high)
 
 
-def test_the_approximation_against_a_search():
-    """The mode is where the log posterior is largest, the evidence that of Laplace's formula there."""
-    U, structure = sobol(2, 15, 0), feasibility.Structure(0.25, 4.0, 1.0)
+@pytest.mark.parametrize("structure", [(0.25, 4.0, 1.0), (0.1, 32.0, 1.0)])
+def test_the_approximation_against_draws(structure):
+    """The evidence and the probabilities are the means over draws of the latent function, weighed by the likelihood."""
+    structure, U, T = feasibility.Structure(*structure), sobol(2, 15, 0), uniform(2, 5, 1)
     succeeded = U[:, 0] < 0.6
-    centred, sign = U - 0.5, torch.where(succeeded, 1.0, -1.0).double()
-    fitted = feasibility._laplace(centred, torch.zeros(15), succeeded, [structure])
-    K = 4.0 * (torch.exp(-(torch.cdist(centred, centred).square() / (2 * 0.25**2 * 2))) + 4.0 * centred @ centred.T)
-    a = torch.zeros(15, dtype=torch.double, requires_grad=True)
-    search = torch.optim.LBFGS(
-        [a], max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
-    )
+    fitted = feasibility._propagated(U - 0.5, torch.zeros(15), succeeded, [structure])
+    X = torch.cat([U, T]) - 0.5
+    scale = 1 / (2 * structure.lengthscale**2)
+    K = structure.variance * ((-0.5 * scale * torch.cdist(X, X).square()).exp() + 4.0 * X @ X.T)
+    root = torch.linalg.cholesky(K + 1e-9 * torch.eye(20, dtype=torch.double))
+    f = fitted.mean + root @ torch.randn(20, 1_000_000, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    logs = torch.special.log_ndtr(torch.where(succeeded, 1.0, -1.0).double()[:, None] * f[:15]).sum(0)
+    assert fitted.evidence.item() == pytest.approx(logs.logsumexp(0).item() - math.log(1_000_000), abs=0.2)
+    k = K[15:, :15]
+    deviation = (1 + K.diagonal()[15:] - (k @ fitted.precision[0] * k).sum(-1)).sqrt()
+    found = torch.special.ndtr((fitted.mean + k @ fitted.gradient[0]) / deviation)
+    torch.testing.assert_close(found, torch.special.ndtr(f[15:]) @ logs.softmax(0), atol=0.05, rtol=0)
 
-    def energy() -> torch.Tensor:
-        return 0.5 * a @ K @ a - torch.special.log_ndtr(sign * (fitted.mean + K @ a)).sum()
 
-    def closure() -> torch.Tensor:
-        search.zero_grad()
-        energy().backward()
-        return energy()
-
-    search.step(closure)
-    torch.testing.assert_close(fitted.gradient[0], a.detach(), atol=1e-5, rtol=1e-4)
-    f = (K @ a).detach().requires_grad_()
-    likelihood = torch.special.log_ndtr(sign * (fitted.mean + f)).sum()
-    W = -torch.autograd.functional.hessian(lambda f: torch.special.log_ndtr(sign * (fitted.mean + f)).sum(), f)
-    expected = likelihood - 0.5 * f @ a - 0.5 * torch.linalg.slogdet(torch.eye(15) + K @ W).logabsdet
-    assert fitted.evidence.item() == pytest.approx(expected.item(), abs=1e-4)
-    torch.testing.assert_close(fitted.precision[0], torch.linalg.inv(K + torch.linalg.inv(W)), atol=1e-4, rtol=1e-3)
+def test_amid_failures_little_is_left():
+    U = torch.cat([0.8 + 0.2 * uniform(2, 40, 0), sobol(2, 40, 0)])
+    assert learned(U, U.sum(-1) > 1.2)(torch.tensor([[0.95, 0.9]], dtype=torch.double)) < 0.03
 
 
 def test_evidence_of_chance():
