@@ -2,11 +2,11 @@ r"""Several models that take turns at the target, by their record of predicting 
 
 Each model predicts every value of the target before it comes; the predictions ride on the query. A model's score is
 the logarithm of the density it gave to what came, against the best of them and at least minus :data:`WORST`, and fades
-by :data:`FADE` a query; its share of the target's queries is proportional to the exponential of that, but at least
-:data:`LEAST`. The next query of the target is that of the model which is furthest below its share so far.
+by :data:`FADE` a query; its share of the capital is proportional to the exponential of that, but at least
+:data:`LEAST`. The next query is that of the model which has spent least in comparison with its share.
 
-A share of at least ``a`` for each of ``k`` models means that of ``n`` queries of the target each model has decided
-at least ``a n - k``: what a model alone would have reached with as many, the run has seen.
+A share of at least ``a`` for each of ``k`` models means that of a capital ``c`` each model has spent at least ``a c``
+less ``k`` queries of the target: what a model alone would have reached with as much, the run has seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LogDensities = Callable[[Record, Mapping[str, Prediction]], Mapping[str, float]]
 
 
 def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogDensities) -> dict[str, float]:
-    """Which part of the target's next queries is each model's; they sum to 1.
+    """Which part of the capital spent next is each model's; they sum to 1.
 
     Args:
         records: Everything queried so far.
@@ -53,11 +53,13 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
 def whose_turn(
     records: Iterable[Record], models: Sequence[str], log_densities: LogDensities
 ) -> tuple[str, dict[str, float]]:
-    """The model that is furthest below its share, the first of them where several are, and the shares by now."""
+    """The model that has spent least in comparison with its shares, that with the largest share where several have,
+    and the shares by now."""
     now = shares(records, models, log_densities)
-    due = dict(now)
+    due = dict.fromkeys(models, 0.0)
     for record in records:
         then = record.query.meta.get("shares")
         if then is not None:
-            due = {name: due[name] + then[name] - (record.query.meta["model"] == name) for name in due}
-    return max(due, key=lambda name: due[name]), now
+            own = record.query.meta["model"]
+            due = {name: due[name] + record.cost * (then[name] - (name == own)) for name in due}
+    return max(due, key=lambda name: (round(due[name], 9), now[name])), now

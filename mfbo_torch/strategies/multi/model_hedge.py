@@ -48,7 +48,7 @@ class _TargetOnly(ExpectedImprovement):
 
 
 class HedgedMFGPUCB(RecursiveMFGPUCB):
-    r"""Turns of three models at the target, by their record of predicting it
+    r"""Turns of three models, by their record of predicting the target
     (:mod:`~mfbo_torch.strategies.multi.hedge_weights`).
 
     - The chain as fitted: where its upper bound is largest.
@@ -98,11 +98,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         warp, common = self.transforms(snapshot)
         turn, parts = whose_turn(snapshot.records, self.models, partial(_log_densities, warp))
         name, query = self.decided_by(turn, snapshot, generator)
-        noted: dict[str, Any] = {"model": name}
+        noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:
             u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
             maps = {"warp": [*astuple(warp)], "common": [*astuple(common)]}
-            noted |= {"shares": parts, "predicted": self._predictions(u, snapshot)} | maps
+            noted |= {"predicted": self._predictions(u, snapshot)} | maps
         return replace(query, meta={**query.meta, **noted})
 
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:

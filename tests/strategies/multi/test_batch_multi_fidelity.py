@@ -92,7 +92,7 @@ def test_failures_condition_nothing():
     history = started("recursive")
     failed = history.asked(Query((0.9, 0.1), 1, {"stage": "model"}), 4.0)
     failed = failed.updated(failed.records[-1].failed("a test"))
-    asks = strategy("recursive", SPACE)
+    asks = strategy("recursive", SPACE, hedge=False)
     query = asks.ask(failed)[0]
     bound = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
     check_largest(bound, query, SPACE, 1e-3)

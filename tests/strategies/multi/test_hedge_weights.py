@@ -44,7 +44,7 @@ def test_the_record():
 
 @pytest.mark.parametrize("best", NAMES)
 def test_every_model_keeps_its_least_share(best):
-    """Of ``n`` queries each belief has at least ``LEAST n`` less one for each model, whoever predicts best."""
+    """Of ``n`` queries each model has at least ``LEAST n`` less one for each model, whoever predicts best."""
     history, turns = History(), dict.fromkeys(NAMES, 0)
     for n in range(1, 80):
         name, parts = whose_turn(history, NAMES, log_densities)
@@ -52,3 +52,18 @@ def test_every_model_keeps_its_least_share(best):
         assert min(turns.values()) >= LEAST * n - len(NAMES)
         history = told(history, 0.0, {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}, name, parts)
     assert turns[best] >= (1 - 2 * LEAST) * 79 - len(NAMES)
+
+
+def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
+    """Shares are of the capital: ten queries that cost a tenth are one query of the target."""
+    history, spent, queries = History(), dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
+    for _ in range(150):
+        name, parts = whose_turn(history, NAMES, log_densities)
+        cost = 0.1 if name == "a" else 1.0
+        spent[name] += cost
+        queries[name] += 1
+        assert max(spent.values()) - min(spent.values()) <= 1.0 + 1e-9
+        meta = {"model": name, "shares": parts}
+        history = history.asked(Query((0.0,), 1, meta), cost)
+        history = history.updated(history.records[-1].done(0.0))
+    assert queries["a"] >= 9 * queries["b"]

@@ -33,7 +33,7 @@ def noise(space: Space):
 @pytest.mark.parametrize("link", LINKS)
 def test_width_of_the_band(link):
     """``β_t = 0.2 d log(2 t)``, ``t`` counting from 1 after the initial design, or the given constant."""
-    asks = strategy(link)
+    asks = strategy(link, hedge=False)
     history = loop(asks, toy(SPACE), 5, designed(asks))
     for t, record in enumerate(history.records[is_initial(history).index(False) :], 1):
         if "check" not in record.query.meta:
@@ -44,7 +44,7 @@ def test_width_of_the_band(link):
 
 @pytest.mark.parametrize("link", LINKS)
 def test_query_maximises_phi_at_the_fidelity_of_the_rule(link):
-    asks = strategy(link)
+    asks = strategy(link, hedge=False)
     history = loop(asks, toy(SPACE), 3, designed(asks))
     history = history.asked(asks.ask(history)[0], 1.0)
     query = asks.ask(history)[0]
