@@ -25,7 +25,7 @@ from .models import (
 )
 from .problems import UserProblem
 from .space import IndirectSpace, Parameter, Space
-from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, ShrinkingWindow
+from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
 from .utils.errors import SettingError
 from .utils.version import __version__ as __version__
 
@@ -40,6 +40,7 @@ __all__ = [
     "ConditionalMaxValueEntropy",
     "DeconditionalGP",
     "EmpiricalConditional",
+    "FreezeThaw",
     "GaussianConditional",
     "HallucinatedUpperConfidenceBound",
     "History",

@@ -68,8 +68,9 @@ class History:
         return iter(self.records)
 
     def __repr__(self) -> str:
-        pending, failed = len(self.tally.pending), self.tally.failed
-        counts = {Status.PENDING: pending, Status.DONE: len(self) - pending - failed, Status.FAILED: failed}
+        pending, failed, stopped = len(self.tally.pending), self.tally.failed, self.tally.stopped
+        done = len(self) - pending - failed - stopped
+        counts = {Status.PENDING: pending, Status.DONE: done, Status.FAILED: failed, Status.STOPPED: stopped}
         text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         return f"History({text or 'empty'}; spent {self.spent:g})"
 

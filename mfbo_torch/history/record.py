@@ -10,6 +10,9 @@ from typing import Any
 from mfbo_torch.history.observation import Observation, Outcome, unusable
 from mfbo_torch.history.query import ENQUEUED, GIVEN, Query
 
+Points = tuple[tuple[float, float], ...]
+"""Steps of a training and the values there, in the order of the steps."""
+
 
 class Status(StrEnum):
     """The state of a query."""
@@ -17,6 +20,7 @@ class Status(StrEnum):
     PENDING = "pending"
     DONE = "done"
     FAILED = "failed"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Record:
         query: The query.
         cost: Its cost, which counts as spent from the query on.
         value: The observed value, to be maximised; ``None`` until known.
-        status: ``"pending"``, ``"done"`` or ``"failed"``.
+        status: ``"pending"``, ``"done"``, ``"failed"``, or ``"stopped"``: a training that ended before its time, which
+            has a curve but no value.
         reason: Why it failed, or why its last attempt did; the first line is enough to show.
         decision_seconds: Time spent deciding it.
         evaluation_seconds: Time spent evaluating it.
@@ -36,6 +41,7 @@ class Record:
         sunk: The part of ``cost`` that failed attempts have taken.
         standard_error: The standard deviation of the noise in ``value``, in its unit; ``None`` where it is not known.
         outcomes: The outcomes that were measured beside it, where the space has limits.
+        curve: The values, to be maximised, that a training has reported, each with its step, such as the epoch.
     """
 
     id: int
@@ -50,6 +56,7 @@ class Record:
     sunk: float = 0.0
     standard_error: float | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    curve: Points = ()
 
     @property
     def feasible(self) -> bool:
@@ -80,6 +87,10 @@ class Record:
     def failed(self, reason: str, **changes: Any) -> Record:
         """This record as failed: it keeps its cost and has no value."""
         return replace(self, value=None, status=Status.FAILED, reason=reason, **changes)
+
+    def stopped(self, reason: str, **changes: Any) -> Record:
+        """This record as that of a training which ended before its time: what it reported is no value at its end."""
+        return replace(self, value=None, status=Status.STOPPED, reason=reason, **changes)
 
     def retried(self, reason: str, cost: float) -> Record:
         """This record after a failed attempt that is tried again; ``cost`` is that of all its attempts."""

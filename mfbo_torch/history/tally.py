@@ -19,7 +19,7 @@ Parts = tuple[float, ...]
 class Tally:
     """Sums and counts of a history: the costs of all queries and of those that have ended; the pending records by
     number; for each fidelity the queries and the best feasible record, the earliest among equals; the number of records
-    with a value observed in this run, and of failed ones."""
+    with a value, or a curve, observed in this run, of failed ones, and of trainings stopped early."""
 
     spent: Parts
     settled: Parts
@@ -28,13 +28,14 @@ class Tally:
     best: Mapping[int, Record]
     evaluated: int
     failed: int
+    stopped: int = 0
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Tally:
         """The sums and counts of some records."""
         known, pending = list(records), {}
         best: dict[int, Record] = {}
-        evaluated = failed = 0
+        evaluated = failed = stopped = 0
         for record in known:
             if record.status == "pending":
                 pending[record.id] = record
@@ -42,12 +43,13 @@ class Tally:
                 failed += 1
             else:
                 evaluated += not record.given
+                stopped += record.status == "stopped"
                 if _better(record, best.get(record.query.fidelity)):
                     best[record.query.fidelity] = record
         spent = parts(record.cost for record in known)
         settled = parts(record.cost for record in known if record.status != "pending")
         queries = Counter(record.query.fidelity for record in known)
-        return cls(spent, settled, pending, queries, best, evaluated, failed)
+        return cls(spent, settled, pending, queries, best, evaluated, failed, stopped)
 
     def asked(self, record: Record) -> Tally | None:
         """With one more pending record; ``None`` where all records must be counted again."""
@@ -76,7 +78,8 @@ class Tally:
         fidelity, best = new.query.fidelity, self.best
         if _better(new, best.get(fidelity)):
             best = {**best, fidelity: new}
-        return replace(ended, best=best, evaluated=self.evaluated + (not new.given))
+        stopped = self.stopped + (new.status == "stopped")
+        return replace(ended, best=best, evaluated=self.evaluated + (not new.given), stopped=stopped)
 
 
 def _better(record: Record, best: Record | None) -> bool:

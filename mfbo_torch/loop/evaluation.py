@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mfbo_torch.history.observation import Observation, parse, unusable
+from mfbo_torch.history.record import Points
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError
@@ -31,7 +32,21 @@ class Evaluation(NamedTuple):
     raised: bool = False
     """Whether the reason is an exception of the objective's own, and not one that its worker had."""
     stopped: float | None = None
-    """The step at which a trial was found hopeless."""
+    """The step at which a training ended before its time."""
+    curve: Points = ()
+    """What a training has reported, to be maximised."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether a training was stopped: it has neither a value nor failed."""
+        return self.stopped is not None and self.observation is None and not self.reason
+
+    def of(self, trial: Trial) -> Evaluation:
+        """This with what the trial tells: the curve, and where it ended before its time."""
+        sign = 1.0 if trial.maximize else -1.0
+        curve = tuple((step, sign * value) for step, value in sorted(trial.curve.items()))
+        stopped = trial.epoch if self.reason else trial.cut_short
+        return self._replace(stopped=stopped, curve=curve)
 
 
 def evaluate(
@@ -42,8 +57,9 @@ def evaluate(
     found, reason, raised = None, "", False
     try:
         given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
-        found = parse(given).judged(problem.space.limits)
-        reason = unusable(found.value) or ""
+        if trial is None or trial.cut_short is None:
+            found = parse(given).judged(problem.space.limits)
+            reason = unusable(found.value) or ""
     except BaseException as error:
         main = threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it
@@ -51,8 +67,8 @@ def evaluate(
         reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
         os._exit(0)
-    stopped = None if trial is None else trial.stopped
-    return Evaluation(None if reason else found, reason, time.perf_counter() - started, raised, stopped)
+    ended = Evaluation(None if reason else found, reason, time.perf_counter() - started, raised)
+    return ended if trial is None else ended.of(trial)
 
 
 def _message(error: BaseException) -> str:

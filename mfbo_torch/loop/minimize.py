@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mfbo_torch.history import History, Observed, Recommendation, Record, Status
+from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
@@ -16,7 +17,7 @@ from mfbo_torch.loop.runner import drive
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies import MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.global_state import GlobalState
@@ -71,6 +72,12 @@ class Result:
     history: History = field(compare=False)
     problem: Problem = field(compare=False)
 
+    @property
+    def curves(self) -> list[LearningCurve]:
+        """The learning curve of each training, in the order in which they were begun, in the objective's own sign."""
+        found = learning_curves(self.history, self.problem.space)
+        return [curve.signed(self.problem.maximize) for curve in found]
+
     def plot(self) -> Figure:
         """Values against the capital spent, and where it went."""
         from mfbo_torch.loop import plots  # matplotlib, which most calls do without
@@ -115,7 +122,8 @@ def minimize(
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
-        strategy: How to search; :class:`~mfbo_torch.MFGPUCB` with ``seed`` if not given.
+        strategy: How to search; if not given :class:`~mfbo_torch.MFGPUCB` with ``seed``, and for trainings, where the
+            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
         seed: Seed of that strategy's random choices.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
@@ -163,7 +171,8 @@ def _optimize(
     max_pending: int | None = 1,
     journal: Journal | None = None,
 ) -> Result:
-    strategy = MFGPUCB(seed=seed) if strategy is None else strategy
+    if strategy is None:
+        strategy = MFGPUCB(seed=seed) if problem.space.epochs is None else FreezeThaw(seed=seed)
     history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
     best = history.best(problem.space.target)
     advised = recommended(strategy.bind(problem.space, capital), history)

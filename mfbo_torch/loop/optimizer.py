@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
 from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
+from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space import Space
@@ -153,8 +155,16 @@ class Optimizer:
             return history.settled < capital
         return history.spent + cost <= payable(capital)
 
-    def tell(self, id: int, value: Observed, *, evaluation_seconds: float = 0.0, cost: float | None = None) -> Record:
-        """Take in the value of a pending query.
+    def tell(
+        self,
+        id: int,
+        value: Observed | None,
+        *,
+        evaluation_seconds: float = 0.0,
+        cost: float | None = None,
+        curve: Given = (),
+    ) -> Record:
+        """Take in the value of a pending query, or the curve of a training.
 
         Args:
             id: The number of its record.
@@ -162,28 +172,56 @@ class Optimizer:
                 of its noise is known (0: it has none). A value that models cannot use is a failure. Where the space has
                 limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
             evaluation_seconds: Time spent evaluating it.
-            cost: Its actual cost, where costs are measured.
+            cost: Its actual cost, where costs are measured, or a training ended before its time.
+            curve: The values of a training by its steps, ``{1: -2.3, 2: -1.8}`` or pairs, to be maximised. With it
+                the value may be ``None``: one that came as far as was asked has its last value, another was stopped.
 
         Raises:
-            SettingError: No such query is pending, or the value, its standard error or an outcome is wrong.
+            SettingError: No such query is pending, or the value, its standard error, an outcome or the curve is wrong.
         """
-        found = parse(value).judged(self.space.limits)
-        with self._lock:
-            changes = self._changes(self._pending(id), evaluation_seconds, cost)
-            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"])
-
-    def observe(self, id: int, observation: Observation, evaluation_seconds: float, cost: float) -> Record:
-        """:meth:`tell` of a parsed observation, its outcomes judged, at a cost that is known."""
-        with self._lock:
-            return self._end(self._pending(id).observed(observation, evaluation_seconds=evaluation_seconds, cost=cost))
-
-    def fail(
-        self, id: int, reason: str | BaseException, *, evaluation_seconds: float = 0.0, cost: float | None = None
-    ) -> Record:
-        """Take in that a pending query has failed, and why; unless ``cost`` is given it keeps its cost."""
+        points = checked_points(curve)
         with self._lock:
             record = self._pending(id)
-            return self._end(record.failed(_told(reason), **self._changes(record, evaluation_seconds, cost)))
+            if value is None and points:
+                end = next(iter(self.space.fidelity_value(record.query.fidelity).values()), None)
+                value = dict(points).get(end) if isinstance(end, (int, float)) else None
+            if value is None and points:
+                own = cost_at(self.space, points[-1][0], record, self._history) if cost is None else cost
+                return self.stop(id, points, **self._changes(record, evaluation_seconds, own))
+            found = parse(value).judged(self.space.limits)
+            changes = self._changes(record, evaluation_seconds, cost)
+            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"], points)
+
+    def observe(
+        self, id: int, observation: Observation, evaluation_seconds: float, cost: float, curve: Points = ()
+    ) -> Record:
+        """:meth:`tell` of a parsed observation, its outcomes judged, at a cost that is known."""
+        end = {"evaluation_seconds": evaluation_seconds, "cost": cost, "curve": curve}
+        with self._lock:
+            return self._end(self._pending(id).observed(observation, **end))
+
+    def stop(self, id: int, curve: Points, evaluation_seconds: float, cost: float) -> Record:
+        """Take in that a training ended before its time: it has a curve and no value."""
+        end = {"evaluation_seconds": evaluation_seconds, "cost": cost, "curve": curve}
+        reason = f"stopped at step {curve[-1][0]:g}" if curve else "stopped at once"
+        with self._lock:
+            return self._end(self._pending(id).stopped(reason, **end))
+
+    def fail(
+        self,
+        id: int,
+        reason: str | BaseException,
+        *,
+        evaluation_seconds: float = 0.0,
+        cost: float | None = None,
+        curve: Points = (),
+    ) -> Record:
+        """Take in that a pending query has failed, and why, with the curve that it has left; unless ``cost`` is given
+        it keeps its cost."""
+        with self._lock:
+            record = self._pending(id)
+            end = self._changes(record, evaluation_seconds, cost) | {"curve": curve}
+            return self._end(record.failed(_told(reason), **end))
 
     def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.

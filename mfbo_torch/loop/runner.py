@@ -33,7 +33,7 @@ from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
-from mfbo_torch.loop.trial_folders import Trials, trials_folder
+from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -153,9 +153,9 @@ def drive(
             optimizer.give(list(given))
         most = options.max_pending or (1 if executor is None else capacity(executor))
         coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
-        within = trials_folder(problem, folder, journal)
-        with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as folders:
-            loop = _Loop(optimizer, Trials(problem, folders), capital, options, stopping, bar, interrupted, own)
+        within = trials(problem, folder, journal)
+        with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as made:
+            loop = _Loop(optimizer, made, capital, options, stopping, bar, interrupted, own)
             try:
                 if executor is None:
                     loop.here()
@@ -212,7 +212,7 @@ class _Loop:
                 while again is not None and not self.over():
                     attempt = self.attempt(record)
                     with self.own.continued():
-                        evaluation = evaluate(*attempt)
+                        evaluation = self.trials.evaluate(*attempt)
                     again = self.end(again, evaluation)
                 self.expect_a_value()
                 self.bar.show(self.optimizer.history)
@@ -305,21 +305,26 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        observation, reason, seconds, _, stopped = evaluation
-        base = self.trials.cost(record, seconds, stopped)
+        observation, reason, seconds, _, stopped, curve = evaluation
+        base = self.trials.cost(record, seconds, stopped, curve)
         if self.options.charge_deciding and not record.sunk:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total))
+            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
             LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
+            return None
+        if evaluation.hopeless:
+            _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
+            LOG.info("%d stopped at %g after %.3f s, cost %g", record.id, stopped, seconds, total)
             return None
         if record.retries < self.options.retries:
             following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
                 return _when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))
-        _when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, evaluation_seconds=seconds, cost=total))
+        end: Any = {"evaluation_seconds": seconds, "cost": total, "curve": curve}
+        _when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, **end))
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mfbo_torch.history import History, Record
 from mfbo_torch.history.continuation import Training, lower_training
+from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.problems.trial import PreviousTraining, Trial
+from mfbo_torch.loop.evaluation import Evaluation, evaluate
+from mfbo_torch.loop.waiting_trainings import WaitingTrainings
+from mfbo_torch.problems.trial import PreviousTraining, Span, Trial, reports, saved
 from mfbo_torch.space.fidelities import Value
 from mfbo_torch.utils.files import temporary_folder
 
@@ -22,15 +25,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def trials_folder(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Path | None]:
-    """The folder of the trials' folders: the user's, beside the journal, or temporary; ``None`` without trials."""
-    if folder is not None or not problem.takes_trial:
-        yield folder
-    elif journal is not None:
-        yield journal.path.with_name(f"{journal.path.stem}.trials")
-    else:
-        with temporary_folder() as made:
-            yield made
+def trials(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Trials]:
+    """The trials of a run, in the user's folder, beside the journal, or in a temporary one."""
+    with ExitStack() as stack:
+        if folder is None and problem.takes_trial:
+            beside = journal and journal.path.with_name(f"{journal.path.stem}.trials")
+            folder = beside or stack.enter_context(temporary_folder())
+        found = Trials(problem, folder)
+        stack.callback(found.waiting.close)
+        yield found
 
 
 class Trials:
@@ -38,7 +41,9 @@ class Trials:
 
     def __init__(self, problem: Problem, folder: Path | None) -> None:
         self.problem, self.folder = problem, folder
+        self.waiting = WaitingTrainings()
         self._due: dict[int, float] = {}
+        self._below: dict[int, Any] = {}
 
     def of(self, record: Record, history: History) -> Trial | None:
         """The trial of a pending query, its folder made; ``None`` where the objective takes none."""
@@ -49,12 +54,38 @@ class Trials:
         if base is not None:
             m, value = base.record.query.fidelity, self.problem.value_of(base.record)
             previous = PreviousTraining(m, self._reached(base), float(value or 0.0))
+        first = next(r.id for r in history if r.query.x == query.x)
+        folder = self.folder / f"{first:05d}"
+        span = self._span(record, previous, folder)
         if space.continues and not space.measured and base is not None:
             self._due[record.id] = space.costs[query.fidelity] - base.paid
-        first = next(r.id for r in history if r.query.x == query.x)
-        trial = Trial(record.id, self.folder / f"{first:05d}", previous, self.problem.maximize)
+            self._below[record.id] = previous and previous.at
+        trial = Trial(record.id, folder, previous, self.problem.maximize, span)
         trial.open()
         return trial
+
+    def evaluate(self, *attempt: Any) -> Evaluation:
+        """The end of an attempt in this process, at the next pause where it is a training that may wait there."""
+        trial = attempt[-1]
+        if trial is not None and trial.span is not None and self.problem.space.continues:
+            return self.waiting.evaluate(*attempt)
+        return evaluate(*attempt)
+
+    def _span(self, record: Record, previous: PreviousTraining | None, folder: Path) -> Span | None:
+        """The epochs of a trial, ``None`` where its fidelities are no numbers of them.
+
+        It begins where the checkpoint of its folder is: after what it had reported itself before it was ended, or after
+        the training below. Without one, and not waiting in this process, it begins anew.
+        """
+        space = self.problem.space
+        end = next(iter(space.fidelity_value(record.query.fidelity).values()), None)
+        if not isinstance(end, (int, float)) or end != round(end):
+            return None
+        mark = 0 if previous is None or not space.continues else int(previous.at)
+        if folder in self.waiting:
+            return Span(mark, int(end))
+        own = max((int(step) for step, _ in reports(folder, record.id)), default=0)
+        return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end))
 
     def _reached(self, base: Training) -> Value:
         """The fidelity value that a training has reached, from its cost: it may have been stopped on the way."""
@@ -70,12 +101,15 @@ class Trials:
         busy = {record.query.x for record in flying} if self.problem.takes_trial else set()
         return next((record for record in waiting if record.query.x not in busy), None)
 
-    def cost(self, record: Record, seconds: float, stopped: float | None) -> float:
-        """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``."""
+    def cost(self, record: Record, seconds: float, stopped: float | None, curve: Points = ()) -> float:
+        """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``; all
+        that was trained where it repeated what had been trained below."""
         space = self.problem.space
         if space.measured:
             return seconds
-        due = min(self._due.get(record.id, record.cost), record.cost - record.sunk)
+        due, below = self._due.get(record.id, record.cost - record.sunk), self._below.get(record.id)
+        if curve and isinstance(below, (int, float)) and curve[0][0] <= below:
+            due = space.costs[record.query.fidelity]
         named = space.fidelities
         if stopped is None or named is None or named.costs is None:
             return due

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from mfbo_torch.space.fidelities import Value
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number
+from mfbo_torch.utils.validation import number, whole
 
 REPORTS = "reports.csv"
 OTHERS = 5
@@ -28,6 +28,13 @@ class PreviousTraining(NamedTuple):
     value: float
 
 
+class Span(NamedTuple):
+    """The epochs of a trial: how many were trained before, and after how many it ends."""
+
+    begun: int
+    end: int
+
+
 class Trial:
     """One evaluation, as its objective sees it where it has an argument ``trial``.
 
@@ -36,13 +43,30 @@ class Trial:
         folder: Where to keep what is to survive; the same one for a design at all fidelities.
         below: The training that it goes on from, ``None`` where it begins.
         maximize: Whether larger values are better.
+        span: Its epochs, where fidelities are numbers of them.
     """
 
-    def __init__(self, number: int, folder: Path, below: PreviousTraining | None = None, maximize: bool = True) -> None:
-        self.number, self.folder, self.below, self.maximize = number, folder, below, maximize
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        below: PreviousTraining | None = None,
+        maximize: bool = True,
+        span: Span | None = None,
+    ) -> None:
+        self.number, self.folder, self.below, self.maximize, self.span = number, folder, below, maximize, span
         self.stopped: float | None = None
         """The step at which :meth:`should_stop` has said so."""
+        self.epoch: int | None = None
+        """The epoch that :meth:`epochs` is in, or was in last."""
+        self.waits: Callable[[], Self | None] | None = None
+        """Called at a pause: gives the trial that this one goes on as, ``None`` where it does not."""
+        self.curve: dict[float, float] = {}
+        """What was reported, by step; what an attempt that was killed had reported too, where there is a checkpoint."""
+        self._left = False
         self._last: float | None = None
+        if span is not None and saved(folder):
+            self.curve = dict(reports(folder, number))
 
     def open(self) -> None:
         """Make the folder; a ``SettingError`` where the training that this one goes on from has left none."""
@@ -51,16 +75,59 @@ class Trial:
             raise SettingError("trial.folder", str(self.folder), wanted)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def report(self, step: float, value: float) -> None:
-        """Store an intermediate value, such as the accuracy after an epoch; it is on disk when this returns. A
-        ``SettingError`` where step or value is not finite."""
+    def epochs(self, done: int | None = None) -> Iterator[int]:
+        """The epochs still to train, counted from 1, in each of which :meth:`report` gives the value.
+
+        They end where the training is to pause. One that goes on later begins after the last epoch that was reported,
+        where its :attr:`folder` holds a checkpoint: save it, then report. One without a checkpoint waits here, in a
+        thread of this process, or begins anew (:mod:`~mfbo_torch.loop.waiting_trainings`).
+
+        Args:
+            done: Number of epochs in the checkpoint, where that is not written in every one.
+
+        Raises:
+            SettingError: The fidelities are no numbers of epochs, or ``done`` is none of those before the end.
+        """
+        if self.span is None:
+            raise SettingError("trial.epochs", "called", "called where fidelities are epochs: Space(..., epochs=27)")
+        span = self.span
+        epoch = span.begun if done is None else whole("done", done, 0, span.end)
+        while True:
+            while epoch < span.end and self.stopped is None:
+                self.epoch, self._left = epoch + 1, True
+                yield epoch + 1
+                epoch, self._left = epoch + 1, False
+            going = None if self.waits is None or self.stopped is not None else self.waits()
+            if going is None or going.span is None:
+                return
+            self.number, self.below, self.span, self.curve = going.number, going.below, going.span, {}
+            span = going.span
+
+    @property
+    def cut_short(self) -> float | None:
+        """The step at which it was stopped before its time: :meth:`should_stop` said so, or the loop over its epochs
+        was left before the last; ``None`` where it was not."""
+        last = max(self.curve, default=0.0)
+        left = self._left and self.span is not None and last < self.span.end
+        return last if self.stopped is None and left else self.stopped
+
+    def report(self, step: float | None = None, value: float | None = None) -> None:
+        """Store an intermediate value, such as the loss after an epoch; it is on disk when this returns.
+
+        ``report(step, value)``, or in a loop over :meth:`epochs` just ``report(value)``. A ``SettingError`` where one
+        of them is missing or not finite.
+        """
+        if value is None or step is None:
+            value = step if value is None else value
+            if (step := self.epoch) is None:
+                raise SettingError("trial.report", value, "given as report(step, value) outside of trial.epochs()")
         step, value = number("trial.report's step", step), number("trial.report's value", value)
         with open(self.folder / REPORTS, "a", encoding="utf-8", opener=_no_link) as file:
             # one write: a line is there or it is not
             file.write(f"{self.number},{step!r},{value!r}\n")
             file.flush()
             os.fsync(file.fileno())
-        self._last = step
+        self._last, self.curve[step] = step, value
 
     def should_stop(self) -> bool:
         """Whether this training is hopeless: an objective that asks may return the value it has, and pays for as much.
@@ -88,8 +155,16 @@ def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def reports(folder: Path) -> Iterator[tuple[float, float]]:
-    """The steps and values that trainings in a folder have reported; a line that is not whole is passed over."""
+def saved(folder: Path) -> bool:
+    """Whether a training has left something in its folder beside its reports: a checkpoint."""
+    with suppress(OSError):
+        return any(entry.name != REPORTS for entry in os.scandir(folder))
+    return False
+
+
+def reports(folder: Path, number: int | None = None) -> Iterator[tuple[float, float]]:
+    """The steps and values that the trainings in a folder have reported, or that with a number alone; a line that is
+    not whole is passed over."""
     try:
         lines = (folder / REPORTS).read_text("utf-8").splitlines()
     except OSError:
@@ -97,4 +172,5 @@ def reports(folder: Path) -> Iterator[tuple[float, float]]:
     for line in lines:
         parts = line.split(",")
         with suppress(ValueError, IndexError):
-            yield float(parts[1]), float(parts[2])
+            if number is None or int(parts[0]) == number:
+                yield float(parts[1]), float(parts[2])

@@ -127,6 +127,15 @@ def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidel
     return found
 
 
+def epoch_rungs(epochs: int) -> Fidelities:
+    """A number of epochs, a third, a ninth and so on of it down to one; a ``SettingError`` below 1."""
+    left, found = float(whole("epochs", epochs)), list[int]()
+    while left >= 1:
+        found.append(round(left))
+        left /= 3
+    return Fidelities("epochs", tuple(reversed(found)))
+
+
 def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
     """The costs of ``M`` fidelities, positive and increasing; a ``SettingError`` where they are not."""
     given = [*costs] if isinstance(costs, Iterable) else costs

@@ -15,7 +15,7 @@ from torch import Tensor
 from mfbo_torch.space.constraints import parse_constraints
 from mfbo_torch.space.continuous_fidelity import stretches
 from mfbo_torch.space.encoding import Encoding
-from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, named_fidelities
+from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, epoch_rungs, named_fidelities
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, plain
 from mfbo_torch.utils import html_table
@@ -45,8 +45,10 @@ class Space:
             ``{"share": {"lower": 0.05, "upper": 1.0}}``. Two costs are then those of its ends, and between them they go
             as a power of it; one that is given by no costs is proportional to it.
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design, and
-            costs what is missing (:mod:`~mfbo_torch.history.continuation`).
+            costs what is missing (:mod:`~mfbo_torch.history.continuation`); ``True`` where there are ``epochs``.
         limits: Bounds on what is measured beside the value, as in ``{"latency": "<= 20"}``.
+        epochs: How long a training is whose value after each epoch is observed. Its fidelities are ``epochs``, a third,
+            a ninth and so on of it down to one, where a training may pause; costs are counted in epochs.
 
     Raises:
         SettingError: No parameter, two of one name, costs that are not positive and increasing, ``zeta`` that does not
@@ -61,12 +63,19 @@ class Space:
     zeta: tuple[float, ...] | None = None
     candidates: tuple[tuple[float, ...], ...] = ()
     fidelities: Fidelities | None = field(default=None, kw_only=True)
-    continues: bool = field(default=False, kw_only=True)
+    continues: bool | None = field(default=None, kw_only=True)  # a bool once it is here
     limits: tuple[Limit, ...] = field(default=(), kw_only=True)
+    epochs: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
         names = [parameter.name for parameter in self.parameters]
+        if self.epochs is not None:
+            rungs = epoch_rungs(self.epochs)
+            if self.fidelities not in (None, rungs):
+                raise SettingError("fidelities", self.fidelities, "left out where epochs are given")
+            object.__setattr__(self, "fidelities", rungs)
+        object.__setattr__(self, "continues", self.epochs is not None if self.continues is None else self.continues)
         if self.fidelities is not None:
             object.__setattr__(self, "fidelities", named_fidelities(self.fidelities, names, self.costs))
         given = self.costs if self.fidelities is None else self.fidelities.costs_of(self.costs) or self.costs

@@ -78,6 +78,7 @@ from mfbo_torch.strategies.single.naive_batch import NaiveRepeat, NaiveTop
 from mfbo_torch.strategies.single.q_acquisitions import QLogExpectedImprovement, QUpperConfidenceBound
 from mfbo_torch.strategies.single.random_search import RandomSearch
 from mfbo_torch.strategies.single.simulation_matching import SimulationMatching
+from mfbo_torch.strategies.trainings.freeze_thaw import FreezeThaw
 
 __all__ = [
     "BOCA",
@@ -92,6 +93,7 @@ __all__ = [
     "UCB",
     "Direct",
     "ExpectedImprovement",
+    "FreezeThaw",
     "MFKnowledgeGradient",
     "MFNaive",
     "NaiveRepeat",

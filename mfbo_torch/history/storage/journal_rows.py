@@ -76,10 +76,13 @@ def asked(query: Query, record: Record, seen: int) -> dict[str, Any]:
 
 
 def ended(record: Record) -> dict[str, Any]:
-    """The row of a record's end."""
+    """The row of a record's end; that of a training which was stopped is one that failed, with a note."""
     same = ("id", "cost", "evaluation_seconds", "value", "standard_error", "reason")
     outcomes = json.dumps(record.outcomes) if record.outcomes else None
-    end = {"kind": "ended", "status": str(record.status), "outcomes": outcomes}
+    stopped = record.status == Status.STOPPED
+    status, noted = Status.FAILED if stopped else record.status, {"stopped": True} if stopped else {}
+    meta = json.dumps(noted | {"curve": record.curve}) if noted or record.curve else None
+    end = {"kind": "ended", "status": str(status), "outcomes": outcomes, "meta": meta}
     return end | {name: getattr(record, name) for name in same}
 
 
@@ -103,9 +106,12 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     cost = _cost(row)
     if row["kind"] == "retried":
         return record.retried(_text(row), cost)
+    noted = json.loads(row["meta"] or "{}")
     end: dict[str, Any] = {"cost": cost, "evaluation_seconds": _seconds(row, "evaluation_seconds")}
+    end["curve"] = tuple((number("step", step), number("value", value)) for step, value in noted.get("curve", ()))
     if row["status"] != Status.DONE:
-        return record.failed(_text(row), **end)
+        ends = record.stopped if noted.get("stopped") is True else record.failed
+        return ends(_text(row), **end)
     measured = {name: _outcome(name, *found) for name, found in json.loads(row["outcomes"] or "{}").items()}
     error = row["standard_error"]
     return record.done(

@@ -15,7 +15,7 @@ from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
 from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
-from mfbo_torch.space.fidelities import Fidelities
+from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
 from mfbo_torch.space.outcome_constraints import kinds_of
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
@@ -42,7 +42,8 @@ class FunctionProblem(Problem):
     def _takes_trial(self) -> bool:
         own, names = self.space.fidelities, [p.name for p in self.space.parameters]
         named = None if own is None else own.name
-        self._convention = convention(self._function(), names, named, self.space.num_fidelities)
+        told = 1 if self.space.epochs else self.space.num_fidelities  # trial.epochs() says how many
+        self._convention = convention(self._function(), names, named, told)
         return self._convention.trial
 
     def _function(self) -> Callable[..., Observed]:
@@ -51,15 +52,19 @@ class FunctionProblem(Problem):
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
         """What the objective returns at ``x`` and ``fidelity``, in its own sign; a ``SettingError`` where that is
         neither a number, nor a pair of it and its standard error."""
-        return self._parsed(x, fidelity, None).plain
+        if self.takes_trial:
+            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
+        return parse(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
-        return self._parsed(x, fidelity, trial).to_maximize(self.maximize)
-
-    def _parsed(self, x: Sequence[float], fidelity: int, trial: Trial | None) -> Observation:
-        if self.takes_trial and trial is None:
-            raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return parse(self._called(*self.checked(x, fidelity), trial), self.value, OBJECTIVE)
+        """What the objective returns, or where that is nothing the last value that it has reported."""
+        found = self._called(*self.checked(x, fidelity), trial)
+        if found is None and trial.curve:
+            found = trial.curve[max(trial.curve)]
+        elif found is None and self.space.continues and fidelity < self.space.target:
+            wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
+            raise SettingError(OBJECTIVE, None, wanted)
+        return parse(found, self.value, OBJECTIVE).to_maximize(self.maximize)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""
@@ -103,6 +108,8 @@ class UserProblem(FunctionProblem):
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design and costs
             what is missing. The objective takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), whose
             ``folder`` keeps its checkpoints and whose ``below`` says what is there.
+        epochs: How many epochs a training has whose value after each of them is observed, see
+            :class:`~mfbo_torch.space.Space`; in the place of costs and fidelities.
         command: A program instead of a function, ``["./simulate", "--angle", "{angle}", "--mesh", "{fidelity}"]``,
             see :class:`~mfbo_torch.problems.Program`; every parameter must have its place.
         result: Where its value is, as there.
@@ -127,7 +134,8 @@ class UserProblem(FunctionProblem):
         constraints: list[str | dict[str, str]] | dict[str, str] | None = None,
         value: str = VALUE,
         fidelities: dict[str, Any] | None = None,
-        continues: bool = False,
+        continues: bool | None = None,
+        epochs: int | None = None,
         command: list[str] | None = None,
         result: str | dict[str, str] = LAST_LINE,
         timeout: float | None = None,
@@ -137,6 +145,8 @@ class UserProblem(FunctionProblem):
         if not isinstance(parameters, Mapping):
             raise SettingError("parameters", parameters, "a mapping of names to lower and upper, or to choices")
         named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
+        if named is None and epochs is not None:
+            named = epoch_rungs(epochs)
         searched = tuple(_parameter(name, settings) for name, settings in parameters.items())
         linear, limits = kinds_of(constraints)
         space = Space(
@@ -147,7 +157,8 @@ class UserProblem(FunctionProblem):
             constraints=linear,
             limits=limits,
             fidelities=named,
-            continues=one_of("continues", continues, (True, False)),
+            continues=one_of("continues", continues, (True, False, None)),
+            epochs=epochs,
         )
         if value in (limit.name for limit in limits):
             raise SettingError("constraints", value, "bounds on other numbers than the value to be optimised")
@@ -192,13 +203,8 @@ class UserProblem(FunctionProblem):
             named = self.space.named(x)
             filled: dict[str, Any] = {p.name: named.get(p.name, "") for p in self.space.parameters}
             filled |= self.space.fidelity_value(fidelity)
-            found = function(filled, fidelity, None if trial is None else trial.folder)
-        else:
-            found = super()._called(x, fidelity, trial)
-        if found is None and self.space.continues and fidelity < self.space.target:
-            wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
-            raise SettingError(OBJECTIVE, None, wanted)
-        return found
+            return function(filled, fidelity, None if trial is None else trial.folder)
+        return super()._called(x, fidelity, trial)
 
 
 def _objective(objective: Any, command: list[str] | None, given: dict[str, Any]) -> Any:

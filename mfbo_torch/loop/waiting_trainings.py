@@ -1,0 +1,94 @@
+"""Trainings without checkpoints: at a pause each waits in a thread of this process until it goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from mfbo_torch.history.observation import parse, unusable
+from mfbo_torch.loop.evaluation import Evaluation, evaluate
+from mfbo_torch.problems.trial import Trial, saved
+
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
+
+PATIENCE = 1.0
+"""Seconds that the end of a run waits for what an objective does after its last epoch."""
+
+
+class WaitingTrainings:
+    """Evaluates trainings one at a time, each in a thread of its own, which lives on while the training pauses.
+
+    Only one of the threads runs at any time. A training that has left a checkpoint in its folder does not wait.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Path, _Training] = {}
+
+    def __contains__(self, folder: Path) -> bool:
+        return folder in self._waiting
+
+    def evaluate(self, problem: Problem, x: tuple[float, ...], fidelity: int, number: int, trial: Trial) -> Evaluation:
+        """:func:`~mfbo_torch.loop.evaluation.evaluate`, up to the next pause."""
+        training = self._waiting.pop(trial.folder, None)
+        if training is None:
+            training = _Training(problem, x, fidelity, number, trial)
+        ended = training.until_it_pauses(trial)
+        if ended is None:
+            self._waiting[trial.folder] = training
+            return training.paused(time.perf_counter())
+        return ended
+
+    def close(self) -> None:
+        """Let the objectives that wait return."""
+        for training in self._waiting.values():
+            training.drop()
+        self._waiting.clear()
+
+
+class _Training:
+    """A thread with an objective."""
+
+    def __init__(self, problem: Problem, x: tuple[float, ...], fidelity: int, number: int, trial: Trial) -> None:
+        self.problem, self.trial, self.started = problem, trial, 0.0
+        self.begun = False
+        self.going: SimpleQueue[Trial | None] = SimpleQueue()
+        self.ended: SimpleQueue[Evaluation | None] = SimpleQueue()
+        trial.waits = self.pause
+        self.thread = Thread(target=self._run, args=(x, fidelity, number), name=f"mfbo-training-{number}", daemon=True)
+
+    def _run(self, x: tuple[float, ...], fidelity: int, number: int) -> None:
+        self.ended.put(evaluate(self.problem, x, fidelity, number, self.trial))
+
+    def pause(self) -> Trial | None:
+        """Called in the thread, at the last epoch of its trial."""
+        last = self.trial.span and self.trial.curve.get(self.trial.span.end)
+        target = self.problem.space.fidelity_value(self.problem.space.target)
+        at_end = self.trial.span is not None and self.trial.span.end in target.values()
+        if at_end or last is None or unusable(last) or self.problem.space.limits or saved(self.trial.folder):
+            return None
+        self.ended.put(None)
+        return self.going.get()
+
+    def until_it_pauses(self, trial: Trial) -> Evaluation | None:
+        """The end of the evaluation, ``None`` at a pause."""
+        self.started = time.perf_counter()
+        if self.begun:
+            self.going.put(trial)
+        else:
+            self.begun = True
+            self.thread.start()
+        return self.ended.get()
+
+    def paused(self, now: float) -> Evaluation:
+        """What is known at a pause."""
+        value = self.trial.curve[max(self.trial.curve)]
+        found = parse(value).to_maximize(self.problem.maximize)
+        return Evaluation(found, "", now - self.started).of(self.trial)
+
+    def drop(self) -> None:
+        self.going.put(None)
+        self.thread.join(PATIENCE)

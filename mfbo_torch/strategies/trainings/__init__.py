@@ -1,0 +1,1 @@
+"""Strategies over trainings, each of which goes on, pauses or is left."""

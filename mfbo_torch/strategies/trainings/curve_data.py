@@ -1,0 +1,92 @@
+"""What a model of learning curves is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.history import Record, Status
+from mfbo_torch.history.learning_curves import steps
+from mfbo_torch.space import Space
+
+SPACING = 1.4
+"""Ratio of the steps of a curve that a model sees, and all that are pauses: neighbours say nearly the same."""
+
+
+class CurveData(NamedTuple):
+    """Points on curves in the order in which they were observed.
+
+    Attributes:
+        X: ``n x (d + 1)``, designs in the unit cube and :math:`t = \\log e / \\log E`.
+        Y: ``n`` values, to be maximised.
+    """
+
+    X: Tensor
+    Y: Tensor
+
+
+def marks(space: Space) -> frozenset[float]:
+    """The steps that a model sees: those of the fidelities, and between them whole ones :data:`SPACING` apart."""
+    at = steps(space)
+    found, step = set(at), 1.0
+    while step < at[-1]:
+        if all(max(step / other, other / step) >= SPACING for other in found):
+            found.add(step)
+        step = max(step + 1, float(round(step * SPACING)))
+    return frozenset(found)
+
+
+def time_of(step: float, space: Space) -> float:
+    """The step on the model's axis, 1 at the target; the first step of a unit is at 0."""
+    last = steps(space)[-1]
+    return math.log(max(step, 1e-12)) / math.log(last) if last > 1 else step / last
+
+
+def curve_data(records: Iterable[Record], space: Space) -> CurveData:
+    """The values at the marks of all curves; of a query between them the last value."""
+    at, seen, rows, values = steps(space), marks(space), list[list[float]](), list[float]()
+    known: set[tuple[tuple[float, ...], float]] = set()
+    for record in records:
+        points = dict(record.curve)
+        if record.status == Status.DONE and record.value is not None:
+            points[at[record.query.fidelity]] = record.value
+        kept = {step: value for step, value in points.items() if step in seen} or dict([*points.items()][-1:])
+        for step, value in sorted(kept.items()):
+            if (record.query.x, step) not in known:
+                known.add((record.query.x, step))
+                rows.append([*record.query.x, time_of(step, space)])
+                values.append(value)
+    if not rows:
+        return CurveData(torch.zeros(0, space.unit_dim + 1, dtype=torch.double), torch.zeros(0, dtype=torch.double))
+    raw = torch.tensor(rows, dtype=torch.double)
+    return CurveData(
+        torch.cat([space.to_unit(raw[:, :-1]), raw[:, -1:]], dim=-1), torch.tensor(values, dtype=torch.double)
+    )
+
+
+class CurveScale(NamedTuple):
+    """How values are seen: losses, which are negative here, by minus their logarithm; and no worse than ``floor``."""
+
+    logarithmic: bool
+    floor: float
+
+    @classmethod
+    def of(cls, Y: Tensor) -> CurveScale:
+        """From values: they are losses where all are below zero; the bad tail ends one range of the deciles below the
+        lowest decile."""
+        logarithmic = bool((Y < 0).all())
+        seen = -(-Y).log() if logarithmic else Y
+        low, high = seen.quantile(0.1).item(), seen.quantile(0.9).item()
+        return cls(logarithmic, low - (high - low))
+
+    def __call__(self, Y: Tensor) -> Tensor:
+        """Values as they are seen."""
+        return (-(-Y).clamp_min(1e-300).log() if self.logarithmic else Y).clamp_min(self.floor)
+
+    def inverse(self, Z: Tensor) -> Tensor:
+        """Back to the values."""
+        return -(-Z).exp() if self.logarithmic else Z

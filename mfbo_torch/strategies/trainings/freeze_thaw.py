@@ -1,0 +1,178 @@
+"""Freeze and thaw: which training goes on, and when another begins."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
+from mfbo_torch.models.learning_curves import LearningCurveGP
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.common.deduplicate import clear
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, fitting, refit_size
+from mfbo_torch.strategies.common.initial_design import allowed, sobol
+from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.strategies.trainings.curve_data import CurveData, CurveScale, curve_data, time_of
+from mfbo_torch.strategies.trainings.successive_halving import REDUCTION, promotion
+from mfbo_torch.utils.memo import Memo
+from mfbo_torch.utils.standardize import shift_scale
+
+FIRST = 3
+"""Number of trainings that begin before a model decides."""
+SCREENED, BEST, NEAR = 400, 5, 16
+"""Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
+GAINS = (-5.5, -2.5)
+"""Range of the decimal logarithm of the gain that is looked for, in deviations of the values."""
+FITTED = 256
+"""Number of observations that hyper-parameters are fitted to at most."""
+
+
+class FreezeThaw(Strategy):
+    r"""Goes on with the training, or begins the one, that most probably exceeds the best.
+
+    A model of curves (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) predicts every training at every
+    step. A decision draws a number of steps :math:`h`, log-uniform up to the last, and a gain :math:`\delta`,
+    log-uniform too, and takes what has the largest probability of being above the best value so far by :math:`\delta`
+    after :math:`h` more steps [Rakotoarison2024ifbo]_. A training goes on up to the next fidelity, a new one up to the
+    lowest.
+
+    One decision in :data:`~mfbo_torch.strategies.trainings.successive_halving.REDUCTION` is that of asynchronous
+    successive halving [Li2020asha]_: with a third of the capital it does what that would do, whatever the model
+    believes.
+
+    It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
+
+    Args:
+        **settings: ``seed``, ``space`` and ``capital``.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._state: Memo[dict[str, Tensor]] = Memo()
+        self._model: Memo[Seen] = Memo()
+
+    def decide(self, history: History) -> Query:
+        snapshot = self.snapshot(history)
+        generator, turn = snapshot.generator(self.seed), sum(r.decided for r in history)
+        curves = learning_curves(history, self.space)
+        if turn < FIRST or turn % REDUCTION == 0 or not snapshot.done:
+            return self._halving(snapshot, curves, generator)
+        return self._probable(snapshot, curves, generator)
+
+    def _halving(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
+        """The decision of successive halving."""
+        closed = {curve.x for curve in curves if not _open(curve)}
+        chosen = promotion(snapshot.done, self.space.target, closed)
+        if chosen is not None:
+            return Query(chosen.x, chosen.fidelity, {"stage": "halving"})
+        return self._begun(self.random_design(generator), snapshot, generator, "random")
+
+    def _begun(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, stage: str) -> Query:
+        """A training that begins at a design of the unit cube."""
+        return self.query(clear(u, 0, snapshot, generator), 0, stage=stage)
+
+    def _probable(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
+        """What most probably exceeds the best."""
+        space, last = self.space, steps(self.space)[-1]
+        paused = [curve for curve in curves if _open(curve) and curve.fidelity < space.target]
+        new = self._candidates(curves, generator)
+        known = space.to_unit(torch.tensor([c.x for c in paused], dtype=torch.double).reshape(-1, space.dim))
+        draws = torch.rand(2, generator=generator, dtype=torch.double)
+        ahead = last ** draws[0].item()
+        gain = 10 ** (GAINS[0] + (GAINS[1] - GAINS[0]) * draws[1].item())
+        at = [min(c.steps[-1] + ahead, last) for c in paused] + [min(ahead, last)] * len(new)
+        times = torch.tensor([[time_of(step, space)] for step in at], dtype=torch.double)
+        seen = self.seen(snapshot, curves)
+        mean, variance = seen.model.predict(torch.cat([torch.cat([known, new]), times], dim=-1))
+        best = int(((mean - seen.best - gain) / variance.sqrt()).argmax())
+        if best < len(paused):
+            return Query(paused[best].x, paused[best].fidelity + 1, {"stage": "model"})
+        return self._begun(new[best - len(paused)], snapshot, generator, "model")
+
+    def _candidates(self, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
+        """New designs: ones that fill the space, and steps from the best trainings."""
+        space, seed = self.space, draw_seed(generator)
+        spread = allowed(lambda n: sobol(space.dim, n, seed), SCREENED, space)
+        best = sorted((c for c in curves if c.points), key=lambda c: -c.values[-1])[:BEST]
+        if not best:
+            return spread
+        U = space.to_unit(torch.tensor([c.x for c in best], dtype=torch.double))
+        sizes = torch.logspace(-2.5, -0.5, NEAR, dtype=torch.double).unsqueeze(-1)
+        noise = torch.randn(len(U), NEAR, space.unit_dim, generator=generator, dtype=torch.double)
+        near = space.snap((U.unsqueeze(1) + sizes * noise).clamp(0.0, 1.0).reshape(-1, space.unit_dim))
+        return torch.cat([spread, near[space.allows(near)]])
+
+    def seen(self, snapshot: Snapshot, curves: list[LearningCurve]) -> Seen:
+        """The model of all curves, what is pending at its mean."""
+        data, space = curve_data(snapshot.records, self.space), self.space
+        pending = [
+            [*space.to_unit(torch.tensor(r.query.x, dtype=torch.double)).tolist(), r.query.fidelity]
+            for r in snapshot.pending
+        ]
+        key = (data.X.tolist(), data.Y.tolist(), pending)
+        return self._model(key, lambda: self._made(data, snapshot))
+
+    def _made(self, data: CurveData, snapshot: Snapshot) -> Seen:
+        scale, state = CurveScale.of(data.Y), self._fitted(data)
+        Z = scale(data.Y)
+        shift, spread = shift_scale(Z.unsqueeze(-1))
+        Z = (Z - shift) / spread
+        model = self._built(data.X, Z, state)
+        if snapshot.pending:
+            points = snapshot.points(snapshot.pending)
+            at = steps(self.space)
+            times = torch.tensor([[time_of(at[int(m)], self.space)] for m in points[:, -1]], dtype=torch.double)
+            X = torch.cat([points[:, :-1], times], dim=-1)
+            model = self._built(torch.cat([data.X, X]), torch.cat([Z, model.predict(X)[0]]), state)
+        return Seen(model, Z.max().item(), scale, shift, spread)
+
+    def _fitted(self, data: CurveData) -> dict[str, Tensor]:
+        """Hyper-parameters, fitted on the schedule of the other models."""
+        size = refit_size(len(data.Y), 5)
+        X, Y = data.X[:size], data.Y[:size]
+
+        def state() -> dict[str, Tensor]:
+            Z = CurveScale.of(Y)(Y)
+            shift, spread = shift_scale(Z.unsqueeze(-1))
+            some = torch.linspace(0, size - 1, min(size, FITTED)).round().long()
+            with fitting():
+                model = LearningCurveGP(X[some], ((Z - shift) / spread)[some].unsqueeze(-1), self.space.groups).fit()
+            return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+        return self._state((X.tolist(), Y.tolist()), state)
+
+    def _built(self, X: Tensor, Z: Tensor, state: dict[str, Tensor]) -> LearningCurveGP:
+        with fitting():
+            model = LearningCurveGP(X, Z.unsqueeze(-1), self.space.groups)
+        model.load_state_dict(state)
+        return model.eval()
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        snapshot = self.snapshot(history)
+        if not snapshot.done:
+            return None
+        seen, U = self.seen(snapshot, learning_curves(history, self.space)), self.space.to_unit(X)
+        at = torch.tensor([time_of(step, self.space) for step in steps(self.space)], dtype=torch.double)
+        points = torch.cat([U.repeat_interleave(len(at), 0), at.repeat(len(U)).unsqueeze(-1)], dim=-1)
+        mean, variance = (part.reshape(len(U), len(at)) for part in seen.model.predict(points))
+        mean, deviation = seen.shift + seen.spread * mean, seen.spread * variance.sqrt()
+        middle, high, low = (seen.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
+        return middle, 0.5 * (high - low)
+
+
+class Seen(NamedTuple):
+    """A model of curves, the best value in its units, and how it sees the values."""
+
+    model: LearningCurveGP
+    best: float
+    scale: CurveScale
+    shift: float
+    spread: float
+
+
+def _open(curve: LearningCurve) -> bool:
+    """Whether a training may go on."""
+    return curve.status == Status.DONE

@@ -1,0 +1,190 @@
+"""Trainings whose every epoch is observed: they pause, go on, stop early, break and are killed."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from mfbo_torch import Journal, Optimizer, Parameter, SettingError, Space, maximize, minimize
+from mfbo_torch.history import Status
+from mfbo_torch.strategies import FreezeThaw, RandomSearch
+
+SPACE = Space([Parameter("rate", 0.0, 1.0)], epochs=27)
+
+
+def loss(rate: float, epoch: int) -> float:
+    return 0.01 + (rate - 0.3) ** 2 + math.exp(-epoch / (1 + 9 * rate))
+
+
+class Training:
+    """Counts the epochs of each folder; keeps a checkpoint or not."""
+
+    def __init__(self, checkpoints: bool) -> None:
+        self.checkpoints, self.trained = checkpoints, []
+
+    def __call__(self, parameters, trial):
+        state = trial.folder / "state.json"
+        done = json.loads(state.read_text()) if state.exists() else 0
+        for epoch in trial.epochs():
+            assert not self.checkpoints or epoch == done + 1
+            done = epoch
+            self.trained.append((trial.folder.name, epoch))
+            if self.checkpoints:
+                state.write_text(json.dumps(done))
+            trial.report(loss(parameters["rate"], epoch))
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_no_epoch_is_trained_twice_and_each_is_observed(checkpoints):
+    training = Training(checkpoints)
+    result = minimize(training, SPACE, 108)
+    assert len(training.trained) == len({*training.trained}) == result.spent <= 108
+    assert result.success
+    assert result.fun == loss(result.parameters["rate"], 27)
+    observed = [(rate, step, value) for c in result.curves for rate in c.x for step, value in c]
+    assert len(observed) == len(training.trained)
+    assert all(value == loss(rate, step) for rate, step, value in observed)
+    assert {c.steps for c in result.curves} <= {tuple(map(float, range(1, n + 1))) for n in (1, 3, 9, 27)}
+
+
+def test_waiting_in_a_thread_and_a_checkpoint_are_the_same_run():
+    runs = [minimize(Training(checkpoints), SPACE, 81, seed=3).history for checkpoints in (True, False)]
+    told = [[(r.query, r.value, r.cost, r.curve) for r in history] for history in runs]
+    assert told[0] == told[1]
+
+
+def test_without_going_on_each_query_begins_anew_and_is_charged():
+    training = Training(False)
+    space = Space([Parameter("rate", 0.0, 1.0)], epochs=9, continues=False)
+    result = minimize(training, space, 60)
+    assert len(training.trained) == result.spent > len({*training.trained})
+
+
+def test_the_journal_keeps_curves_of_all_ends(tmp_path):
+    """Done, stopped by the loop that was left, and broken: values are those at the end alone."""
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch))
+            if parameters["rate"] > 0.6 and epoch == 2:
+                break
+            if parameters["rate"] < 0.2 and epoch == 5:
+                raise RuntimeError("diverged")
+
+    with Journal(tmp_path / "a.sqlite") as journal:
+        result = minimize(training, SPACE, 324, journal=journal, strategy=RandomSearch())
+    with Journal(tmp_path / "a.sqlite", read_only=True) as journal:
+        history = journal.history()
+    assert [*history] == [*result.history]
+    ends = {Status.DONE: (27, 27), Status.STOPPED: (2, 2), Status.FAILED: (5, 5)}
+    for record in history:
+        length, cost = ends[record.status]
+        assert (len(record.curve), record.cost) == (length, cost)
+        assert (record.value is None) == (record.status != Status.DONE)
+    assert {r.status for r in history} == {*ends}
+    assert "stopped" in repr(history)
+
+
+@pytest.mark.parametrize("end", ["leave", "should_stop", "raise"])
+def test_an_early_end_changes_nothing_but_its_curve(end):
+    """Whatever the training after its second epoch does, the others and the best stay what they are."""
+
+    numbers = []
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch))
+            if epoch == 2 and not numbers:
+                numbers.append(trial.number)
+                if end == "raise":
+                    raise RuntimeError("a test")
+                if end == "leave":
+                    return loss(parameters["rate"], epoch)
+                trial.stopped = 2.0
+                return loss(parameters["rate"], epoch)
+        return loss(parameters["rate"], trial.span.end)
+
+    result = minimize(training, SPACE, 300)
+    odd = result.history.records[numbers[0]]
+    assert (odd.value, len(odd.curve), odd.cost) == (None, 1, 1.0)
+    for record in result.history:
+        if record.id != odd.id:
+            epochs = SPACE.fidelity_value(record.query.fidelity)["epochs"]
+            assert record.value == -loss(record.query.x[0], epochs)
+    assert odd.query.x not in [r.query.x for r in result.history.records[odd.id + 1 :]]
+
+
+def test_told_curves():
+    optimizer = Optimizer(FreezeThaw(), problem=type("P", (), {"space": SPACE}))
+    first, second, third = (optimizer.ask()[0] for _ in range(3))
+    done = optimizer.tell(first.id, -0.5, curve={1: -0.5})
+    assert (done.value, done.curve, done.status) == (-0.5, ((1.0, -0.5),), Status.DONE)
+    assert optimizer.tell(second.id, None, curve=[(1, -0.4)]).value == -0.4
+    with pytest.raises(SettingError, match="curve"):
+        optimizer.tell(third.id, None, curve=[(1, math.nan)])
+    with pytest.raises(SettingError, match="value"):
+        optimizer.tell(third.id, None)
+    query = optimizer.enqueue({"rate": 0.5}, fidelity={"epochs": 27})
+    stopped = optimizer.tell(query.id, None, curve={2: -0.4, 1: -0.5})
+    assert (stopped.status, stopped.cost, stopped.curve) == (Status.STOPPED, 2.0, ((1.0, -0.5), (2.0, -0.4)))
+
+
+def test_objectives_that_report_are_seen_in_their_own_sign():
+    def training(rate, trial):
+        for epoch in trial.epochs():
+            trial.report(1 - loss(rate, epoch))
+
+    result = maximize(training, SPACE, 81)
+    assert result.curves[0].values[0] == 1 - loss(result.curves[0].x[0], 1)
+    assert result.fun == max(c.values[-1] for c in result.curves if len(c) == 27)
+
+
+def test_what_is_refused():
+    with pytest.raises(SettingError, match="epochs"):
+        Space([Parameter("rate", 0.0, 1.0)], epochs=0)
+    with pytest.raises(SettingError, match="fidelities"):
+        Space([Parameter("rate", 0.0, 1.0)], epochs=9, fidelities={"epochs": [2, 9]})
+    with pytest.raises(SettingError, match="trial"):
+        minimize(lambda parameters: 1.0, SPACE, 27)
+    assert [Space([Parameter("rate", 0.0, 1.0)], epochs=n).costs for n in (1, 2, 9, 100)] == [
+        *((1,), (2,), (1, 3, 9), (1, 4, 11, 33, 100)),
+    ]
+
+
+SCRIPT = """
+    import json, os, pathlib, signal, sys
+    from mfbo_torch import Journal, Parameter, Space, minimize
+
+    def training(parameters, trial):
+        state = trial.folder / "state.json"
+        done = json.loads(state.read_text()) if state.exists() else 0
+        for epoch in trial.epochs():
+            with open("trained.txt", "a") as log:
+                log.write(f"{trial.folder.name} {epoch}\\n")
+            if len(open("trained.txt").readlines()) == int(sys.argv[1]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            state.write_text(json.dumps(epoch))
+            trial.report((parameters["rate"] - 0.3) ** 2 + 1 / epoch)
+
+    if __name__ == "__main__":
+        with Journal("a.sqlite") as journal:
+            print(minimize(training, Space([Parameter("rate", 0.0, 1.0)], epochs=9), 54, journal=journal).spent)
+"""
+
+
+def test_after_a_kill_only_the_epoch_that_was_killed_is_trained_again(tmp_path):
+    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
+    run = [sys.executable, "script.py"]
+    killed = [subprocess.run([*run, str(n)], cwd=tmp_path, capture_output=True).returncode for n in (14, 30)]
+    assert killed == [-signal.SIGKILL] * 2
+    ended = subprocess.run([*run, "0"], cwd=tmp_path, capture_output=True, text=True)
+    trained = (tmp_path / "trained.txt").read_text().splitlines()
+    assert ended.returncode == 0, ended.stderr
+    assert len(trained) - len({*trained}) == 2
+    assert float(ended.stdout.split()[-1]) == len({*trained})
+    assert os.listdir(tmp_path / "a.trials")
