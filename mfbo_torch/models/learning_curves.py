@@ -26,6 +26,7 @@ from torch import Tensor
 
 from mfbo_torch.models.gp.likelihood import log_prior, maximize
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
+from mfbo_torch.models.multi_fidelity.level import little_noise
 
 ITERATIONS = 40
 """Most iterations of a fit."""
@@ -63,12 +64,14 @@ class LearningCurveGP(SingleTaskGP):
         X: ``n x (d + 1)`` designs in the unit cube, and :math:`t = \log e / \log E` for the step ``e`` of at most
             ``E``.
         Y: ``n x 1`` values, standardized.
+        Yvar: ``n x 1`` variances of their noise; inferred, one for all, where not given.
         groups: Which columns of the design share a lengthscale; ``None`` where none do.
     """
 
-    def __init__(self, X: Tensor, Y: Tensor, groups: Sequence[int] | None = None) -> None:
+    def __init__(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Sequence[int] | None = None) -> None:
         kernel = LearningCurveKernel(X.shape[-1] - 1, groups)
-        super().__init__(X, Y, covar_module=kernel, outcome_transform=None)
+        noise = little_noise() if Yvar is None else None
+        super().__init__(X, Y, Yvar, likelihood=noise, covar_module=kernel, outcome_transform=None)
         self._factor: tuple[Tensor, Tensor] | None = None
 
     def fit(self) -> LearningCurveGP:

@@ -59,6 +59,7 @@ STRATEGIES: dict[type, str] = {
     strategies.QUpperConfidenceBound: BAND + " samples:whole",
     strategies.QLogExpectedImprovement: ONE + " samples:whole",
     strategies.SimulationMatching: BAND + " policy:word batch_size:whole num_simulations:whole num_candidates:whole",
+    strategies.FreezeThaw: "",
     strategies.MFNaive: BAND + " explore:word limit:whole",
     strategies.MFGPUCB: SEVERAL + " link:word beta:number? hedge:flag strict:flag",
     strategies.BOCA: SEVERAL + " beta:number?",

@@ -99,6 +99,7 @@ ROWS = [
     Row("mf_sko", strategies.MFSKO, {"initial_capital": 1.0}, steps=5, slow=True),
     Row("mf_gibbon", strategies.MFGIBBON, GIBBON, steps=5, slow=True),
     Row("mf_kg", strategies.MFKnowledgeGradient, GRADIENT, steps=4, slow=True),
+    Row("freeze_thaw", strategies.FreezeThaw),
     Row("MFUCB", strategies.MFUCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
     Row("UCB", strategies.UCB, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),
     Row("elimination", strategies.SuccessiveElimination, {"scale": 0.1}, steps=20, seeded=False, space=ARMS),

@@ -22,11 +22,17 @@ class CurveData(NamedTuple):
 
     Attributes:
         X: ``n x (d + 1)``, designs in the unit cube and :math:`t = \\log e / \\log E`.
-        Y: ``n`` values, to be maximised.
+        Y: ``n x 1`` values, to be maximised.
+        Yvar: ``n x 1`` variances of their noise; ``None`` unless each is known.
     """
 
     X: Tensor
     Y: Tensor
+    Yvar: Tensor | None
+
+    def first(self, n: int) -> CurveData:
+        """The first points."""
+        return CurveData(self.X[:n], self.Y[:n], None if self.Yvar is None else self.Yvar[:n])
 
 
 def marks(space: Space) -> frozenset[float]:
@@ -48,7 +54,8 @@ def time_of(step: float, space: Space) -> float:
 
 def curve_data(records: Iterable[Record], space: Space) -> CurveData:
     """The values at the marks of all curves; of a query between them the last value."""
-    at, seen, rows, values = steps(space), marks(space), list[list[float]](), list[float]()
+    at, seen, rows, values = steps(space), marks(space), list[list[float]](), list[list[float]]()
+    errors: list[float | None] = []
     known: set[tuple[tuple[float, ...], float]] = set()
     for record in records:
         points = dict(record.curve)
@@ -59,13 +66,12 @@ def curve_data(records: Iterable[Record], space: Space) -> CurveData:
             if (record.query.x, step) not in known:
                 known.add((record.query.x, step))
                 rows.append([*record.query.x, time_of(step, space)])
-                values.append(value)
-    if not rows:
-        return CurveData(torch.zeros(0, space.unit_dim + 1, dtype=torch.double), torch.zeros(0, dtype=torch.double))
-    raw = torch.tensor(rows, dtype=torch.double)
-    return CurveData(
-        torch.cat([space.to_unit(raw[:, :-1]), raw[:, -1:]], dim=-1), torch.tensor(values, dtype=torch.double)
-    )
+                values.append([value])
+                errors.append(record.standard_error if value == record.value else None)
+    raw = torch.tensor(rows, dtype=torch.double).reshape(-1, space.dim + 1)
+    X = torch.cat([space.to_unit(raw[:, :-1]), raw[:, -1:]], dim=-1)
+    noise = None if None in errors else torch.tensor([[error or 0.0] for error in errors], dtype=torch.double) ** 2
+    return CurveData(X, torch.tensor(values, dtype=torch.double).reshape(-1, 1), noise)
 
 
 class CurveScale(NamedTuple):
@@ -86,6 +92,10 @@ class CurveScale(NamedTuple):
     def __call__(self, Y: Tensor) -> Tensor:
         """Values as they are seen."""
         return (-(-Y).clamp_min(1e-300).log() if self.logarithmic else Y).clamp_min(self.floor)
+
+    def variances(self, Y: Tensor, Yvar: Tensor | None) -> Tensor | None:
+        """The variances of the noise in values as they are seen, to first order."""
+        return None if Yvar is None else Yvar / Y.square().clamp_min(1e-300) if self.logarithmic else Yvar
 
     def inverse(self, Z: Tensor) -> Tensor:
         """Back to the values."""

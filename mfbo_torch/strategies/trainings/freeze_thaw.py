@@ -26,6 +26,8 @@ SCREENED, BEST, NEAR = 400, 5, 16
 """Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
 GAINS = (-5.5, -2.5)
 """Range of the decimal logarithm of the gain that is looked for, in deviations of the values."""
+REFIT_EVERY = 5
+"""Most observations between two fits of the hyper-parameters."""
 FITTED = 256
 """Number of observations that hyper-parameters are fitted to at most."""
 
@@ -112,42 +114,42 @@ class FreezeThaw(Strategy):
             [*space.to_unit(torch.tensor(r.query.x, dtype=torch.double)).tolist(), r.query.fidelity]
             for r in snapshot.pending
         ]
-        key = (data.X.tolist(), data.Y.tolist(), pending)
+        key = (data.X.tolist(), data.Y.tolist(), data.Yvar is None or data.Yvar.tolist(), pending)
         return self._model(key, lambda: self._made(data, snapshot))
 
     def _made(self, data: CurveData, snapshot: Snapshot) -> Seen:
-        scale, state = CurveScale.of(data.Y), self._fitted(data)
-        Z = scale(data.Y)
-        shift, spread = shift_scale(Z.unsqueeze(-1))
-        Z = (Z - shift) / spread
-        model = self._built(data.X, Z, state)
+        state, (Z, noise, scale, shift, spread) = self._fitted(data), _standardized(data)
+        model = self._built(data.X, Z, noise, state)
+        best = Z.max().item()
         if snapshot.pending:
-            points = snapshot.points(snapshot.pending)
-            at = steps(self.space)
+            points, at = snapshot.points(snapshot.pending), steps(self.space)
             times = torch.tensor([[time_of(at[int(m)], self.space)] for m in points[:, -1]], dtype=torch.double)
             X = torch.cat([points[:, :-1], times], dim=-1)
-            model = self._built(torch.cat([data.X, X]), torch.cat([Z, model.predict(X)[0]]), state)
-        return Seen(model, Z.max().item(), scale, shift, spread)
+            means = model.predict(X)[0].unsqueeze(-1)
+            more = None if noise is None else torch.cat([noise, torch.zeros_like(means)])
+            model = self._built(torch.cat([data.X, X]), torch.cat([Z, means]), more, state)
+        return Seen(model, best, scale, shift, spread)
 
     def _fitted(self, data: CurveData) -> dict[str, Tensor]:
         """Hyper-parameters, fitted on the schedule of the other models."""
-        size = refit_size(len(data.Y), 5)
-        X, Y = data.X[:size], data.Y[:size]
+        part = data.first(refit_size(len(data.Y), REFIT_EVERY))
 
         def state() -> dict[str, Tensor]:
-            Z = CurveScale.of(Y)(Y)
-            shift, spread = shift_scale(Z.unsqueeze(-1))
-            some = torch.linspace(0, size - 1, min(size, FITTED)).round().long()
+            Z, noise, *_ = _standardized(part)
+            some = torch.linspace(0, len(Z) - 1, min(len(Z), FITTED)).round().long()
             with fitting():
-                model = LearningCurveGP(X[some], ((Z - shift) / spread)[some].unsqueeze(-1), self.space.groups).fit()
+                known = None if noise is None else noise[some]
+                model = LearningCurveGP(part.X[some], Z[some], known, self.space.groups).fit()
             return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
-        return self._state((X.tolist(), Y.tolist()), state)
+        noise = None if part.Yvar is None else part.Yvar.tolist()
+        return self._state((part.X.tolist(), part.Y.tolist(), noise), state)
 
-    def _built(self, X: Tensor, Z: Tensor, state: dict[str, Tensor]) -> LearningCurveGP:
+    def _built(self, X: Tensor, Z: Tensor, noise: Tensor | None, state: dict[str, Tensor]) -> LearningCurveGP:
         with fitting():
-            model = LearningCurveGP(X, Z.unsqueeze(-1), self.space.groups)
-        model.load_state_dict(state)
+            model = LearningCurveGP(X, Z, noise, self.space.groups)
+        own = {name: value for name, value in state.items() if not name.startswith("likelihood") or noise is None}
+        model.load_state_dict(own, strict=False)
         return model.eval()
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -171,6 +173,15 @@ class Seen(NamedTuple):
     scale: CurveScale
     shift: float
     spread: float
+
+
+def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
+    """The values as they are seen, with mean 0 and deviation 1, the variances of their noise, and how that was done."""
+    scale = CurveScale.of(data.Y)
+    Z = scale(data.Y)
+    shift, spread = shift_scale(Z)
+    noise = scale.variances(data.Y, data.Yvar)
+    return (Z - shift) / spread, None if noise is None else noise / spread**2, scale, shift, spread
 
 
 def _open(curve: LearningCurve) -> bool:
