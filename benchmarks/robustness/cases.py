@@ -292,6 +292,7 @@ STRATEGIES = {
     "BOCA": Case(ContinuousCurrin, 6.0, SHORT, seeds=2),
     "BOCA-interval": Case(interval, 6.0, SHORT),
     "BOCA-levels": Case(plane, 8.0, SHORT),
+    "FreezeThaw": Case(plane, 8.0, steps=20),
     "MFSKO": Case(plane, 6.0, SHORT),
     "MFGIBBON": Case(plane, 6.0, {**QUICK, "num_candidates": 50}),
     "MFKnowledgeGradient": Case(plane, 4.0, {**QUICK, "num_fantasies": 2, "raw_samples": 2}),
