@@ -57,8 +57,12 @@ class FunctionProblem(Problem):
         return parse(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
-        """What the objective returns, or where that is nothing the last value that it has reported."""
-        found = self._called(*self.checked(x, fidelity), trial)
+        """What the objective returns, or where that is nothing the last value that it has reported.
+
+        It is not called where it had reported its last epoch before it was killed.
+        """
+        known = None if trial.span is None or self.space.limits else trial.curve.get(trial.span.end)
+        found = self._called(*self.checked(x, fidelity), trial) if known is None else known
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
         elif found is None and self.space.continues and fidelity < self.space.target:

@@ -1,0 +1,47 @@
+"""The epochs of a trial where a library has the loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mfbo_torch.problems.trial import Trial
+from mfbo_torch.utils.errors import SettingError
+
+
+class Epochs:
+    """Tells a trial the value of each epoch, in the order: train, save, :meth:`ended`.
+
+    Args:
+        trial: The trial of an objective, in a space with epochs.
+        monitor: The name of the value that is reported, as the library has it.
+        checkpoint: What the library saves in the trial's folder: the name of a file or a folder.
+
+    Attributes:
+        begun: The number of epochs that are behind the training.
+    """
+
+    def __init__(self, trial: Trial, monitor: str, checkpoint: str) -> None:
+        if not isinstance(trial, Trial):
+            raise SettingError("trial", trial, "the argument trial of the objective, training(parameters, trial)")
+        self.trial, self.monitor, self.path = trial, monitor, trial.folder / checkpoint
+        self._left = trial.epochs()
+        self.begun = next(self._left, 1) - 1
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """What was saved after the last epoch, ``None`` where the training begins."""
+        return self.path if self.begun and self.path.exists() else None
+
+    def value(self, logs: Mapping[str, Any]) -> float:
+        """The value among those that the library has measured."""
+        if self.monitor not in logs:
+            names = ", ".join(map(str, logs)) or "nothing"
+            raise SettingError("monitor", self.monitor, f"one of what was measured after the epoch: {names}")
+        return float(logs[self.monitor])
+
+    def ended(self, value: float) -> bool:
+        """Report the value of an epoch that is saved; whether the next one is to be trained."""
+        self.trial.report(value)
+        return next(self._left, None) is not None

@@ -1,0 +1,37 @@
+"""Lightning: ``Trainer(callbacks=[TrialCallback(trial)])``."""
+
+from __future__ import annotations
+
+import lightning
+from lightning.pytorch.callbacks import Callback
+
+from mfbo_torch.callbacks.epochs import Epochs
+from mfbo_torch.problems.trial import Trial
+
+
+class TrialCallback(Callback):
+    """Saves and reports each epoch, and stops the trainer where the training is to pause.
+
+    Give what was saved back with ``trainer.fit(model, data, ckpt_path=callback.checkpoint)``, and let ``max_epochs`` be
+    as many as the space has.
+
+    Args:
+        trial: The trial of the objective.
+        monitor: The metric that is reported, logged in ``validation_step`` or ``training_step``.
+    """
+
+    def __init__(self, trial: Trial, monitor: str = "val_loss") -> None:
+        self.epochs = Epochs(trial, monitor, "lightning.ckpt")
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file to go on from, ``None`` where the training begins."""
+        found = self.epochs.checkpoint
+        return None if found is None else str(found)
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Save, report, and stop at a pause."""
+        value = self.epochs.value(trainer.callback_metrics)
+        trainer.save_checkpoint(self.epochs.path)
+        if not self.epochs.ended(value):
+            trainer.should_stop = True
