@@ -10,7 +10,7 @@ from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 
 
-class TrialCallback(keras.callbacks.BackupAndRestore):  # type: ignore[misc]  # Keras has no types
+class TrialCallback(keras.callbacks.BackupAndRestore):
     """Saves and reports each epoch, goes on from what was saved, and stops the fit where the training is to pause.
 
     Let ``epochs`` of the fit be as many as the space has.

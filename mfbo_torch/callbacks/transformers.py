@@ -11,7 +11,7 @@ from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 
 
-class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+class TrialCallback(TrainerCallback):
     """Reports each evaluation, and stops the trainer where the training is to pause.
 
     An epoch is what ends with an evaluation and a checkpoint: ``TrainingArguments(callback.folder,

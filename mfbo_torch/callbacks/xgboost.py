@@ -11,7 +11,7 @@ from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.validation import whole
 
 
-class TrialCallback(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+class TrialCallback(xgboost.callback.TrainingCallback):
     """Saves and reports each epoch, which is a number of boosting rounds, and stops where the training is to pause.
 
     Give what was saved back with ``xgboost.train(..., xgb_model=callback.checkpoint)``, and let ``num_boost_round`` be
