@@ -19,6 +19,8 @@ the report alone).
 ``benchmarks.quality.stopping``            what each rule that ends a run saves and gives up; ``stopping.csv``, ``.md``
 ``benchmarks.quality.limits``              what it costs that models are made of few observations; ``limits.csv``
 ``benchmarks.quality.continuing``          a network whose trainings go on or begin anew; ``continuing.csv``, ``.md``
+``benchmarks.quality.trainings.run``         every epoch observed, beside pruners at equal epochs; ``trainings.*``
+``benchmarks.quality.trainings.table``       the curves of 24 real trainings; ``curves.npz`` beside it
 ``benchmarks.quality.constrained``         limits on outcomes, BoTorch's constrained functions; ``constrained.csv``
 ``benchmarks.quality.searches``            the search of scikit-learn beside its own; ``doors-searches.csv``
 ``benchmarks.quality.samplers``            the sampler of Optuna beside its own; ``doors-samplers.csv``

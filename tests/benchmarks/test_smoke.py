@@ -111,6 +111,11 @@ WORKERS = {"WORKERS": 1, "SHORTEST": 0.02, "LONGEST": 0.04, "LOADED": 0.01, "EVA
 WORKERS |= {"BUSY": (("RandomSearch", 8),), "KINDS": ((None, 1),)}
 SMOKE = [
     Smoke("quality.continuing --seeds 1", "continuing .md", {"capitals": (12,)}, {"EPOCHS": (1, 2, 3)}),
+    Smoke(
+        "quality.trainings.run --seeds 1 --problems deep-wine --methods FreezeThaw 'TPE + halving' --capital 3",
+        "trainings .md",
+    ),
+    Smoke("quality.trainings.table --problems deep-wine --workers 1", "curves.npz", constants={"DESIGNS": 3}),
     Smoke("quality.limits --seeds 1 --problems Currin --methods 100 0 --capital 20", "limits", check=limits_report),
     Smoke("quality.searches --seeds 1 --problems 'kernel ridge, diabetes'", "doors-searches", {"capitals": (1,)}),
     Smoke("quality.samplers --seeds 1 --problems mixed --methods Sampler TPESampler", "doors-samplers", THREE),

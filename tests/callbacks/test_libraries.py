@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mfbo_torch import Optimizer, Parameter, SettingError, Space
+from mfbo_torch import Optimizer, Parameter, Space
 from mfbo_torch.loop.trial_folders import trials
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.strategies import RandomSearch

@@ -56,15 +56,18 @@ def row(name: str, at: int) -> np.ndarray:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is missing; the exit status."""
-    given = parser(__doc__, problems=list(TASKS), workers=2).parse_args(arguments)
-    stored = dict(np.load(PATH)) if PATH.exists() else {}
+    options = parser(__doc__, problems=list(TASKS), workers=2)
+    options.set_defaults(results=PATH.parent)
+    given = options.parse_args(arguments)
+    path = given.results / PATH.name
+    stored = dict(np.load(path)) if path.exists() else {}
     with executors.start("processes", given.workers) as pool:
         for name in given.problems:
             if name not in stored:
                 futures = [pool.submit(row, name, at) for at in range(DESIGNS)]
                 stored[name] = np.stack([future.result() for future in futures])
                 assert stored[name].shape == (DESIGNS, EPOCHS)
-                np.savez_compressed(PATH, **stored)
+                np.savez_compressed(path, **stored)
                 print(name, flush=True)
     return 0
 

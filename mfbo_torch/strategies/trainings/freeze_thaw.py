@@ -26,6 +26,8 @@ SCREENED, BEST, NEAR = 400, 5, 16
 """Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
 GAINS = (-5.5, -2.5)
 """Range of the decimal logarithm of the gain that is looked for, in deviations of the values."""
+RANDOM = "random"
+"""The stage of a training that begins at random."""
 REFIT_EVERY = 5
 """Most observations between two fits of the hyper-parameters."""
 FITTED = 256
@@ -42,8 +44,8 @@ class FreezeThaw(Strategy):
     lowest.
 
     One decision in :data:`~mfbo_torch.strategies.trainings.successive_halving.REDUCTION` is that of asynchronous
-    successive halving [Li2020asha]_: with a third of the capital it does what that would do, whatever the model
-    believes.
+    successive halving [Li2020asha]_ among trainings of its own, which begin at random: it goes on whatever the model
+    believes, and the model sees what it finds.
 
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
@@ -65,13 +67,13 @@ class FreezeThaw(Strategy):
         return self._probable(snapshot, curves, generator)
 
     def _halving(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
-        """The decision of successive halving."""
+        """The decision of successive halving among the trainings that it has begun itself, each at random."""
         closed = {curve.x for curve in curves if not _open(curve)}
-        own = [r for r in snapshot.done if r.query.x in {q.query.x for q in snapshot.done if q.query.meta.get("stage") == "random"}]
-        chosen = promotion(own, self.space.target, closed)
+        own = {record.query.x for record in snapshot.done if record.query.meta.get("stage") == RANDOM}
+        chosen = promotion([r for r in snapshot.done if r.query.x in own], self.space.target, closed)
         if chosen is not None:
             return Query(chosen.x, chosen.fidelity, {"stage": "halving"})
-        return self._begun(self.random_design(generator), snapshot, generator, "random")
+        return self._begun(self.random_design(generator), snapshot, generator, RANDOM)
 
     def _begun(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, stage: str) -> Query:
         """A training that begins at a design of the unit cube."""
@@ -84,30 +86,12 @@ class FreezeThaw(Strategy):
         new = self._candidates(curves, generator)
         known = space.to_unit(torch.tensor([c.x for c in paused], dtype=torch.double).reshape(-1, space.dim))
         draws = torch.rand(2, generator=generator, dtype=torch.double)
-        import os
-        mode = os.environ.get("FT", "0")
-        turn_ = sum(r.decided for r in snapshot.records)
-        GAINS = (-4.0, -1.0) if "w" in mode else (-5.5, -2.5)
         ahead = last ** draws[0].item()
         gain = 10 ** (GAINS[0] + (GAINS[1] - GAINS[0]) * draws[1].item())
-        mob = "m" in mode and turn_ % 3 == 1
-        if mob:
-            closed = {curve.x for curve in curves if not _open(curve)}
-            chosen = promotion(snapshot.done, self.space.target, closed)
-            if chosen is not None:
-                return Query(chosen.x, chosen.fidelity, {"stage": "mob"})
-            paused, known, ahead = [], known[:0], last
         at = [min(c.steps[-1] + ahead, last) for c in paused] + [min(ahead, last)] * len(new)
         times = torch.tensor([[time_of(step, space)] for step in at], dtype=torch.double)
         seen = self.seen(snapshot, curves)
         mean, variance = seen.model.predict(torch.cat([torch.cat([known, new]), times], dim=-1))
-        if "b" in mode:
-            lasts = [c.values[-1] for c in curves if c.points and (not mob or c.fidelity == space.target)]
-            if lasts:
-                top = seen.scale(torch.tensor([max(lasts)], dtype=torch.double)).item()
-                seen = seen._replace(best=(top - seen.shift) / seen.spread)
-            else:
-                seen = seen._replace(best=mean.max().item())
         best = int(((mean - seen.best - gain) / variance.sqrt()).argmax())
         if best < len(paused):
             return Query(paused[best].x, paused[best].fidelity + 1, {"stage": "model"})
