@@ -1,4 +1,4 @@
-"""Keras 3: ``model.fit(..., callbacks=[TrialCallback(trial)])``."""
+"""Keras 3: ``model.fit(..., callbacks=[KerasCallback(trial)])``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 
 
-class TrialCallback(keras.callbacks.BackupAndRestore):
+class KerasCallback(keras.callbacks.BackupAndRestore):
     """Saves and reports each epoch, goes on from what was saved, and stops the fit where the training is to pause.
 
     Let ``epochs`` of the fit be as many as the space has.

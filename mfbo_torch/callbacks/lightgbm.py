@@ -1,4 +1,4 @@
-"""LightGBM: ``lightgbm.train(..., callbacks=[TrialCallback(trial, "valid-l2")])``."""
+"""LightGBM: ``lightgbm.train(..., callbacks=[LightGBMCallback(trial, "valid-l2")])``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.validation import whole
 
 
-class TrialCallback:
+class LightGBMCallback:
     """Saves and reports each epoch, which is a number of boosting rounds, and stops where the training is to pause.
 
     Give what was saved back with ``lightgbm.train(..., init_model=callback.checkpoint)``, and let

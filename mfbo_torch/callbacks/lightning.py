@@ -1,4 +1,4 @@
-"""Lightning: ``Trainer(callbacks=[TrialCallback(trial)])``."""
+"""Lightning: ``Trainer(callbacks=[LightningCallback(trial)])``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 
 
-class TrialCallback(Callback):
+class LightningCallback(Callback):
     """Saves and reports each epoch, and stops the trainer where the training is to pause.
 
     Give what was saved back with ``trainer.fit(model, data, ckpt_path=callback.checkpoint)``, and let ``max_epochs`` be

@@ -1,4 +1,4 @@
-"""skorch: ``NeuralNet(..., callbacks=[TrialCallback(trial)])``."""
+"""skorch: ``NeuralNet(..., callbacks=[SkorchCallback(trial)])``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mfbo_torch.problems.trial import Trial
 FILES = {"f_params": "net.pt", "f_optimizer": "optimizer.pt", "f_history": "history.json"}
 
 
-class TrialCallback(Callback):
+class SkorchCallback(Callback):
     """Saves and reports each epoch, goes on from what was saved, and ends the fit where the training is to pause.
 
     Let ``max_epochs`` be as many as the space has.

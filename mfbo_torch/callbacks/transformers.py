@@ -1,4 +1,4 @@
-"""Hugging Face transformers: ``Trainer(..., callbacks=[TrialCallback(trial)])``."""
+"""Hugging Face transformers: ``Trainer(..., callbacks=[TransformersCallback(trial)])``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 
 
-class TrialCallback(TrainerCallback):
+class TransformersCallback(TrainerCallback):
     """Reports each evaluation, and stops the trainer where the training is to pause.
 
     An epoch is what ends with an evaluation and a checkpoint: ``TrainingArguments(callback.folder,

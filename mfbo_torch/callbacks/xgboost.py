@@ -1,4 +1,4 @@
-"""XGBoost: ``xgboost.train(..., callbacks=[TrialCallback(trial, "valid-rmse")])``."""
+"""XGBoost: ``xgboost.train(..., callbacks=[XGBoostCallback(trial, "valid-rmse")])``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.validation import whole
 
 
-class TrialCallback(xgboost.callback.TrainingCallback):
+class XGBoostCallback(xgboost.callback.TrainingCallback):
     """Saves and reports each epoch, which is a number of boosting rounds, and stops where the training is to pause.
 
     Give what was saved back with ``xgboost.train(..., xgb_model=callback.checkpoint)``, and let ``num_boost_round`` be

@@ -23,7 +23,8 @@ TRAIN, HELD = slice(0, 80), slice(80, 120)
 
 
 def callback(library):
-    return importlib.import_module(f"mfbo_torch.callbacks.{library}").TrialCallback
+    module = importlib.import_module(f"mfbo_torch.callbacks.{library}")
+    return next(made for name, made in vars(module).items() if name.lower() == f"{library}callback")
 
 
 def network():
