@@ -15,6 +15,7 @@ import optuna
 from benchmarks.quality.trainings.tasks import EPOCHS
 from mfbo_torch import FreezeThaw, Optimizer, Parameter, Space
 from mfbo_torch.history.learning_curves import steps
+from mfbo_torch.optuna import Pruner
 
 REDUCTION = 3
 
@@ -143,6 +144,8 @@ def _hyperband() -> Any:
 TPE, RANDOM = optuna.samplers.TPESampler, optuna.samplers.RandomSampler
 METHODS: Mapping[str, Callable[[int, int, float], Method]] = {
     "FreezeThaw": lambda dim, seed, capital: Ours(FreezeThaw(seed=seed), dim, capital),
+    "TPE + forecasts": _optuna(TPE, lambda: Pruner(EPOCHS)),
+    "random + forecasts": _optuna(RANDOM, lambda: Pruner(EPOCHS)),
     "TPE + halving": _optuna(TPE, _halving),
     "TPE + Hyperband": _optuna(TPE, _hyperband),
     "TPE + median": _optuna(TPE, optuna.pruners.MedianPruner),
