@@ -125,12 +125,12 @@ SMOKE = [
         "quality.robust.run --problems forrester park --methods Random --seeds 2 --held-out", "robust .md -profile.png"
     ),
     Smoke(
-        "quality.fidelity_map --problems 'correlation 0 2' 'shift 10' --methods EI MFGPUCB --seeds 1",
+        "quality.fidelity_map --problems 'correlation 0 2' --methods EI MFGPUCB --seeds 1",
         "fidelity_map .md .png",
         {"capitals": (3, 4, 5)},
     ),
     Smoke(
-        "quality.robust.ablation --problems forrester --seeds 1",
+        "quality.robust.ablation --problems forrester --seeds 1 --methods default 'target only'",
         "hedge-ablation .md",
         {"capitals": (3, 4)},
     ),

@@ -109,7 +109,7 @@ def test_an_early_end_changes_nothing_but_its_curve(end):
                 return loss(parameters["rate"], epoch)
         return loss(parameters["rate"], trial.span.end)
 
-    result = minimize(training, SPACE, 300)
+    result = minimize(training, SPACE, 108)
     odd = result.history.records[numbers[0]]
     assert (odd.value, len(odd.curve), odd.cost) == (None, 1, 1.0)
     for record in result.history:

@@ -28,20 +28,19 @@ def trained(trial, first=1, sign=1.0):
     return sign * sprinters_lose(rate, 9)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize(("direction", "sign"), [("minimize", 1.0), ("maximize", -1.0)])
+@pytest.mark.parametrize(("first", "direction", "sign"), [(0, "minimize", 1.0), (1, "maximize", -1.0)])
 def test_what_will_be_best_goes_on(first, direction, sign):
     found = study(direction=direction)
-    found.optimize(lambda trial: trained(trial, first, sign), n_trials=24)
+    found.optimize(lambda trial: trained(trial, first, sign), n_trials=18)
     ended = [t.params["rate"] for t in found.trials if t.state == optuna.trial.TrialState.COMPLETE]
     rates = sorted((t.params["rate"] for t in found.trials), key=lambda rate: sprinters_lose(rate, 9))
     assert rates[0] in ended
-    assert len(ended) <= 10
+    assert len(ended) <= 8
     halved = optuna.create_study(
         sampler=optuna.samplers.RandomSampler(seed=0),
         pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
     )
-    halved.optimize(trained, n_trials=24)
+    halved.optimize(trained, n_trials=18)
     assert min(sprinters_lose(rate, 9) for rate in ended) <= halved.best_value
 
 
@@ -90,10 +89,10 @@ def test_mixed_and_conditional_parameters():
                 raise optuna.TrialPruned
         return value
 
-    found.optimize(mixed, n_trials=15)
+    found.optimize(mixed, n_trials=10)
     states = [t.state.name for t in found.trials]
-    assert states.count("COMPLETE") >= 2
-    assert states.count("PRUNED") >= 4
+    assert states.count("COMPLETE") >= 1
+    assert states.count("PRUNED") >= 3
 
 
 def test_asks_at_few_epochs_and_leaves_the_generators_alone():
