@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ class Epochs:
             raise SettingError("trial", trial, "the argument trial of the objective, training(parameters, trial)")
         self.trial, self.monitor, self.path = trial, monitor, trial.folder / checkpoint
         self._left = trial.epochs()
-        self.begun = next(self._left, 1) - 1
+        first = next(self._left, None)
+        self.begun = first - 1 if first is not None else trial.span.end if trial.span else 0
 
     @property
     def checkpoint(self) -> Path | None:
@@ -40,6 +41,12 @@ class Epochs:
             names = ", ".join(map(str, logs)) or "nothing"
             raise SettingError("monitor", self.monitor, f"one of what was measured after the epoch: {names}")
         return float(logs[self.monitor])
+
+    def save(self, write: Callable[[str], object]) -> None:
+        """Let the library write a file; a kill leaves the whole one before it or the whole new one."""
+        draft = self.path.with_name(f"draft-{self.path.name}")
+        write(str(draft))
+        draft.replace(self.path)
 
     def ended(self, value: float) -> bool:
         """Report the value of an epoch that is saved; whether the next one is to be trained."""

@@ -39,6 +39,6 @@ class LightGBMCallback:
         if (env.iteration + 1 - env.begin_iteration) % self.rounds:
             return
         value = self.epochs.value({f"{data}-{name}": value for data, name, value, *_ in measured})
-        env.model.save_model(str(self.epochs.path))
+        self.epochs.save(env.model.save_model)
         if not self.epochs.ended(value):
             raise EarlyStopException(env.iteration, measured)

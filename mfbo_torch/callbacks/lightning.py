@@ -32,6 +32,6 @@ class LightningCallback(Callback):
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Save, report, and stop at a pause."""
         value = self.epochs.value(trainer.callback_metrics)
-        trainer.save_checkpoint(self.epochs.path)
+        self.epochs.save(trainer.save_checkpoint)
         if not self.epochs.ended(value):
             trainer.should_stop = True

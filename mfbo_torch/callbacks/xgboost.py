@@ -38,5 +38,5 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
             return False
         logs = {f"{data}-{name}": values[-1] for data, found in evals_log.items() for name, values in found.items()}
         value = self.epochs.value(logs)
-        model.save_model(self.epochs.path)
+        self.epochs.save(model.save_model)
         return not self.epochs.ended(value)

@@ -23,7 +23,6 @@ from benchmarks.quality.trainings.tasks import EPOCHS, HELD_OUT, TASKS, WORST
 from benchmarks.study import Job, Row, Study, read
 
 CAPITALS, WORKERS = (3, 6, 12, 40), (1, 4, 16)
-OURS = "FreezeThaw"
 
 
 def simulated(method: Method, task: str, epochs: int, workers: int) -> list[float]:
