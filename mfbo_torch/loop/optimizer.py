@@ -65,20 +65,27 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
-    space yet takes that of ``problem``, which may be anything with a ``space``.
+    is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
+    it. A strategy that has no space yet takes that of ``problem``, which may be anything with a ``space``.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
     """
 
-    def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        journal: Journal | None = None,
+        *,
+        problem: HasSpace | None = None,
+        history: History | None = None,
+    ) -> None:
         self.strategy = strategy if problem is None else strategy.bind(problem.space)
         self.space = self.strategy.space
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
-        self._history = self._stored()
+        self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]

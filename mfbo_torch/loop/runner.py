@@ -27,7 +27,7 @@ from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, Workers, capacity
+from mfbo_torch.loop.executors import POLL_SECONDS, Job, WorkerLost, Workers, capacity
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -35,6 +35,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
+from mfbo_torch.utils.checksum import chained
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
@@ -233,7 +234,10 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    future = executor.submit(evaluate, *self.attempt(ready))
+                    submit: Callable[..., Future[Evaluation]] = executor.submit
+                    if isinstance(executor, Workers):
+                        submit = partial(submit, job=job_of(ready))
+                    future = submit(evaluate, *self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
@@ -249,8 +253,10 @@ class _Loop:
                 ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
-                    record, started = in_flight[future]
-                    again = self.end(record, _outcome(self.problem, future, time.perf_counter() - started))
+                    record, sent = in_flight[future]
+                    began = getattr(future, "begun", sent)  # None: never, it was in a queue
+                    seconds = 0.0 if began is None else time.perf_counter() - began
+                    again = self.end(record, _outcome(self.problem, future, seconds))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -364,6 +370,13 @@ def _check_sendable(problem: Problem, executor: Executor | None) -> None:
         except Exception as error:  # of whatever kind: how it is pickled is its own code
             wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
             raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
+
+
+def job_of(record: Record) -> Job:
+    """The job of a query's next attempt; its name has the design's checksum, lest another query's value be taken."""
+    query = record.query
+    (mark,) = chained([{"x": query.x, "fidelity": query.fidelity}])
+    return Job(f"{record.id:05d}-{record.retries}-{mark.hex()}", query.fidelity)
 
 
 def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
