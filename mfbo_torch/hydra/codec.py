@@ -16,7 +16,8 @@ from mfbo_torch.utils.errors import SettingError
 def codec_of(overrides: Sequence[Override], fidelity: str | None, costs: Sequence[float] | None) -> Codec:
     """The overrides that are swept as designs, those of one value fixed.
 
-    ``interval(a, b)`` is a number, by its logarithm as ``tag(log, interval(a, b))``; a ``range`` and choices that are
+    ``interval(a, b)`` is a number, whole as ``int(interval(a, b))``, by its logarithm as ``tag(log, interval(a, b))``; a
+    ``range`` and choices that are
     numbers are ordered, other choices are not. The values of ``fidelity`` are the fidelities, the cheapest first.
     """
     fixed, coordinates, levels, prices = {}, [], [None], [1.0]
@@ -45,7 +46,7 @@ def _coordinate(name: str, override: Override) -> Coordinate:
     swept = override.value()
     if override.is_interval_sweep():
         low, high, tags = swept.start, swept.end, swept.tags
-        integer = isinstance(low, int) and isinstance(high, int) and "float" not in tags
+        integer = isinstance(low, int) and isinstance(high, int)  # of int(interval(1, 9)) alone
         parameter = Parameter(name, low, high, log="log" in tags, integer=integer)
         return Coordinate(parameter, float, round if integer else float)
     values = _values(override)

@@ -1,7 +1,6 @@
 """What Hydra finds as ``hydra_plugins.mfbo``: the sweeper and its defaults, read at the start of every application."""
 
-from __future__ import annotations
-
+# no annotations as text here: Hydra runs this file without making it a module, and dataclasses would look for one
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
