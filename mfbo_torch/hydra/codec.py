@@ -13,33 +13,35 @@ from mfbo_torch.space.codec import Codec, Coordinate
 from mfbo_torch.utils.errors import SettingError
 
 
-def codec_of(overrides: Sequence[Override], fidelity: str | None, costs: Sequence[float] | None) -> Codec:
+class SweepCodec(Codec):
     """The overrides that are swept as designs, those of one value fixed.
 
-    ``interval(a, b)`` is a number, whole as ``int(interval(a, b))``, by its logarithm as ``tag(log, interval(a, b))``; a
-    ``range`` and choices that are
-    numbers are ordered, other choices are not. The values of ``fidelity`` are the fidelities, the cheapest first.
+    ``interval(a, b)`` is a number, a whole one as ``int(interval(a, b))``, by its logarithm as
+    ``tag(log, interval(a, b))``. A ``range`` and choices that are numbers are ordered, other choices are not. The
+    values of ``fidelity`` are the fidelities, the cheapest first.
     """
-    fixed, coordinates, levels, prices = {}, [], [None], [1.0]
-    for override in overrides:
-        name = override.get_key_element()
-        if name == fidelity:
-            levels, prices = _levels(name, override, costs)
-        elif override.is_sweep_override():
-            coordinates.append(_coordinate(name, override))
-        else:
-            fixed[name] = override.get_value_element_as_str()
-    if fidelity is not None and levels == [None]:
-        known = ", ".join(override.get_key_element() for override in overrides) or "none is there"
-        raise SettingError("hydra.sweeper.fidelity", fidelity, f"one of the overrides: {known}")
-    if not coordinates:
-        raise SettingError("overrides", len(fixed), "with something to search, as in rate=interval(0,1)")
-    return Codec(coordinates, fidelity, levels, fixed, costs=prices)
 
+    def __init__(self, overrides: Sequence[Override], fidelity: str | None, costs: Sequence[float] | None) -> None:
+        self.keys = {override.key_or_group: override.get_key_element() for override in overrides}
+        fixed, coordinates, levels, prices = {}, [], [None], [1.0]
+        for override in overrides:
+            name = override.key_or_group
+            if name == fidelity:
+                levels, prices = _levels(name, override, costs)
+            elif override.is_sweep_override():
+                coordinates.append(_coordinate(name, override))
+            else:
+                fixed[name] = override.get_value_element_as_str()
+        if fidelity is not None and fidelity not in self.keys:
+            known = ", ".join(self.keys) or "none is there"
+            raise SettingError("hydra.sweeper.fidelity", fidelity, f"one of the overrides: {known}")
+        if not coordinates:
+            raise SettingError("overrides", len(fixed), "with something to search, as in rate=interval(0,1)")
+        super().__init__(coordinates, fidelity, levels, fixed, costs=prices)
 
-def texts(codec: Codec, x: Sequence[float], fidelity: int) -> list[str]:
-    """The overrides of the job of a query."""
-    return [f"{name}={value}" for name, value in codec.decode(x, fidelity).items()]
+    def job(self, x: Sequence[float], fidelity: int) -> list[str]:
+        """The overrides of the job of a query."""
+        return [f"{self.keys[name]}={value}" for name, value in self.decode(x, fidelity).items()]
 
 
 def _coordinate(name: str, override: Override) -> Coordinate:

@@ -12,7 +12,7 @@ from hydra.core.utils import JobReturn
 from mfbo_torch import strategies
 from mfbo_torch.history import Record
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.hydra.codec import codec_of, texts
+from mfbo_torch.hydra.codec import SweepCodec
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.files import write_text
@@ -40,7 +40,7 @@ def spend(
     Raises:
         SettingError: A setting cannot work.
     """
-    codec = codec_of(overrides, fidelity, costs)
+    codec = SweepCodec(overrides, fidelity, costs)
     if strategy not in strategies.__all__:
         wanted = f"one of {', '.join(strategies.__all__)}{did_you_mean(strategy, strategies.__all__)}"
         raise SettingError("hydra.sweeper.strategy", strategy, wanted)
@@ -53,12 +53,12 @@ def spend(
         chosen = getattr(strategies, strategy)(seed=seed).bind(codec.space, capital)
         optimizer = Optimizer(chosen, journal)
         while batch := optimizer.history.pending[:workers] or optimizer.ask(workers, capital=capital):
-            jobs = launch([texts(codec, r.query.x, r.query.fidelity) for r in batch], batch[0].id)
+            jobs = launch([codec.job(r.query.x, r.query.fidelity) for r in batch], batch[0].id)
             returns.append(jobs)
             for record, job in zip(batch, jobs, strict=True):
                 _take(optimizer, record, job, sign)
         best = optimizer.history.best(codec.space.target)
-    found = None if best is None else {**codec.decode(best.query.x, best.query.fidelity)}
+    found = None if best is None else codec.decode(best.query.x, best.query.fidelity)
     value = None if best is None or best.value is None else sign * best.value
     results = {"name": "mfbo", "best_evaluated_params": found, "best_evaluated_result": value}
     write_text(place / RESULTS, yaml.safe_dump(results, sort_keys=False))

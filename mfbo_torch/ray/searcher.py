@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ray import cloudpickle
+import ray.cloudpickle as cloudpickle
 from ray.tune.search import Searcher as TuneSearcher
 
 from mfbo_torch.history import History

@@ -1,24 +1,25 @@
 """Hydra with the sweeper: overrides as a space, and an application that is swept."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
+from installed import installed
 from refusals import refused
 
-if find_spec("hydra") is None:
+if not installed("hydra-core"):
     pytest.skip("hydra is not installed: pip install 'mfbo-torch[hydra]'", allow_module_level=True)
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import mfbo_torch
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.hydra.codec import codec_of, texts
+from mfbo_torch.hydra.codec import SweepCodec
 
 APP = """
 import hydra
@@ -39,19 +40,19 @@ def overrides(*given):
 
 def test_overrides_are_a_space():
     swept = ("rate=tag(log,interval(1e-5,0.1))", "width=range(16,64,16)", "size=int(interval(1,9))", "kind=a,'b c'")
-    codec = codec_of(overrides(*swept, "epochs=27,3,9", "seed=4"), "epochs", None)
+    codec = SweepCodec(overrides(*swept, "+epochs=27,3,9", "seed=4"), "epochs", None)
     assert codec.space.costs == (3.0, 9.0, 27.0)
     rate, width, size, kind = codec.space.parameters
     assert (rate.lower, rate.upper, rate.log, rate.integer) == (1e-5, 0.1, True, False)
     assert (width.ordered, kind.ordered) == (True, False)
     assert (size.integer, size.log) == (True, False)
-    assert texts(codec, (0.01, 2.0, 3.0, 1.0), 2) == [
+    assert codec.job((0.01, 2.0, 3.0, 1.0), 2) == [
         "seed=4",
         "rate=0.01",
         "width=48",
         "size=3",
         "kind='b c'",
-        "epochs=27",
+        "+epochs=27",
     ]
 
 
@@ -65,22 +66,40 @@ def test_overrides_are_a_space():
     ],
 )
 def test_what_cannot_be_swept(given, fidelity, costs, said):
-    refused(said, codec_of, overrides(*given), fidelity, costs)
+    refused(said, SweepCodec, overrides(*given), fidelity, costs)
+
+
+def with_plugin(place):
+    """The environment in which Hydra finds the plugin where an installed package has it."""
+    (place / "hydra_plugins").mkdir()
+    shutil.copy(Path(mfbo_torch.__file__).parent / "hydra" / "plugin.py", place / "hydra_plugins" / "mfbo.py")
+    paths = [str(place), os.environ.get("PYTHONPATH", str(Path(mfbo_torch.__file__).parents[1]))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs_as_written(tmp_path):
+    page = (Path(mfbo_torch.__file__).parents[1] / "docs" / "how-to" / "clusters.md").read_text("utf-8")
+    script = page.partition("```python\n# train.py")[2].partition("```")[0]
+    command = page.partition("```bash\npython train.py")[2].partition("```")[0].replace("\\\n", " ")
+    assert len((script + command).strip().splitlines()) <= 10
+    (tmp_path / "train.py").write_text(script)
+    words = [sys.executable, "train.py", *shlex.split(command)]
+    done = subprocess.run(words, cwd=tmp_path, env=with_plugin(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (results,) = tmp_path.rglob("optimization_results.yaml")
+    assert yaml.safe_load(results.read_text())["best_evaluated_params"]["epochs"] == 27
 
 
 @pytest.mark.slow
 def test_an_application_is_swept_and_a_sweep_goes_on_in_its_folder(tmp_path):
-    """The plugin is where an installed package has it."""
-    (tmp_path / "hydra_plugins").mkdir()
-    shutil.copy(Path(mfbo_torch.__file__).parent / "hydra" / "plugin.py", tmp_path / "hydra_plugins" / "mfbo.py")
+    environment = with_plugin(tmp_path)
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "config.yaml").write_text("rate: 0.1\nwidth: 64\nepochs: 30\n")
     settings = ["hydra/sweeper=mfbo", "hydra.sweeper.fidelity=epochs", "hydra.sweep.dir=out", "hydra.sweeper.workers=2"]
     space = ["rate=tag(log,interval(1e-5,0.1))", "width=range(16,512)", "epochs=3,30"]
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", str(Path(mfbo_torch.__file__).parents[1]))])
     for capital in (40, 80):
         command = [sys.executable, "app.py", "--multirun", *settings, *space, f"hydra.sweeper.capital={capital}"]
-        environment = {**os.environ, "PYTHONPATH": paths}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         with Journal(tmp_path / "out" / "history.sqlite", read_only=True) as journal:

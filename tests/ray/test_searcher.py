@@ -1,11 +1,10 @@
 """Ray Tune with the searcher; the search itself needs no cluster."""
 
-from importlib.util import find_spec
-
 import pytest
+from installed import installed
 from refusals import refused
 
-if find_spec("ray") is None or find_spec("pyarrow") is None:
+if not installed("ray", "pyarrow"):
     pytest.skip("ray is not installed: pip install 'mfbo-torch[ray]'", allow_module_level=True)
 
 from ray import tune

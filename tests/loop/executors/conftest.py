@@ -1,15 +1,14 @@
 """Each kind of workers, with the cluster that it needs, which lasts as long as a module's tests."""
 
-from importlib.util import find_spec
-
 import pytest
+from installed import installed
 from slurm_cluster import REASON, slurm_cluster
 
 from mfbo_torch.loop.executors import start
 
 
 def needs(library):
-    return pytest.mark.skipif(find_spec(library) is None, reason=f"{library} is not installed")
+    return pytest.mark.skipif(not installed(library), reason=f"{library} is not installed")
 
 
 KINDS = [
