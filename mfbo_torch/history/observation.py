@@ -5,7 +5,7 @@ come from elsewhere; behind these doors every :class:`Observation` is taken as i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import SEVERAL, VALUE, number, single
 
 if TYPE_CHECKING:
+    from mfbo_torch.space.objectives import Objective
     from mfbo_torch.space.outcome_constraints import Limit
 
 FORMS = "a number, or a pair (value, standard error)"
@@ -82,6 +83,15 @@ class Observation:
             found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
         return replace(self, outcomes=found) if found or self.outcomes else self
 
+    def unusable(self, objectives: Iterable[Objective]) -> str | None:
+        """Why models cannot use the value, or that of one of several objectives; ``None`` where they can."""
+        if (reason := unusable(self.value)) is not None:
+            return reason
+        for one in objectives:
+            if (reason := unusable(_pair(one.name, self.outcomes.get(one.name, 0.0))[0])) is not None:
+                return reason.replace("the value", one.name, 1)
+        return None
+
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
         numbers = {name: found.value if isinstance(found, Outcome) else found for name, found in self.outcomes.items()}
@@ -93,12 +103,22 @@ Observed = float | tuple[float, float] | Observation
 :class:`Observation`."""
 
 
-def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
+def parse(
+    given: Any, key: str = VALUE, setting: str = "value", objectives: Sequence[Objective] = ()
+) -> Observation:
     """An observation from what an objective returns or a user tells: a number, a pair of it and its standard error, an
-    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Anything else is a
+    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Of several
+    ``objectives`` the value is the first one, in its own sign, and all are outcomes. Anything else is a
     ``SettingError`` about ``setting``, what the user calls it."""
     if isinstance(given, Observation):
         return given
+    if objectives:
+        names = [one.name for one in objectives]
+        if not isinstance(given, Mapping):
+            raise SettingError(setting, given, f"a mapping of {', '.join(names)} to numbers")
+        if missing := [name for name in names if name not in given]:
+            raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives")
+        return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
         raise SettingError(setting, given, f"{FORMS}; {SEVERAL}")
     if not isinstance(given, Mapping):

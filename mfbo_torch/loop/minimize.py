@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mfbo_torch.history import History, Observed, Recommendation, Record, Status
@@ -14,12 +14,17 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
+from mfbo_torch.loop.solutions import KNEE, Solution, solutions
+from mfbo_torch.metrics.front import objective_values, reference_point
+from mfbo_torch.metrics.front import hypervolume as volume
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB, FreezeThaw
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils import html_table
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
 
@@ -38,6 +43,9 @@ class Settings(TypedDict, total=False):
     max_pending: int | None
     journal: Journal | None
     progress: bool
+    objectives: Sequence[str] | Mapping[str, str] | None
+    directions: Sequence[str] | Mapping[str, str] | None
+    reference: Sequence[float] | Mapping[str, float] | None
 
 
 Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
@@ -57,6 +65,8 @@ class Result:
         nfev: Number of evaluations, failed ones included.
         spent: Their cost.
         recommended: The best design by the model where values are noisy; else ``None``.
+        front: The designs at the target that no other one dominates, from the best value of the first objective on. Of
+            several objectives ``x`` is its knee, and ``fun`` the first objective there.
         history: Every query.
         problem: What was optimised.
     """
@@ -69,8 +79,19 @@ class Result:
     nfev: int
     spent: float
     recommended: Recommendation | None
+    front: list[Solution]
     history: History = field(compare=False)
     problem: Problem = field(compare=False)
+
+    @property
+    def hypervolume(self) -> float:
+        """The volume that the front dominates above the reference point, in the product of the objectives' units; NaN
+        where there is no front."""
+        space, records = self.problem.space, [self.history.records[solution.id] for solution in self.front]
+        if not space.objectives or not records:
+            return math.nan
+        Y = objective_values(records, space.objectives)
+        return volume(Y, reference_point(space, Y))
 
     @property
     def curves(self) -> list[LearningCurve]:
@@ -111,6 +132,9 @@ def minimize(
     max_pending: int | None = 1,
     journal: Journal | None = None,
     progress: bool = False,
+    objectives: Sequence[str] | Mapping[str, str] | None = None,
+    directions: Sequence[str] | Mapping[str, str] | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
 ) -> Result:
     """Find where a function is smallest.
 
@@ -123,24 +147,46 @@ def minimize(
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
         strategy: How to search; if not given :class:`~mfbo_torch.MFGPUCB` with ``seed``, and for trainings, where the
-            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
+            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`; of several objectives :class:`~mfbo_torch.MFEHVI`.
         seed: Seed of that strategy's random choices.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.
         progress: Whether to show a progress bar.
+        objectives: Names of what is minimised where that is several numbers, ``("loss", "latency")``; the function then
+            returns a mapping of these to numbers, or to pairs of one and its standard error.
+        directions: ``"minimize"`` or ``"maximize"`` for each, in their order or by name.
+        reference: The worst value of interest of each, in their order or by name, from where the hypervolume is
+            counted; found from the observations if not given.
 
     Raises:
         SettingError: A setting cannot work.
         Hopeless: Every evaluation failed.
     """
-    problem = FunctionProblem(function, _space(space), maximize=False)
+    problem = _problem(function, space, False, objectives, directions, reference)
     return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
 
 
 def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
-    return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
+    several = [settings.pop(name, None) for name in ("objectives", "directions", "reference")]
+    return _optimize(_problem(function, space, True, *several), capital, **settings)
+
+
+def _problem(
+    function: Callable[..., Observed], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
+) -> FunctionProblem:
+    """The problem of one objective, or of several."""
+    space = _space(where)
+    if names is None:
+        for setting, given in (("directions", directions), ("reference", reference)):
+            if given is not None:
+                raise SettingError(setting, given, "given with objectives, the names that it is about")
+        return FunctionProblem(function, space, maximize)
+    first, *others = found = objectives_of(names, directions, reference, maximize=maximize)
+    if not others:
+        return FunctionProblem(function, space, first.maximize, first.name)
+    return FunctionProblem(function, replace(space, objectives=found), first.maximize, first.name)
 
 
 def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
@@ -172,10 +218,14 @@ def _optimize(
     journal: Journal | None = None,
 ) -> Result:
     if strategy is None:
-        strategy = MFGPUCB(seed=seed) if problem.space.epochs is None else FreezeThaw(seed=seed)
+        usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
+        strategy = usual(seed=seed)
     history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
-    best = history.best(problem.space.target)
-    advised = recommended(strategy.bind(problem.space, capital), history)
+    best, bound = history.best(problem.space.target), strategy.bind(problem.space, capital)
+    front = solutions(history, problem, bound)
+    if problem.space.objectives and best is not None:
+        best = next(history.records[solution.id] for solution in front if KNEE in solution.labels)
+    advised = recommended(bound, history)
     value = problem.value_of(best)
     message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
     named = {} if best is None else problem.space.named(best.query.x)
@@ -188,6 +238,7 @@ def _optimize(
         nfev=sum(record.status != Status.PENDING for record in history),
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
+        front=front,
         history=history,
         problem=problem,
     )

@@ -34,6 +34,8 @@ class FunctionProblem(Problem):
     def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool, value: str = VALUE) -> None:
         self.objective: Any = function
         self.space, self.maximize, self.value = space, maximize, value
+        if space.objectives:
+            self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
         self.takes_trial = self._takes_trial()
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
@@ -54,7 +56,7 @@ class FunctionProblem(Problem):
         neither a number, nor a pair of it and its standard error."""
         if self.takes_trial:
             raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return parse(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
+        return self._parsed(self._called(*self.checked(x, fidelity), None)).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective returns, or where that is nothing the last value that it has reported.
@@ -68,7 +70,10 @@ class FunctionProblem(Problem):
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
-        return parse(found, self.value, OBJECTIVE).to_maximize(self.maximize)
+        return self._parsed(found).to_maximize(self.maximize)
+
+    def _parsed(self, found: Any) -> Observation:
+        return parse(found, self.value, OBJECTIVE, self.space.objectives)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""
