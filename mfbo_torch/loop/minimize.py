@@ -85,6 +85,12 @@ class Result:
 
         return plots.progress(self.history, self.problem)
 
+    def plot_learning_curves(self) -> Figure:
+        """The learning curves of all trainings: the best ones coloured, the others grey."""
+        from mfbo_torch.loop.curve_plots import plot_learning_curves
+
+        return plot_learning_curves(self.history, self.problem)
+
     def _rows(self) -> list[tuple[str, object]]:
         rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
         rows += self.parameters.items()
