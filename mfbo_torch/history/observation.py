@@ -100,7 +100,7 @@ Observed = Returned | tuple[float, float]
 
 def parse(given: Any, key: str = VALUE, setting: str = "value", forms: str = FORMS) -> Observation:
     """An observation from what a user tells: a number, a pair of it and its standard error, an observation, or a
-    mapping of names to such, where ``key`` is that of the value to be optimised and ``standard_error`` that of its standard
+    mapping of names to such, where ``key`` is that of the value to be optimised, and ``standard_error`` its standard
     error. Anything else is a ``SettingError`` about ``setting``, what the user calls it, that names the ``forms``."""
     if isinstance(given, Observation):
         return given

@@ -124,8 +124,8 @@ def minimize(
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
             name; with a single fidelity without that. It returns a number; ``{"value": ..., "standard_error": ...}``
-            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It may take a ``trial``
-            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
+            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It
+            may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.

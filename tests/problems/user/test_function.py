@@ -156,14 +156,14 @@ def test_bad_costs_are_named(costs, num_fidelities, message):
         (
             {"value": (2.0, 0.1), "standard_error": 0.5},
             (None, None),
-            "SettingError: standard_error = 0.5: must be given",
+            "SettingError: standard_error = 0.5: must be",
         ),
         (
             (2.0, 0.5),
             (None, None),
             "SettingError: objective's value = 'tuple of 2': must be a number, or {\"value\": ...",
         ),
-        ([2.0, 0.5, 1], (None, None), "SettingError: objective's value = 'list of 3': must be a number, or {\"value\""),
+        ([2.0, 0.5, 1], (None, None), "SettingError: objective's value = 'list of 3': must be a number, or"),
     ],
 )
 def test_objectives_return_numbers_and_standard_errors(returned, observed, reason):
