@@ -8,15 +8,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from mfbo_torch.history import History, Observed, Recommendation, Record, Status
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
+from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.loop.solutions import KNEE, Solution, solutions
-from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.metrics.front import hypervolume as volume
+from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
@@ -105,6 +106,12 @@ class Result:
 
         return plots.progress(self.history, self.problem)
 
+    def plot_learning_curves(self) -> Figure:
+        """The learning curves of all trainings: the best ones coloured, the others grey."""
+        from mfbo_torch.loop.curve_plots import plot_learning_curves
+
+        return plot_learning_curves(self.history, self.problem)
+
     def _rows(self) -> list[tuple[str, object]]:
         rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
         rows += self.parameters.items()
@@ -122,7 +129,7 @@ class Result:
 
 
 def minimize(
-    function: Callable[..., Observed],
+    function: Callable[..., Returned],
     space: Where,
     capital: float,
     *,
@@ -140,9 +147,9 @@ def minimize(
 
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
-            name; with a single fidelity without that. It returns a number, or a pair of it and its standard error;
-            where the space has limits, ``{"value": ..., "latency": ...}``. It may take a ``trial``
-            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
+            name; with a single fidelity without that. It returns a number; ``{"value": ..., "standard_error": ...}``
+            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It
+            may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
@@ -167,14 +174,15 @@ def minimize(
     return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
 
 
-def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+def maximize(function: Callable[..., Returned], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
-    several = [settings.pop(name, None) for name in ("objectives", "directions", "reference")]
-    return _optimize(_problem(function, space, True, *several), capital, **settings)
+    names, directions = settings.pop("objectives", None), settings.pop("directions", None)
+    problem = _problem(function, space, True, names, directions, settings.pop("reference", None))
+    return _optimize(problem, capital, **settings)  # type: ignore[misc]  # these three are gone
 
 
 def _problem(
-    function: Callable[..., Observed], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
+    function: Callable[..., Returned], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
 ) -> FunctionProblem:
     """The problem of one objective, or of several."""
     space = _space(where)

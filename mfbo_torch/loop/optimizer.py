@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
-from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import describe
@@ -314,11 +314,12 @@ class Optimizer:
         with self._state.restored():
             return self.strategy.recommend(self._history)
 
-    def _parsed(self, value: Observed) -> Observation:
+    def _parsed(self, value: Observed | None) -> Observation:
         """What a user tells; several objectives come in their own signs."""
         objectives = self.space.objectives
-        found = parse(value, objectives=objectives)
-        return found.to_maximize(objectives[0].maximize) if objectives and found is not value else found
+        if not objectives or isinstance(value, Observation):
+            return parse(value)
+        return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
     def _pending(self, id: int) -> Record:
         last = len(self._history) - 1

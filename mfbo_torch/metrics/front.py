@@ -47,7 +47,7 @@ def reference_point(space: Space, Y: Tensor) -> Tensor:
 
 def hypervolume(Y: Tensor, reference: Tensor) -> float:
     """The volume that ``n x K`` values to be maximised dominate above a reference point."""
-    above = Y[(Y > reference).all(-1)]
+    above = Y[Y.gt(reference).all(-1)]
     return float(Hypervolume(reference).compute(above[is_non_dominated(above)])) if len(above) else 0.0
 
 

@@ -94,7 +94,6 @@ __all__ = [
     "GPBUCB",
     "GPUCB",
     "MFEHVI",
-    "MFEHVI",
     "MFGIBBON",
     "MFGPUCB",
     "MFSKO",

@@ -142,9 +142,9 @@ class Strategy(ABC):
     def _check_limits(self) -> None:
         """Refuse limits on outcomes and objectives that this strategy would pass over."""
         if self._space is not None and self._space.objectives and not self.heeds_objectives:
-            names = [str(one) for one in self._space.objectives]
+            several = [str(one) for one in self._space.objectives]
             wanted = f"one for {type(self).__name__}; MFEHVI and RandomSearch take several"
-            raise SettingError("objectives", names, wanted)
+            raise SettingError("objectives", several, wanted)
         if self._space is not None and self._space.limits and not self.heeds_limits:
             names = {limit.name: str(limit) for limit in self._space.limits}
             wanted = f"none: {type(self).__name__} does not seek what keeps them; {LIMITED} do"

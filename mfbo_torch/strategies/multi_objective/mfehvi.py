@@ -230,8 +230,8 @@ class MFEHVI(Strategy):
             found = explained_variance(each.model(seen), u, each.pending(seen))
             total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
-        found = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
-        return min(found, rule.level_of_outcomes(u, 1.0, snapshot))
+        level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
+        return min(level, rule.level_of_outcomes(u, 1.0, snapshot))
 
     def _scalarised(
         self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
