@@ -8,8 +8,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from mfbo_torch.history import History, Observed, Recommendation, Record, Status
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
+from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
@@ -84,6 +85,12 @@ class Result:
 
         return plots.progress(self.history, self.problem)
 
+    def plot_learning_curves(self) -> Figure:
+        """The learning curves of all trainings: the best ones coloured, the others grey."""
+        from mfbo_torch.loop.curve_plots import plot_learning_curves
+
+        return plot_learning_curves(self.history, self.problem)
+
     def _rows(self) -> list[tuple[str, object]]:
         rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
         rows += self.parameters.items()
@@ -101,7 +108,7 @@ class Result:
 
 
 def minimize(
-    function: Callable[..., Observed],
+    function: Callable[..., Returned],
     space: Where,
     capital: float,
     *,
@@ -116,9 +123,9 @@ def minimize(
 
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
-            name; with a single fidelity without that. It returns a number, or a pair of it and its standard error;
-            where the space has limits, ``{"value": ..., "latency": ...}``. It may take a ``trial``
-            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
+            name; with a single fidelity without that. It returns a number; ``{"value": ..., "standard_error": ...}``
+            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It
+            may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
@@ -138,7 +145,7 @@ def minimize(
     return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
 
 
-def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+def maximize(function: Callable[..., Returned], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
     return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
 
