@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
@@ -24,6 +24,7 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import objectives_of
 from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -35,22 +36,12 @@ if TYPE_CHECKING:
 LOG = logger(__name__)
 
 
-class Settings(TypedDict, total=False):
-    """The settings of :func:`minimize` and :func:`maximize`."""
+Where = Space | Sequence[Parameter] | Mapping[str, Any]
+"""A space; or the parameters of one with a single fidelity of cost 1, as a sequence or as
+:func:`~mfbo_torch.space.shorthand.parameters_of` has them: ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``."""
 
-    strategy: Strategy | None
-    seed: int
-    executor: Executor | None
-    max_pending: int | None
-    journal: Journal | None
-    progress: bool
-    objectives: Sequence[str] | Mapping[str, str] | None
-    directions: Sequence[str] | Mapping[str, str] | None
-    reference: Sequence[float] | Mapping[str, float] | None
-
-
-Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
-"""A space; or the parameters, or ``{name: (lower, upper)}``, of one with a single fidelity of cost 1."""
+Names = Sequence[str] | Mapping[str, str]
+"""A text for each objective, in their order or by name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,14 +124,19 @@ def minimize(
     space: Where,
     capital: float,
     *,
-    strategy: Strategy | None = None,
-    seed: int = 0,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
     progress: bool = False,
-    objectives: Sequence[str] | Mapping[str, str] | None = None,
-    directions: Sequence[str] | Mapping[str, str] | None = None,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+    objectives: Names | None = None,
+    directions: Names | None = None,
     reference: Sequence[float] | Mapping[str, float] | None = None,
 ) -> Result:
     """Find where a function is smallest.
@@ -153,13 +149,19 @@ def minimize(
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
-        strategy: How to search; if not given :class:`~mfbo_torch.MFGPUCB` with ``seed``, and for trainings, where the
-            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`; of several objectives :class:`~mfbo_torch.MFEHVI`.
-        seed: Seed of that strategy's random choices.
+        strategy: How to search, or its name, ``"RandomSearch"``; if not given :class:`~mfbo_torch.MFGPUCB`, and for
+            trainings, where the space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`; for several objectives
+            :class:`~mfbo_torch.MFEHVI`.
+        seed: Seed of the random choices of a strategy that is named or not given; 0 if not given.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.
         progress: Whether to show a progress bar.
+        retries: How often an evaluation that fails is tried again.
+        time_limit: Seconds after which nothing more is started.
+        stop_at: Ends the run once a value at the target is as good, in the function's own sign.
+        patience: Ends it once this capital has brought nothing better.
+        stop_gain: Ends it once what is left to gain is at most this part of the range of values, by the model.
         objectives: Names of what is minimised where that is several numbers, ``("loss", "latency")``; the function then
             returns a mapping of these to numbers, or to pairs of one and its standard error.
         directions: ``"minimize"`` or ``"maximize"`` for each, in their order or by name.
@@ -170,15 +172,49 @@ def minimize(
         SettingError: A setting cannot work.
         Hopeless: Every evaluation failed.
     """
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
     problem = _problem(function, space, False, objectives, directions, reference)
-    return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
 
 
-def maximize(function: Callable[..., Returned], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+def maximize(
+    function: Callable[..., Returned],
+    space: Where,
+    capital: float,
+    *,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
+    progress: bool = False,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+    objectives: Names | None = None,
+    directions: Names | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
+) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
-    names, directions = settings.pop("objectives", None), settings.pop("directions", None)
-    problem = _problem(function, space, True, names, directions, settings.pop("reference", None))
-    return _optimize(problem, capital, **settings)  # type: ignore[misc]  # these three are gone
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
+    problem = _problem(function, space, True, objectives, directions, reference)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
 
 
 def _problem(
@@ -208,27 +244,22 @@ def recommended(strategy: Strategy, history: History) -> Record | Recommendation
 
 
 def _space(where: Where) -> Space:
-    if isinstance(where, Space):
-        return where
-    if isinstance(where, Mapping):
-        where = [Parameter(name, *bounds) for name, bounds in where.items()]
-    return Space(tuple(where), (1.0,))
+    return where if isinstance(where, Space) else Space(where, (1.0,))
 
 
 def _optimize(
     problem: Problem,
     capital: float,
-    progress: bool = False,
-    strategy: Strategy | None = None,
-    seed: int = 0,
-    executor: Executor | None = None,
-    max_pending: int | None = 1,
-    journal: Journal | None = None,
+    options: RunOptions,
+    strategy: Strategy | str | None,
+    seed: int | None,
+    executor: Executor | None,
+    journal: Journal | None,
+    progress: bool,
 ) -> Result:
-    if strategy is None:
-        usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
-        strategy = usual(seed=seed)
-    history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
+    usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
+    strategy = strategy_of(strategy, seed, usual)
+    history, finished, stopped = drive(problem, strategy, capital, options, executor, journal, progress)
     best, bound = history.best(problem.space.target), strategy.bind(problem.space, capital)
     front = solutions(history, problem, bound)
     if problem.space.objectives and best is not None:

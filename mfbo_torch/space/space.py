@@ -19,6 +19,7 @@ from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checke
 from mfbo_torch.space.objectives import Objective, checked_objectives
 from mfbo_torch.space.outcome_constraints import UNLIMITED, Limit, limits_of
 from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, plain
+from mfbo_torch.space.shorthand import parameters_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 
@@ -34,7 +35,8 @@ class Space:
     :meth:`to_unit` and :meth:`from_unit` go between them.
 
     Args:
-        parameters: The ``d`` parameters.
+        parameters: The ``d`` parameters, or by name as :func:`~mfbo_torch.space.shorthand.parameters_of` has them,
+            ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``.
         costs: ``M`` increasing positive costs; the values of ``fidelities`` if not given. Where they are measured these
             are guesses that only set the order and the scale before anything has run.
         measured: Whether a query costs the seconds it took instead of ``costs``.
@@ -59,7 +61,7 @@ class Space:
             condition, a candidate outside the box, a condition that cannot be, or over 1,000 choices without order.
     """
 
-    parameters: Sequence[Parameter]  # tuples once they are here, like all that follow
+    parameters: Any  # a sequence or a mapping; tuples once they are here, like all that follow
     costs: Sequence[float] = ()
     measured: bool = False
     constraints: tuple[Any, ...] = ()
@@ -72,7 +74,8 @@ class Space:
     objectives: tuple[Objective, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(self.parameters))
+        given = self.parameters
+        object.__setattr__(self, "parameters", parameters_of(given) if isinstance(given, Mapping) else tuple(given))
         names = [parameter.name for parameter in self.parameters]
         if self.epochs is not None:
             rungs = epoch_rungs(self.epochs)
