@@ -13,9 +13,9 @@ from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
 from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
-from mfbo_torch.loop.solutions import KNEE, Solution, solutions
 from mfbo_torch.metrics.front import hypervolume as volume
 from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
