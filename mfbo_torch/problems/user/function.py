@@ -17,13 +17,12 @@ from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
 from mfbo_torch.space.outcome_constraints import kinds_of
+from mfbo_torch.space.shorthand import from_settings
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
 """The settings that make the objective a program."""
-_FLAGS = ("log", "integer", "ordered")
-_KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 
 
 class FunctionProblem(Problem):
@@ -152,7 +151,7 @@ class UserProblem(FunctionProblem):
         named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
         if named is None and epochs is not None:
             named = epoch_rungs(epochs)
-        searched = tuple(_parameter(name, settings) for name, settings in parameters.items())
+        searched = tuple(from_settings(name, form, f"parameters.{name}") for name, form in parameters.items())
         linear, limits = kinds_of(constraints)
         space = Space(
             searched,
@@ -256,20 +255,6 @@ def first_on_path(folder: str) -> None:
 def unavailable(parameters: Mapping[str, Any], fidelity: int, trial: Trial) -> float:
     """Stands in for an objective where results are only read, also for one that goes on from its checkpoints."""
     raise RuntimeError("the objective was not imported")
-
-
-def _parameter(name: str, settings: dict[str, Any]) -> Parameter:
-    if not isinstance(settings, Mapping):
-        raise SettingError(f"parameters.{name}", settings, "a mapping with lower and upper, or with choices")
-    for key, value in settings.items():
-        if key not in _KEYS:
-            raise SettingError(f"parameters.{name}", key, f"one of {', '.join(_KEYS)}")
-        if key in _FLAGS and not isinstance(value, bool):
-            raise SettingError(f"parameters.{name}.{key}", value, "true or false")
-    for key in () if "choices" in settings else ("lower", "upper"):
-        if key not in settings:
-            raise SettingError(f"parameters.{name}", dict(settings), f"given with {key}, or with choices")
-    return Parameter(name, **settings)
 
 
 def _places(rows: Sequence[Sequence[Any]], parameters: Sequence[Parameter]) -> Any:
