@@ -86,13 +86,19 @@ class RecursiveMFGPUCB(UpperBounds):
     def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
         that does so of an outcome of which it is open whether it keeps its limit."""
+        return min(self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot))
+
+    def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
+        where there is none."""
+        models = undecided(self.space.limits, self.outcomes(snapshot), u)
+        return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
+
+    def _level_of(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
-        found = self.space.target
-        for each in (model, *undecided(self.space.limits, self.outcomes(snapshot), u)):
-            gamma = cost_thresholds(each, u, width, costs, growth, pending)
-            found = min(found, select_fidelity(each, u, width, gamma, pending))
-        return found
+        gamma = cost_thresholds(model, u, width, costs, growth, pending)
+        return select_fidelity(model, u, width, gamma, pending)
 
     def query_near(
         self,
