@@ -17,6 +17,7 @@ from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
@@ -75,6 +76,7 @@ class Optimizer:
     def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
         self.strategy = strategy if problem is None else strategy.bind(problem.space)
         self.space = self.strategy.space
+        self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
@@ -310,11 +312,35 @@ class Optimizer:
         with self._state.restored():
             return self.strategy.recommend(self._history)
 
-    def _pending(self, id: int) -> Record:
+    def explain(self, query: Record | Query | int) -> str:
+        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it.
+
+        It is read off the history, so that a run that has ended can be asked too. Values are in the sign of the
+        problem, where one was given.
+
+        Args:
+            query: Its record, its number, or the query itself, of which the last one is meant.
+
+        Raises:
+            SettingError: No such query is in the history.
+        """
+        if isinstance(query, Query):
+            made = (r for r in reversed(self._history.records) if r.query == query)
+            found = next(made, None)
+            if found is None:
+                raise SettingError("query", query, "one of the history")
+        else:
+            found = self._numbered(query.id if isinstance(query, Record) else query)
+        return str(Explanation(found, self._history, self.space, self._signed))
+
+    def _numbered(self, id: int) -> Record:
         last = len(self._history) - 1
         known = "none so far" if last < 0 else f"0 to {last}"
         wanted = f"the number of a query ({known})"
-        record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
+        return self._history.records[whole("id", id, 0, last, wanted=wanted)]
+
+    def _pending(self, id: int) -> Record:
+        record = self._numbered(id)
         if record.status != Status.PENDING:
             raise SettingError("id", id, f"a pending query; this one is {record.status}")
         return record

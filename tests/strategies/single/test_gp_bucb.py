@@ -24,7 +24,7 @@ def test_batches_are_those_of_dense_algebra(lazy):
     history = asked(history, strategy.ask(history, 2))  # out while the batch is decided
     for query in strategy.ask(history, 6):
         check_largest(query, history, 3.0)
-        assert query.meta == {"stage": "model", "beta": 3.0}
+        assert (query.meta["stage"], query.meta["beta"]) == ("model", 3.0)
         history = asked(history, [query])
 
 
