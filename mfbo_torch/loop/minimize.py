@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
-from mfbo_torch.history import History, Observed, Recommendation, Record, Status
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
+from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.run_options import RunOptions
@@ -19,6 +20,7 @@ from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
@@ -29,19 +31,9 @@ if TYPE_CHECKING:
 LOG = logger(__name__)
 
 
-class Settings(TypedDict, total=False):
-    """The settings of :func:`minimize` and :func:`maximize`."""
-
-    strategy: Strategy | None
-    seed: int
-    executor: Executor | None
-    max_pending: int | None
-    journal: Journal | None
-    progress: bool
-
-
-Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
-"""A space; or the parameters, or ``{name: (lower, upper)}``, of one with a single fidelity of cost 1."""
+Where = Space | Sequence[Parameter] | Mapping[str, Any]
+"""A space; or the parameters of one with a single fidelity of cost 1, as a sequence or as
+:func:`~mfbo_torch.space.shorthand.parameters_of` has them: ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +76,12 @@ class Result:
 
         return plots.progress(self.history, self.problem)
 
+    def plot_learning_curves(self) -> Figure:
+        """The learning curves of all trainings: the best ones coloured, the others grey."""
+        from mfbo_torch.loop.curve_plots import plot_learning_curves
+
+        return plot_learning_curves(self.history, self.problem)
+
     def _rows(self) -> list[tuple[str, object]]:
         rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
         rows += self.parameters.items()
@@ -101,46 +99,89 @@ class Result:
 
 
 def minimize(
-    function: Callable[..., Observed],
+    function: Callable[..., Returned],
     space: Where,
     capital: float,
     *,
-    strategy: Strategy | None = None,
-    seed: int = 0,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
     progress: bool = False,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
 ) -> Result:
     """Find where a function is smallest.
 
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
-            name; with a single fidelity without that. It returns a number, or a pair of it and its standard error;
-            where the space has limits, ``{"value": ..., "latency": ...}``. It may take a ``trial``
-            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
+            name; with a single fidelity without that. It returns a number; ``{"value": ..., "standard_error": ...}``
+            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It
+            may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
-        strategy: How to search; if not given :class:`~mfbo_torch.MFGPUCB` with ``seed``, and for trainings, where the
-            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
-        seed: Seed of that strategy's random choices.
+        strategy: How to search, or its name, ``"RandomSearch"``; if not given :class:`~mfbo_torch.MFGPUCB`, and for
+            trainings, where the space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
+        seed: Seed of the random choices of a strategy that is named or not given; 0 if not given.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.
         progress: Whether to show a progress bar.
+        retries: How often an evaluation that fails is tried again.
+        time_limit: Seconds after which nothing more is started.
+        stop_at: Ends the run once a value at the target is as good, in the function's own sign.
+        patience: Ends it once this capital has brought nothing better.
+        stop_gain: Ends it once what is left to gain is at most this part of the range of values, by the model.
 
     Raises:
         SettingError: A setting cannot work.
         Hopeless: Every evaluation failed.
     """
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
     problem = FunctionProblem(function, _space(space), maximize=False)
-    return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
 
 
-def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+def maximize(
+    function: Callable[..., Returned],
+    space: Where,
+    capital: float,
+    *,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
+    progress: bool = False,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
-    return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
+    problem = FunctionProblem(function, _space(space), maximize=True)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
 
 
 def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
@@ -154,26 +195,21 @@ def recommended(strategy: Strategy, history: History) -> Record | Recommendation
 
 
 def _space(where: Where) -> Space:
-    if isinstance(where, Space):
-        return where
-    if isinstance(where, Mapping):
-        where = [Parameter(name, *bounds) for name, bounds in where.items()]
-    return Space(tuple(where), (1.0,))
+    return where if isinstance(where, Space) else Space(where, (1.0,))
 
 
 def _optimize(
     problem: Problem,
     capital: float,
-    progress: bool = False,
-    strategy: Strategy | None = None,
-    seed: int = 0,
-    executor: Executor | None = None,
-    max_pending: int | None = 1,
-    journal: Journal | None = None,
+    options: RunOptions,
+    strategy: Strategy | str | None,
+    seed: int | None,
+    executor: Executor | None,
+    journal: Journal | None,
+    progress: bool,
 ) -> Result:
-    if strategy is None:
-        strategy = MFGPUCB(seed=seed) if problem.space.epochs is None else FreezeThaw(seed=seed)
-    history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
+    strategy = strategy_of(strategy, seed, MFGPUCB if problem.space.epochs is None else FreezeThaw)
+    history, finished, stopped = drive(problem, strategy, capital, options, executor, journal, progress)
     best = history.best(problem.space.target)
     advised = recommended(strategy.bind(problem.space, capital), history)
     value = problem.value_of(best)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
@@ -17,14 +17,14 @@ from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
 from mfbo_torch.utils.validation import reason as checked_reason
-
-if TYPE_CHECKING:
-    from mfbo_torch.strategies.base import Strategy
 
 
 class HasSpace(Protocol):
@@ -67,14 +67,25 @@ class Optimizer:
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
     is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
-    space yet takes that of ``problem``, which may be anything with a ``space``.
+    space yet takes that of ``problem``, a space or anything with one. It may be a name, ``"RandomSearch"``, with
+    ``seed``.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
     """
 
-    def __init__(self, strategy: Strategy, journal: Journal | None = None, *, problem: HasSpace | None = None) -> None:
-        self.strategy = strategy if problem is None else strategy.bind(problem.space)
+    def __init__(
+        self,
+        strategy: Strategy | str,
+        journal: Journal | None = None,
+        *,
+        problem: HasSpace | Space | None = None,
+        seed: int | None = None,
+    ) -> None:
+        strategy = strategy_of(strategy, seed, MFGPUCB)
+        if problem is not None:
+            strategy = strategy.bind(problem if isinstance(problem, Space) else problem.space)
+        self.strategy = strategy
         self.space = self.strategy.space
         self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         if journal is not None and not isinstance(journal, Journal):

@@ -35,6 +35,8 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -58,9 +60,10 @@ PATIENCE = 30
 
 def run(
     problem: Problem,
-    strategy: Strategy,
+    strategy: Strategy | str,
     capital: float,
     *,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
@@ -88,9 +91,10 @@ def run(
 
     Args:
         problem: What to evaluate.
-        strategy: Decides the queries; bound to the problem's space and the capital.
+        strategy: Decides the queries, or its name, ``"RandomSearch"``; bound to the problem's space and the capital.
         capital: What may be spent in all, in the unit of the costs (seconds where they are measured), what the
             journal's history already spent included. Where costs are measured the last queries may go beyond it.
+        seed: Seed of the random choices of a strategy that is named; 0 if not given.
         executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
         max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
             that ends is replaced at once; without one they are decided in batches of this size.
@@ -117,6 +121,7 @@ def run(
     attempts = {"retries": retries, "charge_retries": charge_retries, "charge_deciding": charge_deciding}
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
+    strategy = strategy_of(strategy, seed, MFGPUCB)
     return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
 
 

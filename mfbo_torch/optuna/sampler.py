@@ -19,6 +19,7 @@ from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
 from mfbo_torch.optuna.history import is_own, mark, note, passed_over, read
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 
@@ -45,9 +46,9 @@ class Sampler(BaseSampler):
         costs: The costs by value, as in ``{3: 1.0, 9: 3.0, 27: 9.0}``: these are the fidelities, and the most expensive
             one is the target. Or one for each value from low to high. By default a value is its own cost, and the
             fidelities are the highest value, a third of it, and so on, four at most.
-        strategy: Decides the trials; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
+        strategy: Decides the trials, or its name; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
             :class:`~mfbo_torch.strategies.ExpectedImprovement`.
-        seed: Of the default strategy, 0 if not given: workers on one study need the same.
+        seed: Of a strategy that is named or not given, 0 if not given: workers on one study need the same.
         independent_sampler: Draws what is not searched jointly; random if not given.
 
     Raises:
@@ -59,7 +60,7 @@ class Sampler(BaseSampler):
         self,
         fidelity: str | None = None,
         costs: Costs = None,
-        strategy: Strategy | None = None,
+        strategy: Strategy | str | None = None,
         *,
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
@@ -68,12 +69,9 @@ class Sampler(BaseSampler):
             raise SettingError("fidelity", fidelity, "the name of a parameter, such as 'epochs'")
         if fidelity is None and costs is not None:
             raise SettingError("costs", costs, "left out where no fidelity is named, as in Sampler('epochs', costs)")
-        if strategy is not None and (not isinstance(strategy, Strategy) or strategy.own_space is not None):
+        strategy = strategy_of(strategy, seed, ExpectedImprovement if fidelity is None else MFGPUCB)
+        if strategy.own_space is not None:
             raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
-        if strategy is not None and seed is not None:
-            raise SettingError("seed", seed, f"left out, the strategy has its own, {strategy.seed}")
-        if strategy is None:
-            strategy = (ExpectedImprovement if fidelity is None else MFGPUCB)(seed=0 if seed is None else seed)
         self.fidelity, self.costs, self.strategy = fidelity, checked(costs), strategy
         self._independent = independent_sampler
         self._bound: Strategy | None = None

@@ -84,7 +84,7 @@ class Problem(ABC):
 
     def signed(self, value: float) -> float:
         """Turn a value to be maximised into the objective's own sign, or back."""
-        return value if self.maximize else -value
+        return value if self.maximize else 0.0 - value  # the negative of 0 has no sign
 
     def value_of(self, record: Record | None) -> float | None:
         """The value of a record in the objective's own sign, ``None`` where there is none."""

@@ -18,6 +18,7 @@ from mfbo_torch.space.encoding import Encoding
 from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, epoch_rungs, named_fidelities
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, plain
+from mfbo_torch.space.shorthand import parameters_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 
@@ -33,7 +34,8 @@ class Space:
     :meth:`to_unit` and :meth:`from_unit` go between them.
 
     Args:
-        parameters: The ``d`` parameters.
+        parameters: The ``d`` parameters, or by name as :func:`~mfbo_torch.space.shorthand.parameters_of` has them,
+            ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``.
         costs: ``M`` increasing positive costs; the values of ``fidelities`` if not given. Where they are measured these
             are guesses that only set the order and the scale before anything has run.
         measured: Whether a query costs the seconds it took instead of ``costs``.
@@ -56,7 +58,7 @@ class Space:
             condition, a candidate outside the box, a condition that cannot be, or over 1,000 choices without order.
     """
 
-    parameters: Sequence[Parameter]  # tuples once they are here, like all that follow
+    parameters: Any  # a sequence or a mapping; tuples once they are here, like all that follow
     costs: Sequence[float] = ()
     measured: bool = False
     constraints: tuple[Any, ...] = ()
@@ -68,7 +70,8 @@ class Space:
     epochs: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(self.parameters))
+        given = self.parameters
+        object.__setattr__(self, "parameters", parameters_of(given) if isinstance(given, Mapping) else tuple(given))
         names = [parameter.name for parameter in self.parameters]
         if self.epochs is not None:
             rungs = epoch_rungs(self.epochs)

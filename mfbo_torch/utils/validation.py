@@ -14,6 +14,8 @@ from mfbo_torch.utils.errors import SettingError
 T = TypeVar("T")
 VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
+STANDARD_ERROR = "standard_error"
+"""The key of its standard error there."""
 SEVERAL = "for several objectives take Ax or BoTorch"
 MOST_SEEDS = 1_000_000
 LONGEST = 4000

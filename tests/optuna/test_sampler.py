@@ -213,7 +213,7 @@ def test_fidelities_by_their_costs():
     [
         ({"fidelity": 3}, "fidelity = 3: must be the name of a parameter"),
         ({"costs": [1, 2]}, "must be left out where no fidelity is named"),
-        ({"strategy": "MFGPUCB"}, "strategy = 'MFGPUCB': must be a strategy without a space"),
+        ({"strategy": "MFGPUBC"}, "strategy = 'MFGPUBC': must be a strategy .*did you mean MFGPUCB"),
         ({"strategy": RandomSearch(space=Space.box([[0.0], [1.0]], [1.0]))}, "without a space"),
         ({"strategy": RandomSearch(), "seed": 1}, "seed = 1: must be left out, the strategy has its own, 0"),
         ({"fidelity": "epoch"}, r"fidelity = 'epoch': must be a parameter of every trial.*\('epochs'\)"),
