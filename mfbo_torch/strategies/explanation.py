@@ -79,7 +79,7 @@ class Explanation:
     def why(self) -> str:
         """Who proposed it, what was expected, and why at its fidelity."""
         parts = [f"It {self._proposal}.", *self._expectation, *self._fidelity]
-        if waiting := self._noted.get("pending"):
+        if waiting := self._noted.get("in_flight"):
             others = "one other query" if waiting == 1 else f"{waiting} other queries"
             parts.append(f"The values of {others} were still to come.")
         return " ".join(parts)
@@ -207,7 +207,7 @@ def _sound(name: str, part: Any) -> bool:
     """Whether what a query notes under a name is of the kind that it should be."""
     if name in ("mean", "deviation", "spread"):
         return _finite(part)
-    if name in ("explored", "check", "pending"):
+    if name in ("explored", "check", "in_flight"):
         return type(part) is int
     if name in ("stage", "model", "rule", "because"):
         return isinstance(part, str)

@@ -105,7 +105,7 @@ def test_ends_without_a_value():
     "meta",
     [
         {"stage": 3, "model": [], "mean": "much", "deviation": None, "shares": 4, "explains": {}, "check": "x"},
-        {"stage": "model", "mean": math.nan, "deviation": 1.0, "explains": ["a"], "enough": [1.0], "pending": "two"},
+        {"stage": "model", "mean": math.nan, "deviation": 1.0, "explains": ["a"], "enough": [1.0], "in_flight": "two"},
         {"stage": "model", "mean": 1.0, "deviation": -1.0, "shares": {"linked": "all"}, "explains": [0.5] * 9},
         {"stage": "verify", "node": 1, "because": "<b>", "mean": 1.0, "explains": [], "enough": []},
     ],
@@ -137,4 +137,4 @@ def test_batches_say_what_was_still_out():
     history = loop(strategy, toy(EPOCHS), 3)
     for query in strategy.ask(history, 3):
         history = history.asked(query, 1.0)
-    assert [r.query.meta.get("pending", 0) for r in history.records[-3:]] == [0, 1, 2]
+    assert [r.query.meta.get("in_flight", 0) for r in history.records[-3:]] == [0, 1, 2]
