@@ -49,6 +49,7 @@ SEEKS = {
 BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
+    "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""
@@ -95,6 +96,9 @@ class Explanation:
         if record.status == Status.STOPPED or record.value is None:
             return f"The training {record.reason or 'was stopped'}; it has a curve and no value."
         said = f"The value was {self._number(record.value)}"
+        if self.space.objectives:
+            seen = [f"{o.name} {record.outcomes[o.name].value:.5g}" for o in self.space.objectives]
+            said = f"The values were {', '.join(seen)}"
         if self.surprise is not None:
             said += f", {_surprise(self.surprise)}"
         broken = [name for name, outcome in record.outcomes.items() if not outcome.met]
@@ -102,7 +106,8 @@ class Explanation:
             return f"{said}. It does not keep the limit on {', '.join(broken)}."
         best, target = self._best_before, record.query.fidelity == self.space.target
         better = target and (best is None or record.value > (best.value or 0.0))
-        return f"{said}. It is the best value at {self._target} so far." if better else f"{said}."
+        what = f"best {self.space.objectives[0].name}" if self.space.objectives else "best value"
+        return f"{said}. It is the {what} at {self._target} so far." if better else f"{said}."
 
     @property
     def surprise(self) -> float | None:
@@ -135,12 +140,12 @@ class Explanation:
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]
         seeks = next((f": there {SEEKS[key]}" for key in keys if key in SEEKS), "")
+        if self.space.objectives:
+            seeks = ": there the front of the objectives is expected to gain most"
         said = f"was proposed by {MODELS.get(noted.get('model', ''), 'the model')}{seeks}"
         share = noted.get("shares", {}).get(noted.get("model"))
         if share is not None:
-            said += (
-                f". Three models take turns; this one has {share:.0%} of the capital, as it predicted {self._target}"
-            )
+            said += f". {len(noted['shares'])} models take turns; this one has {share:.0%} of the capital, as it predicted {self._target}"
         return said
 
     @property
@@ -158,11 +163,8 @@ class Explanation:
     def _fidelity(self) -> list[str]:
         """Why at this fidelity, and not at the next."""
         noted, m, space = self._noted, self.record.query.fidelity, self.space
-        because = noted.get("because")
-        if because is not None:
-            return [
-                BECAUSE.get(because, f"It is open whether {because} keeps its limit, and here that is cheap to see.")
-            ]
+        if (because := noted.get("because")) in BECAUSE:
+            return [BECAUSE[because]]
         shares, enough = noted.get("explains", []), noted.get("enough", [])
         if not shares or len(shares) != len(enough) or m > len(shares):
             return []

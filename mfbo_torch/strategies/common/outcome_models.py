@@ -90,14 +90,13 @@ def within(limits: Sequence[Limit], models: Sequence[Chain], dim: int) -> Within
     return WithinLimits(limits, moments, dim)
 
 
-def undecided(limits: Sequence[Limit], models: Sequence[Chain], u: Tensor) -> dict[str, Chain]:
-    """By name the models of the outcomes of which it is open whether they keep their limits at a ``1 x d`` design."""
+def undecided(limits: Sequence[Limit], models: Sequence[Chain], u: Tensor) -> list[Chain]:
+    """The models of the outcomes of which it is open whether they keep their limits at a ``1 x d`` design."""
     if not models:
-        return {}
+        return []
     with torch.no_grad():
         chances = within(limits, models, u.shape[-1]).log_each(u)[0].exp().tolist()
-    found = zip(limits, models, chances, strict=True)
-    return {limit.name: model for limit, model, p in found if DECIDED < p < 1 - DECIDED}
+    return [model for model, p in zip(models, chances, strict=True) if DECIDED < p < 1 - DECIDED]
 
 
 def promising(score: AcquisitionFunction, U: Tensor, to: Callable[[Tensor], Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, select_fidelity
+from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
@@ -92,23 +92,26 @@ class RecursiveMFGPUCB(UpperBounds):
 
         It notes what each fidelity below the target ``explains`` there, and how much would be ``enough``.
         """
-        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
-        pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
-        found, noted = self.space.target, dict[str, Any]()
-        outcomes = undecided(self.space.limits, self.outcomes(snapshot), u)
-        for name, each in {"": model, **outcomes}.items():
-            gamma = cost_thresholds(each, u, width, costs, growth, pending)
-            fidelity = select_fidelity(each, u, width, gamma, pending)
-            if name and fidelity < found:
-                noted["because"] = name
-            found = min(found, fidelity)
+        found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
+        noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
         if self.space.target:
-            with torch.no_grad():
-                narrowed = model.hallucinate(pending)
-                parts = narrowed.slopes_at(u).square() * narrowed.mean_variance(u)[1][0]
+            costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+            parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
-        return FidelityChoice(found, noted)
+        return FidelityChoice(min(found, open_outcome), noted)
+
+    def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
+        where there is none."""
+        models = undecided(self.space.limits, self.outcomes(snapshot), u)
+        return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
+
+    def _level_of(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+        pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
+        gamma = cost_thresholds(model, u, width, costs, growth, pending)
+        return select_fidelity(model, u, width, gamma, pending)
 
     def query_near(
         self,
