@@ -145,7 +145,8 @@ class Explanation:
         said = f"was proposed by {MODELS.get(noted.get('model', ''), 'the model')}{seeks}"
         share = noted.get("shares", {}).get(noted.get("model"))
         if share is not None:
-            said += f". {len(noted['shares'])} models take turns; this one has {share:.0%} of the capital, as it predicted {self._target}"
+            turns = f"{len(noted['shares'])} models take turns"
+            said += f". {turns}; this one has {share:.0%} of the capital, as it predicted {self._target}"
         return said
 
     @property
