@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, Returned, parse_returned
+from mfbo_torch.history.observation import Observation, Returned, parse_returned, parse_several
 from mfbo_torch.problems.base import OBJECTIVE, Problem
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
@@ -33,6 +33,8 @@ class FunctionProblem(Problem):
     def __init__(self, function: Callable[..., Returned], space: Space, maximize: bool, value: str = VALUE) -> None:
         self.objective: Any = function
         self.space, self.maximize, self.value = space, maximize, value
+        if space.objectives:
+            self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
         self.takes_trial = self._takes_trial()
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
@@ -53,7 +55,7 @@ class FunctionProblem(Problem):
         :data:`~mfbo_torch.history.observation.Returned`."""
         if self.takes_trial:
             raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return parse_returned(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
+        return self._parsed(self._called(*self.checked(x, fidelity), None)).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective returns, or where that is nothing the last value that it has reported.
@@ -67,7 +69,11 @@ class FunctionProblem(Problem):
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
-        return parse_returned(found, self.value, OBJECTIVE).to_maximize(self.maximize)
+        return self._parsed(found).to_maximize(self.maximize)
+
+    def _parsed(self, found: Any) -> Observation:
+        several = self.space.objectives
+        return parse_several(found, several, OBJECTIVE) if several else parse_returned(found, self.value, OBJECTIVE)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""

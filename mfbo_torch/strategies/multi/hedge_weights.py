@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from mfbo_torch.history import Record, Status
 
@@ -24,7 +25,7 @@ WORST = 3.0
 """Nats that a model loses by one value at most: one miss should not silence it for good."""
 Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""
-LogDensities = Callable[[Record, Mapping[str, Prediction]], Mapping[str, float]]
+LogDensities = Callable[[Record, Any], Mapping[str, float]]
 """From a record of the target and what the models predicted of its value to the log density that each gave it."""
 
 
