@@ -30,8 +30,8 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     Completed trials are done. Pruned ones are done at the highest fidelity that they have come to, by the steps that
     they have reported, with the value that they reported last by then. Where there is no fidelity a pruned trial has
     its last value, and the median change of completed trials from that step to their end. Failed trials, and pruned
-    ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the search space,
-    and waiting ones, are left out.
+    ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
+    search space, and waiting ones, are left out.
     """
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
     records, undecided = list[Record](), 0
