@@ -37,6 +37,7 @@ from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
@@ -287,11 +288,11 @@ class _Loop:
         queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
             space, query = self.problem.space, record.query
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            decided = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
+            decided = f"Decided in {record.decision_seconds:.3f} s."
+            why = self.explained(record).why
+            LOG.info("%d queried at fidelity %d: %s; %s %s", record.id, query.fidelity, point, why, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
@@ -316,8 +317,9 @@ class _Loop:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
-            LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
+            done = _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
+            outcome = self.explained(done).outcome
+            LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
             _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
@@ -333,6 +335,10 @@ class _Loop:
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
+
+    def explained(self, record: Record) -> Explanation:
+        """Why a query was made, and what came of it."""
+        return Explanation(record, self.optimizer.history, self.problem.space, self.problem.signed)
 
     def expect_a_value(self, spent: bool = False) -> None:
         """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
@@ -392,9 +398,3 @@ def _when_disk_has_room(write: Callable[[], T]) -> T:
             say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
             time.sleep(seconds)
     return write()
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)

@@ -115,8 +115,17 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             query = self._improving(snapshot, generator)
         if query is not None:
             return name, query
-        u, _ = self.target_only.design(snapshot.transformed(self.transform(snapshot)), generator)
-        return ALONE, self.placed(u, self.space.target, snapshot, generator)
+        seen = snapshot.transformed(self.transform(snapshot))
+        u, _ = self.target_only.design(seen, generator)
+        noted = self._noted_alone(seen, u, self.transform(snapshot))
+        return ALONE, self.placed(u, self.space.target, snapshot, generator, **noted)
+
+    def _noted_alone(self, seen: Snapshot, u: Tensor, transform: Warp) -> dict[str, Any]:
+        """What the model of the target alone expects at a ``1 x d`` design, of values that were transformed."""
+        gp, data = self.target_only.gp, self.target_only.observed(seen)
+        mean, deviation = transform.moments(*gp.predict(*data, u))
+        _, spread = transform.moments(*gp.predict(*data, u, observed=True))
+        return {"mean": mean.item(), "deviation": deviation.item(), "spread": spread.item()}
 
     def _bounded(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the bound of the fitted chain is largest, if it gains something."""
@@ -127,8 +136,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gain = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - self._best(model, snapshot)
         if gain < MIN_GAIN * _unit(model) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self.level(model, u, beta, snapshot)
-        return self.query_near(model, u, beta, fidelity, snapshot, generator, self.transform(snapshot), {"beta": beta})
+        at = self.level(model, u, beta, snapshot)
+        return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the averaged chain expects most of the target, if that is something."""
@@ -141,8 +150,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             gain = acquisition(u.unsqueeze(-2)).item()
         if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self.level(self.model(snapshot), u, 1.0, snapshot)
-        return self.query_near(model, u, 1.0, fidelity, snapshot, generator, warp, {})
+        at = self.level(self.model(snapshot), u, 1.0, snapshot)
+        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d``, searched from the peaks of every fidelity."""

@@ -73,11 +73,8 @@ class FreezeThaw(Strategy):
         chosen = promotion([r for r in snapshot.done if r.query.x in own], self.space.target, closed)
         if chosen is not None:
             return Query(chosen.x, chosen.fidelity, {"stage": "halving"})
-        return self._begun(self.random_design(generator), snapshot, generator, RANDOM)
-
-    def _begun(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, stage: str) -> Query:
-        """A training that begins at a design of the unit cube."""
-        return self.query(clear(u, 0, snapshot, generator), 0, stage=stage)
+        u = clear(self.random_design(generator), 0, snapshot, generator)
+        return self.query(u, 0, stage=RANDOM, rule="halving")
 
     def _probable(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
         """What most probably exceeds the best."""
@@ -92,10 +89,16 @@ class FreezeThaw(Strategy):
         times = torch.tensor([[time_of(step, space)] for step in at], dtype=torch.double)
         seen = self.seen(snapshot, curves)
         mean, variance = seen.model.predict(torch.cat([torch.cat([known, new]), times], dim=-1))
-        best = int(((mean - seen.best - gain) / variance.sqrt()).argmax())
+        z = (mean - seen.best - gain) / variance.sqrt()
+        best = int(z.argmax())
+        noted = {"stage": "model", "chance": torch.special.ndtr(z[best]).item(), "within": float(f"{ahead:.3g}")}
         if best < len(paused):
-            return Query(paused[best].x, paused[best].fidelity + 1, {"stage": "model"})
-        return self._begun(new[best - len(paused)], snapshot, generator, "model")
+            u, x, fidelity = known[best], paused[best].x, paused[best].fidelity + 1
+        else:
+            u, fidelity = clear(new[best - len(paused)], 0, snapshot, generator), 0
+            x = tuple(space.from_unit(u.to("cpu", torch.double).reshape(-1)).tolist())
+        middle, deviation = seen.at(u.reshape(1, -1), time_of(steps(space)[fidelity], space))
+        return Query(x, fidelity, {**noted, "mean": middle.item(), "deviation": deviation.item()})
 
     def _candidates(self, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
         """New designs: ones that fill the space, and steps from the best trainings."""
@@ -161,11 +164,8 @@ class FreezeThaw(Strategy):
             return None
         seen, U = self.seen(snapshot, learning_curves(history, self.space)), self.space.to_unit(X)
         at = torch.tensor([time_of(step, self.space) for step in steps(self.space)], dtype=torch.double)
-        points = torch.cat([U.repeat_interleave(len(at), 0), at.repeat(len(U)).unsqueeze(-1)], dim=-1)
-        mean, variance = (part.reshape(len(U), len(at)) for part in seen.model.predict(points))
-        mean, deviation = seen.shift + seen.spread * mean, seen.spread * variance.sqrt()
-        middle, high, low = (seen.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
-        return middle, 0.5 * (high - low)
+        middle, deviation = seen.at(U.repeat_interleave(len(at), 0), at.repeat(len(U)))
+        return middle.reshape(len(U), len(at)), deviation.reshape(len(U), len(at))
 
 
 class Seen(NamedTuple):
@@ -176,6 +176,14 @@ class Seen(NamedTuple):
     scale: CurveScale
     shift: float
     spread: float
+
+    def at(self, U: Tensor, times: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Median and half-width of the values at ``n`` designs and times, in the units of the values."""
+        times = torch.as_tensor(times, dtype=torch.double).expand(len(U)).unsqueeze(-1)
+        mean, variance = self.model.predict(torch.cat([U.to(times), times], dim=-1))
+        mean, deviation = self.shift + self.spread * mean, self.spread * variance.sqrt()
+        middle, high, low = (self.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
+        return middle, 0.5 * (high - low)
 
 
 def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
