@@ -60,9 +60,14 @@ class RunOptions:
                 number(setting, getattr(self, setting), **bounds)
 
     def check(self, problem: Problem) -> None:
-        """Refuse to charge for deciding where costs are not measured."""
+        """Refuse to charge for deciding where costs are not measured, and to wait for a best value where there are
+        several objectives."""
         if self.charge_deciding and not problem.space.measured:
             raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
+        for setting in ("stop_at", "patience", "stop_gain") if problem.space.objectives else ():
+            if (given := getattr(self, setting)) is not None:
+                names = ", ".join(one.name for one in problem.space.objectives)
+                raise SettingError(setting, given, f"left out: it is about one best value, and there are {names}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunOptions:

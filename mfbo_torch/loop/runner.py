@@ -35,6 +35,9 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
@@ -57,9 +60,10 @@ PATIENCE = 30
 
 def run(
     problem: Problem,
-    strategy: Strategy,
+    strategy: Strategy | str,
     capital: float,
     *,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
@@ -87,9 +91,10 @@ def run(
 
     Args:
         problem: What to evaluate.
-        strategy: Decides the queries; bound to the problem's space and the capital.
+        strategy: Decides the queries, or its name, ``"RandomSearch"``; bound to the problem's space and the capital.
         capital: What may be spent in all, in the unit of the costs (seconds where they are measured), what the
             journal's history already spent included. Where costs are measured the last queries may go beyond it.
+        seed: Seed of the random choices of a strategy that is named; 0 if not given.
         executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
         max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
             that ends is replaced at once; without one they are decided in batches of this size.
@@ -116,6 +121,7 @@ def run(
     attempts = {"retries": retries, "charge_retries": charge_retries, "charge_deciding": charge_deciding}
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
+    strategy = strategy_of(strategy, seed, MFGPUCB)
     return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
 
 
@@ -282,11 +288,11 @@ class _Loop:
         queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
             space, query = self.problem.space, record.query
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            decided = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
+            decided = f"Decided in {record.decision_seconds:.3f} s."
+            why = self.explained(record).why
+            LOG.info("%d queried at fidelity %d: %s; %s %s", record.id, query.fidelity, point, why, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
@@ -311,8 +317,9 @@ class _Loop:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
-            LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
+            done = _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
+            outcome = self.explained(done).outcome
+            LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
             _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
@@ -328,6 +335,10 @@ class _Loop:
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
+
+    def explained(self, record: Record) -> Explanation:
+        """Why a query was made, and what came of it."""
+        return Explanation(record, self.optimizer.history, self.problem.space, self.problem.signed)
 
     def expect_a_value(self, spent: bool = False) -> None:
         """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
@@ -387,9 +398,3 @@ def _when_disk_has_room(write: Callable[[], T]) -> T:
             say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
             time.sleep(seconds)
     return write()
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)

@@ -61,13 +61,18 @@ class FreezeThaw(Strategy):
         first = not brackets.complete(reached)
         if rivals:
             best = self._promising(rivals, snapshot, curves, first)
-            return Query(best.x, best.fidelity + 1, {"stage": "halving" if first else "model"})
+            fidelity, u = best.fidelity + 1, self._designs([best])
+            return Query(
+                best.x,
+                fidelity,
+                {"stage": "halving"} if first else self._noted("forecast", u, fidelity, snapshot, curves),
+            )
         if reached[0] < brackets.quota(0, 1) or not any(curve.points for curve in curves):
             seed = draw_seed(torch.Generator().manual_seed(self.seed))
-            u, stage = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1], "initial"
-        else:
-            u, stage = self._improving(snapshot, curves, generator), "model"
-        return self.query(clear(u, 0, snapshot, generator), 0, stage=stage)
+            u = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1]
+            return self.query(clear(u, 0, snapshot, generator), 0, stage="initial")
+        u = clear(self._improving(snapshot, curves, generator), 0, snapshot, generator)
+        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, snapshot, curves))
 
     def _last(
         self, paused: list[LearningCurve], costs: list[float], rung: int, history: History
@@ -81,6 +86,13 @@ class FreezeThaw(Strategy):
         if not able or (rung and sum(costs[rung:]) <= left) or min(able) <= left - costs[rung]:
             return []
         return [curve for curve, cost in zip(paused, ahead, strict=True) if cost <= left]
+
+    def _noted(
+        self, rule: str, u: Tensor, fidelity: int, snapshot: Snapshot, curves: list[LearningCurve]
+    ) -> dict[str, Any]:
+        """What a query notes that the model has decided: the rule, and what it expects at its fidelity."""
+        mean, deviation = self.seen(snapshot, curves).at(u, time_of(steps(self.space)[fidelity], self.space))
+        return {"stage": "model", "rule": rule, "mean": mean.item(), "deviation": deviation.item()}
 
     def _promising(
         self, rivals: list[LearningCurve], snapshot: Snapshot, curves: list[LearningCurve], first: bool
@@ -157,11 +169,8 @@ class FreezeThaw(Strategy):
             return None
         seen, U = self.seen(snapshot, learning_curves(history, self.space)), self.space.to_unit(X)
         at = torch.tensor([time_of(step, self.space) for step in steps(self.space)], dtype=torch.double)
-        points = torch.cat([U.repeat_interleave(len(at), 0), at.repeat(len(U)).unsqueeze(-1)], dim=-1)
-        mean, variance = (part.reshape(len(U), len(at)) for part in seen.model.predict(points))
-        mean, deviation = seen.shift + seen.spread * mean, seen.spread * variance.sqrt()
-        middle, high, low = (seen.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
-        return middle, 0.5 * (high - low)
+        middle, deviation = seen.at(U.repeat_interleave(len(at), 0), at.repeat(len(U)))
+        return middle.reshape(len(U), len(at)), deviation.reshape(len(U), len(at))
 
 
 class Seen(NamedTuple):
@@ -171,6 +180,14 @@ class Seen(NamedTuple):
     scale: CurveScale
     shift: float
     spread: float
+
+    def at(self, U: Tensor, times: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Median and half-width of the values at ``n`` designs and times, in the units of the values."""
+        times = torch.as_tensor(times, dtype=torch.double).expand(len(U)).unsqueeze(-1)
+        mean, variance = self.model.predict(torch.cat([U.to(times), times], dim=-1))
+        mean, deviation = self.shift + self.spread * mean, self.spread * variance.sqrt()
+        middle, high, low = (self.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
+        return middle, 0.5 * (high - low)
 
 
 def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
