@@ -9,6 +9,7 @@ import platform
 import re
 import signal
 import subprocess
+import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 import mfbo_torch
+from benchmarks import dependencies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,8 +161,11 @@ def _commit() -> str | None:
 
 
 def write_json(path: Path, report: Mapping[str, Any], device: str = "cpu") -> None:
-    """Write a report; its first key is ``about``, its own if it has one."""
-    path.write_text(json.dumps({"about": about(device), **report}, indent=1) + "\n")
+    """Write a report; its first key is ``about``, its own if it has one, and its second what it depends on: the
+    ``code`` of the ``main`` of a module, the caller's."""
+    module = sys._getframe(1).f_globals["__spec__"].name
+    code = {"module": module, "hash": dependencies.digest([(module, "main")])}
+    path.write_text(json.dumps({"about": about(device), "code": code, **report}, indent=1) + "\n")
 
 
 def tidy(axes: Axes) -> None:

@@ -4,20 +4,22 @@ A module of a benchmark holds one :class:`Study`, named ``STUDY``. :meth:`Study.
 adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes the report::
 
     python -m benchmarks.quality.regret [--problems NAME ...] [--methods LABEL ...] [--seeds N] [--first SEED]
-        [--capital MOST] [--workers N] [--report]
+        [--capital MOST] [--workers N] [--report | --anew | --again]
 
 - A run that is in the file is not done again, so a command can be stopped, killed and started again. Rows are on disk
   when their run has ended; what a kill has truncated is cut off at the next start. A run that fails is reported, has no
   rows, and the others go on.
 - ``NAME.about.json`` lists the commands that have added rows, each with the number of its ``first_row``, counted from
-  0, and what :func:`benchmarks.common.about` says. Rows before the first of them are older.
+  0, what :func:`benchmarks.common.about` says, and by problem and method the ``code``: a hash of what their rows depend
+  on (:mod:`benchmarks.dependencies`). Rows whose hash is another one now are stale. ``--anew`` forgets them first;
+  ``--again`` does one seed of each again, and where its rows are the same, an entry without ``first_row`` says so.
 - Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
 """
 
 import csv
 import fcntl
 import gzip
-import json
+import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections import defaultdict
@@ -33,7 +35,9 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from benchmarks.common import about, cut_after, parser, quiet
+from benchmarks import dependencies
+from benchmarks.common import cut_after, parser, quiet
+from benchmarks.provenance import Code, Group, forget, note, states, told
 from mfbo_torch.history import History
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
@@ -155,6 +159,22 @@ class Study:
             found.append((*job[:3], capital, *self.measure(look)))
         return found
 
+    def code(self, problem: str, method: str) -> str:
+        """A hash of what the rows of a group depend on: how the study plays and measures, and what its module has for
+        the problem and the method under their names."""
+        played = (self.measure, self.execute, self.play)
+        roots = [(made.__module__, made.__qualname__) for made in played if made is not None]
+        skipped, extra = [], []
+        for label, table in ((problem, self.problems), (method, self.methods)):
+            if found := dependencies.entry(label, self.module):
+                skipped.append(found[0])
+                extra.append(found[1])
+                roots += dependencies.named(found[1], self.module)
+            elif (made := table.get(label)) is not None:
+                made = getattr(made, "func", made)
+                roots.append((made.__module__, made.__qualname__))
+        return dependencies.digest(roots, skipped, extra)
+
     def _played(self, job: Job, problem: Any, capital: float) -> History:
         return run(problem, self.methods[job.method](job.seed), capital, progress=False)
 
@@ -163,8 +183,7 @@ class Study:
         grid = {"problems": list(self.problems), "methods": list(self.methods), "seeds": self.seeds, "first": 0}
         made = parser(page, **grid, workers=1, **defaults)
         made.add_argument("--capital", type=float, help="the largest at which runs are looked at")
-        made.add_argument("--report", action="store_true", help="only write the report of the rows that are there")
-        return made
+        return with_ways(made)
 
     def finish(self, given: Namespace) -> int:
         """Do what is missing by the options, and write the report; the exit status."""
@@ -173,7 +192,7 @@ class Study:
             seeds, most = range(given.first, given.first + given.seeds), given.capital
             most = int(most) if most is not None and most == int(most) else most
             wanted = self.jobs(given.problems, given.methods, seeds, most)
-            failed = measure(wanted, self.rows, path, self.header, workers=given.workers)
+            failed = done(given, wanted, self.rows, path, self.header, self.code)
         if self.report is not None:
             reported(path, self.report)
         return failed
@@ -181,6 +200,33 @@ class Study:
     def main(self, page: str | None, arguments: Sequence[str] | None = None) -> int:
         """Do what is missing, and write the report; the exit status."""
         return self.finish(self.parser(page).parse_args(arguments))
+
+
+def with_ways(made: ArgumentParser) -> ArgumentParser:
+    """A parser with the options of :func:`done`, and ``--report``."""
+    ways = made.add_mutually_exclusive_group()
+    ways.add_argument("--report", action="store_true", help="only write the report of the rows that are there")
+    ways.add_argument("--anew", action="store_true", help="first forget the rows that older code has measured")
+    ways.add_argument("--again", action="store_true", help="one seed of these again: are the rows the same?")
+    return made
+
+
+def done(
+    given: Namespace,
+    jobs: Sequence[Job],
+    execute: Callable[[Job], Iterable[Row]],
+    path: Path,
+    columns: Sequence[str],
+    code: Code,
+) -> int:
+    """:func:`measure`, or with ``given.again`` :func:`again`, with ``given.anew`` what is stale is forgotten first."""
+    if given.again or given.anew:
+        known = states(path, read(path), code)
+        stale = {group for group in _all_groups(jobs) if known.get(group, "fresh") != "fresh"}
+        if given.again:
+            return again([job for job in jobs if _groups(job) & stale], execute, path, code)
+        forget(path, read(path), stale)
+    return measure(jobs, execute, path, columns, code, given.workers)
 
 
 def _study_of(module: str) -> Study:
@@ -216,7 +262,12 @@ def grouped(path: Path) -> Rows:
 
 
 def measure(
-    jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, columns: Sequence[str], workers: int = 1
+    jobs: Sequence[Job],
+    execute: Callable[[Job], Iterable[Row]],
+    path: Path,
+    columns: Sequence[str],
+    code: Code = lambda problem, method: "",
+    workers: int = 1,
 ) -> int:
     """Do the jobs that are missing, in their order, in so many processes; the exit status, 1 if one has failed.
 
@@ -239,7 +290,7 @@ def measure(
             raise SystemExit(f"{path} has the columns {', '.join(header)}, not {', '.join(columns)}")
         have = {tuple(row[:length]) for row in rows for length in (3, 4)}
         left = [job for job in jobs if not _keys(job) <= have]
-        entry, failed = {"first_row": len(rows), **about()} if left else {}, False
+        entry, failed = {"first_row": len(rows), **told(_all_groups(left), code)} if left else {}, False
         outcomes = _outcomes(left, execute, workers)
         for job, found in tqdm(outcomes, initial=len(jobs) - len(left), total=len(jobs), unit="run"):
             if isinstance(found, BaseException):
@@ -247,12 +298,50 @@ def measure(
                 tqdm.write(f"{job[:3]} failed, the others go on: {type(found).__name__}: {found}")
                 continue
             if entry:
-                _note(path.with_suffix(".about.json"), entry)
+                note(path, entry)
                 entry = {}
             lines = [] if file.tell() else [columns]
             lines += [row for row in found if tuple(map(str, row[:4])) not in have]
             _add(file, lines, path.with_suffix(UNFINISHED))
     return int(failed)
+
+
+def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
+    """Do the first job of each group again; note the groups whose rows are those of the file, seconds aside. The exit
+    status, 1 if a row is another one."""
+    known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
+    first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
+    for job in tqdm([*first.values()][::-1], unit="run"):
+        rows = [dict(zip(next(iter(known.values())), map(str, row), strict=True)) for row in _rows(execute, job)]
+        equal = [_equal(row, known.get(tuple(row[name] for name in KEY), {})) for row in rows]
+        (same if equal and all(equal) else other).append(job)
+        tqdm.write(f"{job[:3]}: {sum(equal)} of {len(rows)} rows are the same")
+    if same:
+        note(path, told(_all_groups(same), code))
+    return int(bool(other))
+
+
+def _equal(row: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return all(
+        other.get(name) == value or (name in other and _close(value, other[name]))
+        for name, value in row.items()
+        if not name.endswith("seconds")
+    )
+
+
+def _close(value: str, other: str) -> bool:
+    try:
+        return math.isclose(float(value), float(other), rel_tol=1e-4, abs_tol=1e-9)
+    except ValueError:
+        return False
+
+
+def _groups(job: Job) -> set[Group]:
+    return {(job.problem, method) for method in (job.method if isinstance(job.method, tuple) else (job.method,))}
+
+
+def _all_groups(jobs: Iterable[Job]) -> set[Group]:
+    return {group for job in jobs for group in _groups(job)}
 
 
 def _keys(job: Job) -> set[tuple[str, ...]]:
@@ -281,14 +370,6 @@ def _add(file: FileIO, rows: Iterable[Row], unfinished: Path) -> None:
     if file.write(data := text.getvalue().encode()) < len(data):
         raise OSError(f"{file.name}: the disk is full")
     unfinished.unlink()
-
-
-def _note(path: Path, entry: dict[str, Any]) -> None:
-    """Put an entry behind those of a file."""
-    entries = json.loads(path.read_text()) if path.exists() else []
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps([*entries, entry], indent=1) + "\n")
-    draft.replace(path)
 
 
 def _outcomes(

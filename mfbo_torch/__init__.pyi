@@ -25,7 +25,7 @@ from .models import (
 )
 from .problems import UserProblem
 from .space import IndirectSpace, Parameter, Space
-from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
+from .strategies import CMES, CMETS, GPBUCB, MFEHVI, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
 from .utils.errors import SettingError
 from .utils.version import __version__ as __version__
 
@@ -33,6 +33,7 @@ __all__ = [
     "CMES",
     "CMETS",
     "GPBUCB",
+    "MFEHVI",
     "MFGPUCB",
     "MFUCB",
     "CachedGP",

@@ -217,5 +217,8 @@ def test_public_names():
 
 
 if __name__ == "__main__":
+    from benchmarks.figures.marks import mark
+
+    mark()
     start, _, rest = PAGE.read_text("utf-8").partition(BETWEEN[0])
     PAGE.write_text(f"{start}{BETWEEN[0]}{drawn()}{BETWEEN[1]}{rest.partition(BETWEEN[1])[2]}", "utf-8")

@@ -1,23 +1,30 @@
 """The figures of the papers that show how the methods work.
 
-    python -m benchmarks.figures [--share 1.0]
+    python -m benchmarks.figures [--share 1.0] [--check | --mark]
 
 Writes ``illustration-T.png`` for the published MF-GP-UCB at some numbers of queries ``T`` (Figs. 2 and 6 of
 Kandasamy et al., NeurIPS 2016), ``queries-by-value.png``, queries per fidelity by range of the target's value on
 Hartmann-3D after 184 queries (Fig. 3, right), and ``indirect-shifted-peak.png``, a function seen through averages.
 Regret against capital is ``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full
 capital.
+
+``--check`` draws nothing: it lists the results that older code has measured, and fails where a row does not say what
+measured it, or a page does not say that what it shows is stale. ``--mark`` writes these notes
+(:mod:`benchmarks.figures.marks`).
 """
 
 import itertools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
 
 from benchmarks.common import parser, quiet
-from benchmarks.figures import pictures
+from benchmarks.dependencies import digest
+from benchmarks.figures import marks, pictures
 from benchmarks.figures.averages import shifted_peak
 from mfbo_torch.history import History
 from mfbo_torch.loop.runner import run
@@ -64,15 +71,29 @@ def queries_by_value(share: float, queries: int = 184) -> Figure:
     return pictures.queries_by_value(History(history.records[:queries]), problem)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw and save."""
-    given = parser(__doc__, share=1.0).parse_args(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw and save, or look at what is there; the exit status."""
+    options = parser(__doc__, share=1.0)
+    options.add_argument("--check", action="store_true", help="say what is stale, and fail where a page does not")
+    options.add_argument("--mark", action="store_true", help="say so on the pages")
+    given = options.parse_args(arguments)
     quiet()
+    if given.mark:
+        marks.mark()
+    if given.mark or given.check:
+        return marks.check()
     for step, figure in illustrations(given.share).items():
-        figure.savefig(given.results / f"illustration-{step}.png", dpi=110)
-    queries_by_value(given.share).savefig(given.results / "queries-by-value.png", dpi=110)
-    shifted_peak(given.share).savefig(given.results / "indirect-shifted-peak.png", dpi=100)
+        save(figure, given.results / f"illustration-{step}.png", illustrations)
+    save(queries_by_value(given.share), given.results / "queries-by-value.png", queries_by_value)
+    save(shifted_peak(given.share), given.results / "indirect-shifted-peak.png", shifted_peak)
+    return 0
+
+
+def save(figure: Figure, path: Path, made_by: Callable[..., object]) -> None:
+    """Save a picture, with what it depends on in its text."""
+    of = (__spec__.name if made_by.__module__ == "__main__" else made_by.__module__, made_by.__qualname__)
+    figure.savefig(path, dpi=110, metadata={marks.DRAWN: json.dumps({"of": of, "hash": digest([of])})})
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.common import parser
+from benchmarks.dependencies import digest
 from benchmarks.robustness.troubled import CENTS, OUTCOMES, Troubled, expected
 from benchmarks.study import KEY, Job, Row, measure
 from mfbo_torch.history.storage.journal import Journal
@@ -153,13 +154,18 @@ def execute(job: Job) -> list[Row]:
     return [row]
 
 
+def code(*_: str) -> str:
+    """A hash of what the rows depend on."""
+    return digest([("benchmarks.robustness.faults", "execute")])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Torment and check, again and again; the exit status."""
     options = parser(__doc__, repeats=1, evaluations=60, seed=0)
     options.add_argument("--kind", choices=executors.KINDS, default="processes")
     given = options.parse_args(arguments)
     wanted = [Job("Troubled", given.kind, given.seed + i, (given.evaluations,)) for i in range(given.repeats)]
-    return measure(wanted, execute, given.results / "faults.csv", COLUMNS)
+    return measure(wanted, execute, given.results / "faults.csv", COLUMNS, code)
 
 
 if __name__ == "__main__":

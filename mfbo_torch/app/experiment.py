@@ -22,6 +22,7 @@ from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
 from mfbo_torch.history.storage.journal import Journal, JournalGone
 from mfbo_torch.loop import plots
+from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.optimizer import check_history
@@ -110,6 +111,15 @@ def conclude(summary: Summary, out: Path, picture: bool) -> None:
             name = type(summary.strategy).__name__
             with replacing(out / PICTURE) as file:
                 plots.progress(summary.history, summary.problem, name).savefig(file, format="png")
+
+
+def draw_curves(run: Summary, path: Path) -> Path:
+    """Draw the learning curves of a run; a file at ``path``, which is given back, is replaced."""
+    if not any(record.curve for record in run.history):
+        raise SettingError("curves", True, "left out: no training has reported a value after an epoch yet")
+    with writable("curves", path, "file"), replacing(path) as file:
+        plot_learning_curves(run.history, run.problem, run.strategy).savefig(file, format="png")
+    return path
 
 
 def load(out: str | Path) -> Summary:

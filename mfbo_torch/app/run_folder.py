@@ -99,8 +99,10 @@ def changed(out: Path) -> float:
 
 
 def chosen(folder: str | None, usage: str) -> Path:
-    """The folder that a command is about: the one given, or the newest in ``runs``."""
+    """The folder of a command: the one given, the current one if it is a run's, else the newest in ``runs``."""
     if folder is None:
+        if Path(CONFIG).is_file() and Path(JOURNAL).is_file():
+            return Path()
         newest = max(within(Path("runs")), key=changed, default=None)
         if newest is None:
             raise SettingError("folder", folder, f"one folder, as in {usage}; there is none in runs yet")

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,8 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
 
 SUFFIXES = (".csv", ".parquet")
+MOST_ROWS = 100_000
+"""Rows of the longest table that is read: models are made of 1,000 observations of a fidelity at most."""
 
 
 def write(history: History, problem: Problem, path: Path) -> list[str]:
@@ -150,6 +152,9 @@ def read(path: Path, problem: Problem) -> list[Record]:
     found, columns = _parquet(path) if parquet else _csv(path)
     if twice := [name for i, name in enumerate(columns) if name in columns[:i]]:
         raise SettingError("warm_start", str(path), f"a table with one column {twice[0]}")
+    if len(found) > MOST_ROWS:
+        wanted = f"a table with at most {MOST_ROWS:,} rows; a model uses 1,000 of a fidelity: draw some at random"
+        raise SettingError("warm_start", str(path), wanted)
     return _records(found, columns, problem, str(path), "row" if parquet else "line", 1 if parquet else 2)
 
 
@@ -158,7 +163,8 @@ def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     try:
         with io.TextIOWrapper(opened(path), newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            return list(reader), list(reader.fieldnames or [])
+            found = list(islice(reader, MOST_ROWS + 1))
+            return found, list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SettingError("warm_start", str(path), f"a readable CSV file: {error}") from error
 
@@ -167,7 +173,7 @@ def _parquet(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The same of a Parquet file."""
     pyarrow = _pyarrow("warm_start", path)
     try:
-        found = pyarrow.parquet.read_table(path)
+        found = pyarrow.parquet.read_table(path).slice(0, MOST_ROWS + 1)
     except (OSError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise SettingError("warm_start", str(path), f"a readable Parquet file: {reason}") from error

@@ -20,6 +20,7 @@ from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.space import named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, Value
 from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 
 FIDELITY = "fidelity"
@@ -29,8 +30,9 @@ def multi_fidelity_client(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     costs: Sequence[float] | np.ndarray | Tensor | None = None,
     objective: str | None = None,
-    strategy: Strategy | None = None,
+    strategy: Strategy | str | None = None,
     *,
+    seed: int | None = None,
     fidelities: Mapping[str, Sequence[Value]] | None = None,
     parameter_constraints: Sequence[str] = (),
     outcome_constraints: Sequence[str] = (),
@@ -48,8 +50,10 @@ def multi_fidelity_client(
         parameters: Ax's ``RangeParameterConfig`` and ``ChoiceParameterConfig`` (``dependent_parameters`` and all).
         costs: ``M`` increasing positive costs, the target last; the values of ``fidelities`` if not given.
         objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``.
-        strategy: Decides the trials; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are averages brings its
-            :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs: ``CMES(space=...)``.
+        strategy: Decides the trials, or its name; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are
+            averages brings its :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs:
+            ``CMES(space=...)``.
+        seed: Of a strategy that is named or not given; 0 if not given.
         fidelities: The name and the values of the fidelities, ``{"epochs": [3, 9, 27]}``, the target last.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
         outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which every trial reports beside the
@@ -67,7 +71,7 @@ def multi_fidelity_client(
         given = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         named = named_fidelities(fidelities, [getattr(config, "name", "") for config in parameters], given)
         costs = named.costs_of(given)
-    node = StrategyNode(MFGPUCB() if strategy is None else strategy, costs, continues=continues)
+    node = StrategyNode(strategy_of(strategy, seed, MFGPUCB), costs, continues=continues)
     config = configured(objective, outcome_constraints)
     if storage_config is not None and name is None:
         raise SettingError("name", name, "given, to store the experiment in a database")

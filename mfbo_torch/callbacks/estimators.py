@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import skops.io
 
 from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.files import replacing
+from mfbo_torch.utils.files import content, replacing
 from mfbo_torch.utils.validation import whole
 
 COUNTS = ("n_estimators", "max_iter")
@@ -23,6 +25,8 @@ def train(
 
     An epoch is one call of ``partial_fit`` where there is that, else ``rounds`` more of ``n_estimators`` or
     ``max_iter`` with ``warm_start``. The estimator is saved in the trial's folder after each, and goes on from there.
+    It is saved by skops, which runs no code of a file: one with other classes than scikit-learn's and those of the
+    estimator's own package is refused.
 
     Args:
         estimator: With ``partial_fit``, or with ``warm_start`` and ``n_estimators`` or ``max_iter``.
@@ -34,11 +38,11 @@ def train(
         **fit: More for ``partial_fit`` or ``fit``, such as ``classes``.
 
     Raises:
-        SettingError: The estimator has neither.
+        SettingError: The estimator has neither, or the saved one is none that this function has written.
     """
-    epochs = Epochs(trial, "value", "estimator.pickle")
+    epochs = Epochs(trial, "value", "estimator.skops")
     if epochs.checkpoint is not None:
-        estimator = pickle.loads(epochs.checkpoint.read_bytes())
+        estimator = _loaded(epochs.checkpoint, type(estimator))
     count = next((name for name in COUNTS if name in estimator.get_params()), None)
     partial = hasattr(estimator, "partial_fit")
     if not partial and (count is None or "warm_start" not in estimator.get_params()):
@@ -52,6 +56,21 @@ def train(
         else:
             estimator.set_params(warm_start=True, **{str(count): epoch * whole("rounds", rounds)}).fit(X, y, **fit)
         with replacing(epochs.path) as file:
-            pickle.dump(estimator, file)
+            skops.io.dump(estimator, file)
         more = epochs.ended(value(estimator))
     return estimator
+
+
+def _loaded(path: Path, kind: type) -> Any:
+    """The estimator of a checkpoint."""
+    packages = {"sklearn", kind.__module__.partition(".")[0]}
+    wanted = f"an estimator that was saved here; to begin anew, remove {path}"
+    try:
+        saved = content(path)
+        own = [name for name in skops.io.get_untrusted_types(data=saved) if name.partition(".")[0] in packages]
+        found = skops.io.loads(saved, trusted=own)
+    except Exception as error:  # of whatever kind: the file may be anybody's
+        raise SettingError("checkpoint", f"{type(error).__name__}: {error}", wanted) from error
+    if type(found) is not kind:
+        raise SettingError("checkpoint", type(found).__name__, wanted)
+    return found

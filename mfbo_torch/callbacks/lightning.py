@@ -12,8 +12,8 @@ from mfbo_torch.problems.trial import Trial
 class LightningCallback(Callback):
     """Saves and reports each epoch, and stops the trainer where the training is to pause.
 
-    Give what was saved back with ``trainer.fit(model, data, ckpt_path=callback.checkpoint)``, and let ``max_epochs`` be
-    as many as the space has.
+    Give what was saved back with ``trainer.fit(model, data, ckpt_path=callback.checkpoint, weights_only=True)``, and
+    let ``max_epochs`` be as many as the space has.
 
     Args:
         trial: The trial of the objective.

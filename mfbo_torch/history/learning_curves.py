@@ -55,7 +55,7 @@ class LearningCurve:
 
     def signed(self, maximize: bool) -> LearningCurve:
         """The curve of values to be maximised in the objective's own sign."""
-        return self if maximize else replace(self, points=tuple((step, -value) for step, value in self.points))
+        return self if maximize else replace(self, points=tuple((step, 0.0 - value) for step, value in self.points))
 
 
 def steps(space: Space) -> tuple[float, ...]:

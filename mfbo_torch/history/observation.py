@@ -1,23 +1,27 @@
 """The result of an evaluation: a value, its standard error and the outcomes measured beside it. What users hand in is
-parsed once, by :func:`parse` where an objective returns or a value is told, and by :func:`parse_finite` where values
-come from elsewhere; behind these doors every :class:`Observation` is taken as it is."""
+parsed once: by :func:`parse_returned` where an objective returns, by :func:`parse` where a value is told, by
+:func:`parse_finite` where values come from elsewhere. Behind these doors every :class:`Observation` is taken as it
+is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import SEVERAL, VALUE, number, single
+from mfbo_torch.utils.validation import SEVERAL, STANDARD_ERROR, VALUE, number, single
 
 if TYPE_CHECKING:
+    from mfbo_torch.space.objectives import Objective
     from mfbo_torch.space.outcome_constraints import Limit
 
 FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
+RETURNED = """a number, or {"value": ..., "standard_error": ...} where its noise is known"""
+"""What an objective may return, in messages."""
 LARGEST = 1e75
 """Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
 
@@ -82,32 +86,71 @@ class Observation:
             found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
         return replace(self, outcomes=found) if found or self.outcomes else self
 
+    def unusable(self, objectives: Iterable[Objective]) -> str | None:
+        """Why models cannot use the value, or that of one of several objectives; ``None`` where they can."""
+        if (reason := unusable(self.value)) is not None:
+            return reason
+        for one in objectives:
+            if (reason := unusable(_pair(one.name, self.outcomes.get(one.name, 0.0))[0])) is not None:
+                return reason.replace("the value", one.name, 1)
+        return None
+
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
         numbers = {name: found.value if isinstance(found, Outcome) else found for name, found in self.outcomes.items()}
         return "".join([f"{self.value!r}{error}", *(f", {name} {value!r}" for name, value in numbers.items())])
 
 
-Observed = float | tuple[float, float] | Observation
-"""Forms in which an objective returns an observation: a value, a value and its standard error, or an
-:class:`Observation`."""
+Returned = float | Mapping[str, Any] | Observation
+"""Forms in which an objective returns an observation: a value; a mapping with ``"value"`` and, where they are known,
+its ``"standard_error"`` and the outcomes; or an :class:`Observation`."""
+Observed = Returned | tuple[float, float]
+"""Forms in which an observation is told: those, or a value and its standard error."""
 
 
-def parse(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
-    """An observation from what an objective returns or a user tells: a number, a pair of it and its standard error, an
-    observation, or a mapping of names to such, where ``key`` is that of the value to be optimised. Anything else is a
-    ``SettingError`` about ``setting``, what the user calls it."""
+def parse(given: Any, key: str = VALUE, setting: str = "value", forms: str = FORMS) -> Observation:
+    """An observation from what a user tells: a number, a pair of it and its standard error, an observation, or a
+    mapping of names to such, where ``key`` is that of the value to be optimised, and ``standard_error`` its standard
+    error. Anything else is a ``SettingError`` about ``setting``, what the user calls it, that names the ``forms``."""
     if isinstance(given, Observation):
         return given
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
-        raise SettingError(setting, given, f"{FORMS}; {SEVERAL}")
+        raise SettingError(setting, given, f"{forms}; {SEVERAL}")
     if not isinstance(given, Mapping):
-        return Observation(*_pair(setting, given))
+        return Observation(*_pair(setting, given, forms))
     if key not in given:
         wanted = f"a mapping with {key!r}, the value to be optimised (another key: value = KEY)"
         raise SettingError(setting, dict(given), wanted)
-    others = {name: found for name, found in given.items() if name != key}
-    return Observation(*_pair(f"{setting} {key}", given[key]), others)
+    others = {name: found for name, found in given.items() if name not in (key, STANDARD_ERROR)}
+    value, error = _pair(f"{setting} {key}", given[key], forms)
+    if given.get(STANDARD_ERROR) is not None and key != STANDARD_ERROR:
+        if error is not None:
+            raise SettingError(STANDARD_ERROR, given[STANDARD_ERROR], f"given once, and not in {key!r} too")
+        error = number(STANDARD_ERROR, given[STANDARD_ERROR], 0)
+    return Observation(value, error, others)
+
+
+def parse_returned(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
+    """:func:`parse` of what an objective returns. A tuple is a ``SettingError``: it does not say whether its second
+    number is a standard error or another objective."""
+    if isinstance(given, tuple | list):
+        size = f"{type(given).__name__} of {len(given)}"
+        raise SettingError(setting, size, f"{RETURNED}: a {type(given).__name__} does not say what it holds; {SEVERAL}")
+    return parse(given, key, setting, RETURNED)
+
+
+def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "value") -> Observation:
+    """An observation of several objectives from a mapping of their names to numbers, or to pairs of a number and its
+    standard error: the value is that of the first one, in its own sign, and all are outcomes. Anything else is a
+    ``SettingError``, but for an observation, which is taken as it is."""
+    if isinstance(given, Observation):
+        return given
+    names = [one.name for one in objectives]
+    if not isinstance(given, Mapping):
+        raise SettingError(setting, given, f"a mapping of {', '.join(names)} to numbers")
+    if missing := [name for name in names if name not in given]:
+        raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives")
+    return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))
 
 
 def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "value") -> Observation:
@@ -125,7 +168,7 @@ def judged(measured: Mapping[str, Outcome], limits: Iterable[Limit]) -> dict[str
     return {limit.name: measured[limit.name]._replace(met=limit.met(measured[limit.name].value)) for limit in limits}
 
 
-def _pair(setting: str, given: Any) -> tuple[float, float | None]:
+def _pair(setting: str, given: Any, forms: str = FORMS) -> tuple[float, float | None]:
     """A number of any kind, but no text and none with an imaginary part, or a tuple of one and its standard error, as
     both; ``None`` for an error that is not known."""
     value, error = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
@@ -137,6 +180,6 @@ def _pair(setting: str, given: Any) -> tuple[float, float | None]:
                 raise TypeError
             value = float(value)
         except (TypeError, ValueError, RuntimeError, OverflowError) as reason:
-            raise SettingError(setting, given, FORMS) from reason
+            raise SettingError(setting, given, forms) from reason
     # SQLite keeps no sign of zero
     return value + 0.0, None if error is None else number("standard_error", error, 0) + 0.0

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mfbo_torch.history.observation import Observation, parse, unusable
+from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.history.record import Points
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
@@ -58,8 +58,9 @@ def evaluate(
     try:
         given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         if trial is None or trial.cut_short is None:
-            found = parse(given).judged(problem.space.limits)
-            reason = unusable(found.value) or ""
+            found = parse(given)
+            reason = found.unusable(problem.space.objectives) or ""
+            found = found if reason else found.judged(problem.space.outcomes)
     except BaseException as error:
         main = threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it

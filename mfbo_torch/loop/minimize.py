@@ -5,21 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from mfbo_torch.history import History, Observed, Recommendation, Record, Status
+from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
+from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
+from mfbo_torch.metrics.front import hypervolume as volume
+from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB, FreezeThaw
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils import html_table
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
 
@@ -29,19 +36,12 @@ if TYPE_CHECKING:
 LOG = logger(__name__)
 
 
-class Settings(TypedDict, total=False):
-    """The settings of :func:`minimize` and :func:`maximize`."""
+Where = Space | Sequence[Parameter] | Mapping[str, Any]
+"""A space; or the parameters of one with a single fidelity of cost 1, as a sequence or as
+:func:`~mfbo_torch.space.shorthand.parameters_of` has them: ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``."""
 
-    strategy: Strategy | None
-    seed: int
-    executor: Executor | None
-    max_pending: int | None
-    journal: Journal | None
-    progress: bool
-
-
-Where = Space | Sequence[Parameter] | Mapping[str, tuple[float, float]]
-"""A space; or the parameters, or ``{name: (lower, upper)}``, of one with a single fidelity of cost 1."""
+Names = Sequence[str] | Mapping[str, str]
+"""A text for each objective, in their order or by name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +57,8 @@ class Result:
         nfev: Number of evaluations, failed ones included.
         spent: Their cost.
         recommended: The best design by the model where values are noisy; else ``None``.
+        front: The designs at the target that no other one dominates, from the best value of the first objective on. Of
+            several objectives ``x`` is its knee, and ``fun`` the first objective there.
         history: Every query.
         problem: What was optimised.
     """
@@ -69,8 +71,19 @@ class Result:
     nfev: int
     spent: float
     recommended: Recommendation | None
+    front: list[Solution]
     history: History = field(compare=False)
     problem: Problem = field(compare=False)
+
+    @property
+    def hypervolume(self) -> float:
+        """The volume that the front dominates above the reference point, in the product of the objectives' units; NaN
+        where there is no front."""
+        space, records = self.problem.space, [self.history.records[solution.id] for solution in self.front]
+        if not space.objectives or not records:
+            return math.nan
+        Y = objective_values(records, space.objectives)
+        return volume(Y, reference_point(space, Y))
 
     @property
     def curves(self) -> list[LearningCurve]:
@@ -83,6 +96,12 @@ class Result:
         from mfbo_torch.loop import plots  # matplotlib, which most calls do without
 
         return plots.progress(self.history, self.problem)
+
+    def plot_learning_curves(self) -> Figure:
+        """The learning curves of all trainings: the best ones coloured, the others grey."""
+        from mfbo_torch.loop.curve_plots import plot_learning_curves
+
+        return plot_learning_curves(self.history, self.problem)
 
     def _rows(self) -> list[tuple[str, object]]:
         rows: list[tuple[str, object]] = [("message", self.message), ("success", self.success), ("fun", self.fun)]
@@ -101,46 +120,117 @@ class Result:
 
 
 def minimize(
-    function: Callable[..., Observed],
+    function: Callable[..., Returned],
     space: Where,
     capital: float,
     *,
-    strategy: Strategy | None = None,
-    seed: int = 0,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
     progress: bool = False,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+    objectives: Names | None = None,
+    directions: Names | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
 ) -> Result:
     """Find where a function is smallest.
 
     Args:
         function: ``f(parameters, fidelity)``, the parameters as a mapping, or ``f(rate, width, fidelity)``, each by its
-            name; with a single fidelity without that. It returns a number, or a pair of it and its standard error;
-            where the space has limits, ``{"value": ..., "latency": ...}``. It may take a ``trial``
-            (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
+            name; with a single fidelity without that. It returns a number; ``{"value": ..., "standard_error": ...}``
+            where its noise is known; with outcomes, ``{"value": ..., "latency": ...}``, where the space has limits. It
+            may take a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`), and does where the space ``continues``.
         space: Where to search, and what an evaluation costs at each fidelity.
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
-        strategy: How to search; if not given :class:`~mfbo_torch.MFGPUCB` with ``seed``, and for trainings, where the
-            space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
-        seed: Seed of that strategy's random choices.
+        strategy: How to search, or its name, ``"RandomSearch"``; if not given :class:`~mfbo_torch.MFGPUCB`, and for
+            trainings, where the space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`; for several objectives
+            :class:`~mfbo_torch.MFEHVI`.
+        seed: Seed of the random choices of a strategy that is named or not given; 0 if not given.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.
         progress: Whether to show a progress bar.
+        retries: How often an evaluation that fails is tried again.
+        time_limit: Seconds after which nothing more is started.
+        stop_at: Ends the run once a value at the target is as good, in the function's own sign.
+        patience: Ends it once this capital has brought nothing better.
+        stop_gain: Ends it once what is left to gain is at most this part of the range of values, by the model.
+        objectives: Names of what is minimised where that is several numbers, ``("loss", "latency")``; the function then
+            returns a mapping of these to numbers, or to pairs of one and its standard error.
+        directions: ``"minimize"`` or ``"maximize"`` for each, in their order or by name.
+        reference: The worst value of interest of each, in their order or by name, from where the hypervolume is
+            counted; found from the observations if not given.
 
     Raises:
         SettingError: A setting cannot work.
         Hopeless: Every evaluation failed.
     """
-    problem = FunctionProblem(function, _space(space), maximize=False)
-    return _optimize(problem, capital, progress, strategy, seed, executor, max_pending, journal)
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
+    problem = _problem(function, space, False, objectives, directions, reference)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
 
 
-def maximize(function: Callable[..., Observed], space: Where, capital: float, **settings: Unpack[Settings]) -> Result:
+def maximize(
+    function: Callable[..., Returned],
+    space: Where,
+    capital: float,
+    *,
+    strategy: Strategy | str | None = None,
+    seed: int | None = None,
+    executor: Executor | None = None,
+    max_pending: int | None = 1,
+    journal: Journal | None = None,
+    progress: bool = False,
+    retries: int = 0,
+    time_limit: float | None = None,
+    stop_at: float | None = None,
+    patience: float | None = None,
+    stop_gain: float | None = None,
+    objectives: Names | None = None,
+    directions: Names | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
+) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
-    return _optimize(FunctionProblem(function, _space(space), maximize=True), capital, **settings)
+    options = RunOptions(
+        max_pending,
+        retries=retries,
+        time_limit=time_limit,
+        stop_at=stop_at,
+        patience=patience,
+        stop_gain=stop_gain,
+    )
+    problem = _problem(function, space, True, objectives, directions, reference)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
+
+
+def _problem(
+    function: Callable[..., Returned], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
+) -> FunctionProblem:
+    """The problem of one objective, or of several."""
+    space = _space(where)
+    if names is None:
+        for setting, given in (("directions", directions), ("reference", reference)):
+            if given is not None:
+                raise SettingError(setting, given, "given with objectives, the names that it is about")
+        return FunctionProblem(function, space, maximize)
+    first, *others = found = objectives_of(names, directions, reference, maximize=maximize)
+    if not others:
+        return FunctionProblem(function, space, first.maximize, first.name)
+    return FunctionProblem(function, replace(space, objectives=found), first.maximize, first.name)
 
 
 def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
@@ -154,28 +244,27 @@ def recommended(strategy: Strategy, history: History) -> Record | Recommendation
 
 
 def _space(where: Where) -> Space:
-    if isinstance(where, Space):
-        return where
-    if isinstance(where, Mapping):
-        where = [Parameter(name, *bounds) for name, bounds in where.items()]
-    return Space(tuple(where), (1.0,))
+    return where if isinstance(where, Space) else Space(where, (1.0,))
 
 
 def _optimize(
     problem: Problem,
     capital: float,
-    progress: bool = False,
-    strategy: Strategy | None = None,
-    seed: int = 0,
-    executor: Executor | None = None,
-    max_pending: int | None = 1,
-    journal: Journal | None = None,
+    options: RunOptions,
+    strategy: Strategy | str | None,
+    seed: int | None,
+    executor: Executor | None,
+    journal: Journal | None,
+    progress: bool,
 ) -> Result:
-    if strategy is None:
-        strategy = MFGPUCB(seed=seed) if problem.space.epochs is None else FreezeThaw(seed=seed)
-    history, finished, stopped = drive(problem, strategy, capital, RunOptions(max_pending), executor, journal, progress)
-    best = history.best(problem.space.target)
-    advised = recommended(strategy.bind(problem.space, capital), history)
+    usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
+    strategy = strategy_of(strategy, seed, usual)
+    history, finished, stopped = drive(problem, strategy, capital, options, executor, journal, progress)
+    best, bound = history.best(problem.space.target), strategy.bind(problem.space, capital)
+    front = solutions(history, problem, bound)
+    if problem.space.objectives and best is not None:
+        best = next(history.records[solution.id] for solution in front if KNEE in solution.labels)
+    advised = recommended(bound, history)
     value = problem.value_of(best)
     message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
     named = {} if best is None else problem.space.named(best.query.x)
@@ -188,6 +277,7 @@ def _optimize(
         nfev=sum(record.status != Status.PENDING for record in history),
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
+        front=front,
         history=history,
         problem=problem,
     )

@@ -186,7 +186,7 @@ def regret(
         log = title not in linear
         ends = [end for label, curve in curves.items() if (end := _curve(axes, label, curve, *styles[label], log))]
         if log:
-            _log_scale(axes)
+            log_scale(axes)
         tidy(axes)
         axes.set_xlim(0)
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -201,7 +201,7 @@ def regret(
     return figure
 
 
-def _log_scale(axes: Axes) -> None:
+def log_scale(axes: Axes) -> None:
     """A log scale with plain numbers, between the decades too where there are too few of them."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfbo_torch.loop.resources import Kind, Placement
+from mfbo_torch.loop.executors.resources import Kind, Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
 
@@ -67,10 +67,15 @@ class RunOptions:
         return Placement.read(self.executor)
 
     def check(self, problem: Problem) -> None:
-        """Refuse to charge for deciding where costs are not measured, and resources of a fidelity that is not there."""
+        """Refuse to charge for deciding where costs are not measured, resources of a fidelity that is not there, and to
+        wait for a best value where there are several objectives."""
         self.placement.check(problem.space.num_fidelities)
         if self.charge_deciding and not problem.space.measured:
             raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
+        for setting in ("stop_at", "patience", "stop_gain") if problem.space.objectives else ():
+            if (given := getattr(self, setting)) is not None:
+                names = ", ".join(one.name for one in problem.space.objectives)
+                raise SettingError(setting, given, f"left out: it is about one best value, and there are {names}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunOptions:
@@ -79,7 +84,7 @@ class RunOptions:
 
     def start(self, folder: Path | None = None) -> AbstractContextManager[Workers | None]:
         """Where to evaluate, jobs kept in a folder; ``None`` in the context is here."""
-        from mfbo_torch.loop import executors  # loads torch, which reading settings does not need
+        from mfbo_torch.loop import executors
 
         if self.scheduler is not None and self.workers != 1:
             raise SettingError("workers", self.workers, "left out, the scheduler has its own")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
@@ -11,7 +10,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
@@ -26,8 +24,9 @@ from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, Job, WorkerLost, Workers, capacity
+from mfbo_torch.loop.evaluation import Evaluation, describe
+from mfbo_torch.loop.executors import POLL_SECONDS, capacity
+from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -35,8 +34,9 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.space.parameter import format_value
-from mfbo_torch.utils.checksum import chained
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 
@@ -58,9 +58,10 @@ PATIENCE = 30
 
 def run(
     problem: Problem,
-    strategy: Strategy,
+    strategy: Strategy | str,
     capital: float,
     *,
+    seed: int | None = None,
     executor: Executor | None = None,
     max_pending: int | None = 1,
     journal: Journal | None = None,
@@ -88,9 +89,10 @@ def run(
 
     Args:
         problem: What to evaluate.
-        strategy: Decides the queries; bound to the problem's space and the capital.
+        strategy: Decides the queries, or its name, ``"RandomSearch"``; bound to the problem's space and the capital.
         capital: What may be spent in all, in the unit of the costs (seconds where they are measured), what the
             journal's history already spent included. Where costs are measured the last queries may go beyond it.
+        seed: Seed of the random choices of a strategy that is named; 0 if not given.
         executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
         max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
             that ends is replaced at once; without one they are decided in batches of this size.
@@ -117,6 +119,7 @@ def run(
     attempts = {"retries": retries, "charge_retries": charge_retries, "charge_deciding": charge_deciding}
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
+    strategy = strategy_of(strategy, seed, MFGPUCB)
     return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
 
 
@@ -145,7 +148,7 @@ def drive(
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
-    _check_sendable(problem, executor)
+    check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
         optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
@@ -234,10 +237,7 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    submit: Callable[..., Future[Evaluation]] = executor.submit
-                    if isinstance(executor, Workers):
-                        submit = partial(submit, job=job_of(ready))
-                    future = submit(evaluate, *self.attempt(ready))
+                    future = send(executor, ready, self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
@@ -254,9 +254,7 @@ class _Loop:
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
                     record, sent = in_flight[future]
-                    began = getattr(future, "begun", sent)  # None: never, it was in a queue
-                    seconds = 0.0 if began is None else time.perf_counter() - began
-                    again = self.end(record, _outcome(self.problem, future, seconds))
+                    again = self.end(record, outcome(self.problem, future, sent))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -288,11 +286,11 @@ class _Loop:
         queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
             space, query = self.problem.space, record.query
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            decided = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
+            decided = f"Decided in {record.decision_seconds:.3f} s."
+            why = self.explained(record).why
+            LOG.info("%d queried at fidelity %d: %s; %s %s", record.id, query.fidelity, point, why, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
@@ -317,8 +315,9 @@ class _Loop:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
-            LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
+            done = _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
+            outcome = self.explained(done).outcome
+            LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
             _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
@@ -334,6 +333,10 @@ class _Loop:
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
+
+    def explained(self, record: Record) -> Explanation:
+        """Why a query was made, and what came of it."""
+        return Explanation(record, self.optimizer.history, self.problem.space, self.problem.signed)
 
     def expect_a_value(self, spent: bool = False) -> None:
         """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
@@ -362,34 +365,6 @@ class _Loop:
         return lost
 
 
-def _check_sendable(problem: Problem, executor: Executor | None) -> None:
-    """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
-    if isinstance(executor, (Workers, ProcessPoolExecutor)):
-        try:
-            executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
-        except Exception as error:  # of whatever kind: how it is pickled is its own code
-            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
-            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
-
-
-def job_of(record: Record) -> Job:
-    """The job of a query's next attempt; its name has the design's checksum, lest another query's value be taken."""
-    query = record.query
-    (mark,) = chained([{"x": query.x, "fidelity": query.fidelity}])
-    return Job(f"{record.id:05d}-{record.retries}-{mark.hex()}", query.fidelity)
-
-
-def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
-    """The result of an evaluation in an executor; exceptions of the executor itself are raised."""
-    try:
-        return future.result()
-    except (WorkerLost, TimeoutError) as error:
-        return Evaluation(None, describe(error), seconds)
-    except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
-        wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
-        raise SettingError("objective", problem.name, wanted) from error
-
-
 def _when_disk_has_room(write: Callable[[], T]) -> T:
     """Write to the journal; while the disk is full, wait and try again."""
     for seconds in DISK_WAITS:
@@ -400,9 +375,3 @@ def _when_disk_has_room(write: Callable[[], T]) -> T:
             say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
             time.sleep(seconds)
     return write()
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)

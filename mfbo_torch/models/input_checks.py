@@ -61,6 +61,11 @@ def check_fidelities(name: str, X: Tensor, width: int, num_fidelities: int) -> T
     return X
 
 
+def most_of(X: Tensor) -> int:
+    """One more than the largest fidelity in the last column of points; 1 where there is none."""
+    return int(X[..., -1].nan_to_num().max()) + 1 if X.numel() else 1
+
+
 def _finite(name: str, X: Tensor) -> Tensor:
     if not X.isfinite().all():
         raise InputDataError(f"{name}: must be finite, found NaN or infinity")
@@ -76,5 +81,5 @@ def of_dataset(
     if fidelity_features and [f % X.shape[-1] for f in fidelity_features] != [X.shape[-1] - 1]:
         raise SettingError("fidelity_features", list(fidelity_features), f"[{X.shape[-1] - 1}], the last column")
     inputs = {"train_X": X, "train_Y": training_data.Y}
-    inputs["num_fidelities"] = num_fidelities or int(X[..., -1].max()) + 1
+    inputs["num_fidelities"] = num_fidelities or most_of(X)
     return inputs if training_data.Yvar is None else {**inputs, "train_Yvar": training_data.Yvar}

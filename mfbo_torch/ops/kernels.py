@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -97,6 +98,16 @@ def gram(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
     except UnsupportedError:
         return kernel(A, B).to_dense()
     return outputscale * cross_correlation(kind, A / lengthscale, B / lengthscale)
+
+
+def gram_columns(kernel: Kernel, X: Tensor) -> Callable[[int], Tensor]:
+    """The function from ``j`` to the ``n`` covariances of ``n x d`` points with the ``j``-th of them."""
+    try:
+        kind, lengthscale, outputscale = describe(kernel, X.shape[-1])
+    except UnsupportedError:
+        return lambda j: kernel(X, X[j : j + 1]).to_dense().squeeze(-1)
+    scaled = X / lengthscale
+    return lambda j: (outputscale * cross_correlation(kind, scaled, scaled[j : j + 1])).squeeze(-1)
 
 
 def gram_product(kernel: Kernel, A: Tensor, B: Tensor, M: Tensor) -> Tensor:

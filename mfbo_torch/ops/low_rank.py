@@ -15,7 +15,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from mfbo_torch.ops.kernels import gram
+from mfbo_torch.ops.kernels import gram, gram_columns
 
 FIRST_COLUMNS = 64
 """Number of columns that are allocated at first."""
@@ -72,9 +72,7 @@ def quadratic(kernel: Kernel, X: Tensor, W: Tensor) -> Tensor | None:
     with torch.no_grad():
         diagonal = kernel(X, diag=True)
         tolerance = QUADRATIC_ERROR * diagonal.max().item()
-        F, left, pivots = pivoted_cholesky(
-            lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, len(X) // 4
-        )
+        F, left, pivots = pivoted_cholesky(gram_columns(kernel, X), diagonal, tolerance, len(X) // 4)
         if left.max() > tolerance:
             return None
         U = torch.linalg.solve_triangular(F[pivots].mT, (W @ F).mT, upper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import NamedTuple, Self
 
 from mfbo_torch.space.fidelities import Value
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import content
 from mfbo_torch.utils.validation import number, whole
 
 REPORTS = "reports.csv"
@@ -152,7 +154,8 @@ class Trial:
 
 
 def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    """Open a file of a trial's folder, neither a link nor a pipe, which would wait for a reader."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def saved(folder: Path) -> bool:
@@ -163,14 +166,15 @@ def saved(folder: Path) -> bool:
 
 
 def reports(folder: Path, number: int | None = None) -> Iterator[tuple[float, float]]:
-    """The steps and values that the trainings in a folder have reported, or that with a number alone; a line that is
-    not whole is passed over."""
+    """The steps and values that the trainings in a folder have reported, or that with a number alone; a line that no
+    report has written is passed over, and a file that is none is empty."""
     try:
-        lines = (folder / REPORTS).read_text("utf-8").splitlines()
+        lines = content(folder / REPORTS).decode(errors="replace").splitlines()
     except OSError:
         return
     for line in lines:
         parts = line.split(",")
         with suppress(ValueError, IndexError):
-            if number is None or int(parts[0]) == number:
-                yield float(parts[1]), float(parts[2])
+            step, value = float(parts[1]), float(parts[2])
+            if math.isfinite(step) and math.isfinite(value) and (number is None or int(parts[0]) == number):
+                yield step, value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,12 +19,19 @@ from sklearn.utils.validation import _num_samples
 
 from mfbo_torch.history import History, Record
 from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.loop.run_options import RunOptions
+from mfbo_torch.loop.stopping import Stopping
+from mfbo_torch.problems.base import Problem
 from mfbo_torch.sklearn.codec import SearchCodec
 from mfbo_torch.sklearn.subsamples import Subsamples
+from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.common.deduplicate import used_up
 from mfbo_torch.utils.errors import SettingError
 
+BUDGET = 10.0
+"""The cost of a search where none is given."""
 MOST_LEVELS = 3
 """The default number of fidelities: less than a ninth of the resources says little."""
 ALL_FAILED = "\nAll the "
@@ -49,14 +56,20 @@ class MultiFidelitySearchCV(BaseSearchCV):
         param_distributions: Lists of values, or distributions with an ``rvs`` such as those of :mod:`scipy.stats`, by
             the names of the estimator's parameters; or a list of such dictionaries, alternatives. See
             :class:`~mfbo_torch.sklearn.codec.SearchCodec`.
-        budget: The cost of the whole search, in evaluations of a candidate with all of the resource: as many as
-            ``n_iter`` of :class:`~sklearn.model_selection.RandomizedSearchCV`, or more with less of it.
+        budget: The cost of the whole search, in evaluations of a candidate with all of the resource; what is
+            ``capital`` elsewhere in this package.
+        n_iter: Another name of it, as in :class:`~sklearn.model_selection.RandomizedSearchCV`: as many evaluations with
+            all of the resource, or more with less of it.
         resource: ``"n_samples"``, or an integer parameter of the estimator, such as ``"n_estimators"``.
         max_resources: All of it; ``"auto"``: the number of samples. A parameter needs a number.
         min_resources: The least of it; ``"auto"``: about a ninth, ``"smallest"``: two samples of each class a fold,
             or 1 of another resource.
         factor: The ratio of the resource of a fidelity to that of the fidelity below.
-        strategy: Decides; :class:`~mfbo_torch.MFGPUCB` with a seed from ``random_state`` if not given.
+        strategy: Decides, or its name; :class:`~mfbo_torch.MFGPUCB` if not given. One that is named or not given has a
+            seed from ``random_state``.
+        stop_at: Ends the search once a candidate with all of the resource has this score.
+        patience: Ends it once this part of the budget has brought no better score.
+        time_limit: Seconds after which nothing more is decided.
         cv: The folds, as in scikit-learn; the same ones at each call.
         scoring: One metric, or several, of which ``refit`` names the one to search by.
         refit: Whether the best candidate is fitted to all samples; the name of a metric; or a function of
@@ -84,7 +97,11 @@ class MultiFidelitySearchCV(BaseSearchCV):
         "max_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
         "min_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto", "smallest"})],
         "factor": [Interval(Real, 1, None, closed="neither")],
-        "strategy": [Strategy, None],
+        "n_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "strategy": [Strategy, str, None],
+        "stop_at": [Real, None],
+        "patience": [Interval(Real, 0, None, closed="neither"), None],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state"],
     }
 
@@ -93,12 +110,16 @@ class MultiFidelitySearchCV(BaseSearchCV):
         estimator: Any,
         param_distributions: Mapping[str, Any] | list[Mapping[str, Any]],
         *,
-        budget: float = 10,
+        budget: float = BUDGET,
+        n_iter: int | None = None,
         resource: str = "n_samples",
         max_resources: int | str = "auto",
         min_resources: int | str = "auto",
         factor: float = 3,
-        strategy: Strategy | None = None,
+        strategy: Strategy | str | None = None,
+        stop_at: float | None = None,
+        patience: float | None = None,
+        time_limit: float | None = None,
         cv: Any = 5,
         scoring: Any = None,
         refit: Any = True,
@@ -110,7 +131,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
     ) -> None:
         super().__init__(estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose)
         self.error_score, self.return_train_score = error_score, return_train_score
-        self.param_distributions, self.budget, self.strategy = param_distributions, budget, strategy
+        self.param_distributions, self.strategy = param_distributions, strategy
+        self.budget, self.n_iter = budget, n_iter
+        self.stop_at, self.patience, self.time_limit = stop_at, patience, time_limit
         self.resource, self.factor, self.random_state = resource, factor, random_state
         self.max_resources, self.min_resources = max_resources, min_resources
 
@@ -123,6 +146,8 @@ class MultiFidelitySearchCV(BaseSearchCV):
             )
         if isinstance(self.scoring, list | tuple | dict) and not isinstance(self.refit, str):
             raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
+        if self.n_iter is not None and self.budget != BUDGET:
+            raise SettingError("n_iter", self.n_iter, f"left out where there is a budget, here {self.budget:g}")
         samples = self.resource == "n_samples"
         if not samples and self.resource not in self.estimator.get_params():
             raise SettingError("resource", self.resource, f"'n_samples' or a parameter of {self.estimator}")
@@ -162,12 +187,15 @@ class MultiFidelitySearchCV(BaseSearchCV):
             self._evaluate(evaluate_candidates, [codec.decode(())], len(self.n_resources_) - 1, 0)
             return
         space = codec.space([level / self.n_resources_[-1] for level in self.n_resources_])
-        strategy = MFGPUCB(seed=self._seed) if self.strategy is None else self.strategy
-        optimizer = Optimizer(strategy.bind(space, self.budget))
+        budget = self.budget if self.n_iter is None else self.n_iter
+        seed = None if isinstance(self.strategy, Strategy) else self._seed
+        optimizer = Optimizer(strategy_of(self.strategy, seed, MFGPUCB).bind(space, budget))
+        options = RunOptions(time_limit=self.time_limit, stop_at=self.stop_at, patience=self.patience)
+        stopping = Stopping(options, _Scores(space), optimizer.strategy)
         batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
         decisions, scores = 0, dict[Design, float]()
-        while not used_up(space, optimizer.history, space.target):
-            asked = optimizer.ask(batch, capital=self.budget)
+        while not used_up(space, optimizer.history, space.target) and not stopping.reason(optimizer.history):
+            asked = optimizer.ask(batch, capital=budget)
             if not asked:
                 break
             new = list(dict.fromkeys(_design(record) for record in asked if _design(record) not in scores))
@@ -237,6 +265,16 @@ class MultiFidelitySearchCV(BaseSearchCV):
         tags = super().__sklearn_tags__()
         tags.array_api_support = False
         return tags
+
+
+class _Scores(Problem):
+    """The scores of candidates, which scikit-learn evaluates."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        raise NotImplementedError
 
 
 def _design(record: Record) -> Design:

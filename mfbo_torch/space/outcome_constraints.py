@@ -9,8 +9,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import SEVERAL, VALUE, name_of, number
+from mfbo_torch.utils.validation import SEVERAL, STANDARD_ERROR, VALUE, name_of, number
 
+UNLIMITED = math.inf
+"""The bound of an outcome that has none, as an objective."""
 _LIMIT = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
 
 
@@ -43,8 +45,8 @@ def _checked(pairs: Iterable[tuple[Any, Any]], setting: str) -> tuple[Limit, ...
 
 
 def _limit(name: Any, given: Any, setting: str) -> Limit:
-    if not isinstance(name, str) or not name or name == VALUE:
-        raise SettingError(setting, name, f"the name of an outcome, other than {VALUE!r}")
+    if not isinstance(name, str) or not name or name in (VALUE, STANDARD_ERROR):
+        raise SettingError(setting, name, f"the name of an outcome, other than {VALUE!r} and {STANDARD_ERROR!r}")
     name_of(setting, name)
     if isinstance(given, tuple | list) and len(given) == 3 and isinstance(given[2], bool):
         return Limit(name, number(f"{setting}.{name}", given[1]), given[2])

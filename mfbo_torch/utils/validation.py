@@ -14,7 +14,9 @@ from mfbo_torch.utils.errors import SettingError
 T = TypeVar("T")
 VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
-SEVERAL = "for several objectives take Ax or BoTorch"
+STANDARD_ERROR = "standard_error"
+"""The key of its standard error there."""
+SEVERAL = "several objectives are named by objectives, and returned as a mapping"
 MOST_SEEDS = 1_000_000
 LONGEST = 4000
 """Length of the reason of a failure, in characters, at which it is cut."""

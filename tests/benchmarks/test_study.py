@@ -62,7 +62,7 @@ def test_a_run_with_a_further_capital_adds_that_row_alone(path):
 
 def test_what_was_truncated_is_done_again(path, monkeypatch):
     """Wherever a kill ends the file, the next command leaves the whole one."""
-    monkeypatch.setattr(study, "about", dict)
+    monkeypatch.setattr(study, "told", lambda *_: {})
     measure(GRID, execute, path, COLUMNS)
     whole = path.read_bytes()
     assert not path.with_suffix(".unfinished").exists()

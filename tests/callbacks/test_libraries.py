@@ -3,6 +3,7 @@
 import importlib
 import math
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def by_lightning(parameters, trial):
     told = callback("lightning")(trial)
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
     trainer = lightning.Trainer(max_epochs=EPOCHS, callbacks=[told], enable_checkpointing=False, **quiet)
-    trainer.fit(Net(), train, held, ckpt_path=told.checkpoint)
+    trainer.fit(Net(), train, held, ckpt_path=told.checkpoint, weights_only=True)
 
 
 def by_keras(parameters, trial):
@@ -208,3 +209,33 @@ def test_pauses_and_goes_on_with_the_same_curve(library, tmp_path):
     assert [*whole] == [*paused] == [*range(1, EPOCHS + 1)]
     assert all(math.isclose(whole[step], paused[step], rel_tol=1e-4) for step in whole)
     assert len({*whole.values()}) > 5
+
+
+class Evil:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_checkpoint_of_a_stranger_runs_nothing(packed, tmp_path):
+    skops, ran = pytest.importorskip("skops.io"), tmp_path / "ran"
+    forged = skops.dumps(Evil(ran)) if packed else pickle.dumps(Evil(ran))
+    problem = FunctionProblem(by_partial_fit, SPACE, maximize=False)
+    optimizer = Optimizer(RandomSearch(seed=0), problem=problem)
+    with trials(problem, tmp_path, None) as made:
+        for fidelity, reason in ((1, ""), (3, "checkpoint = ")):
+            record = optimizer.enqueue({"rate": 0.05}, {"epochs": fidelity})
+            optimizer.ask()
+            trial = made.of(record, optimizer.history)
+            ended = made.evaluate(problem, record.query.x, record.query.fidelity, record.id, trial)
+            assert reason in ended.reason
+            assert bool(reason) == (ended.observation is None)
+            if ended.observation is not None:
+                optimizer.tell(record.id, ended.observation, curve=ended.curve)
+                (trial.folder / "estimator.skops").write_bytes(forged)
+    assert not ran.exists()

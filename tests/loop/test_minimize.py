@@ -8,6 +8,7 @@ import user_program
 from mfbo_torch import History, Parameter, Space, UserProblem, maximize, minimize
 from mfbo_torch.history import Query
 from mfbo_torch.loop import plots
+from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.runner import run
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.utils.errors import SettingError
@@ -50,6 +51,18 @@ def test_what_cannot_work_is_refused_before_anything_is_evaluated():
     for space, capital in (({"x": (1.0, 0.0)}, 5), (SPACE, 0.5), ({}, 5)):
         with pytest.raises(SettingError):
             minimize(never, space, capital)
+
+
+def test_two_objectives_as_a_tuple_are_not_taken_for_a_value_and_its_error():
+    """The message says both ways; with names the standard error is one."""
+    with pytest.raises(Hopeless, match=r"'tuple of 2': must be a number, or {\"value\": ..., \"standard_error\": ...}"):
+        minimize(lambda x: (abs(x - 0.3), 1.0 - x), {"x": (0.0, 1.0)}, 5)
+    named = minimize(lambda x: {"value": abs(x - 0.3), "standard_error": 0.01}, {"x": (0.0, 1.0)}, 5)
+    assert {record.standard_error for record in named.history} == {0.01}
+
+
+def test_zero_has_no_sign():
+    assert str(minimize(lambda x: 0.0, {"x": (0.0, 1.0)}, 2).fun) == "0.0"
 
 
 class Unsure(RandomSearch):

@@ -1,6 +1,7 @@
 """What a trial tells and keeps: intermediate values on every kind of worker, and which trainings are hopeless."""
 
 import math
+import os
 import random
 import statistics
 from contextlib import nullcontext
@@ -94,3 +95,18 @@ def test_a_hopeless_training_pays_for_what_it_has_trained(tmp_path):
     assert last.reason == "stopped at step 1"
     assert lower_training(history, last.query.x, 1) is None
     assert [r.cost for r in run(problem(), ladder, capital, progress=False)][:8] == costs[:8]
+
+
+@pytest.mark.parametrize("written", [b"\xff\xfe\x00\n", b"0,nan,1\n0,1,inf\n0,1e400,2\n", b"0,1\nx,1,2\n,,\n"])
+def test_a_file_of_reports_that_nobody_has_reported(written, tmp_path):
+    (tmp_path / "reports.csv").write_bytes(written)
+    assert [*reports(tmp_path, 0)] == []
+
+
+def test_pipes_and_holes_in_the_place_of_reports(tmp_path):
+    for name, make in (("pipe", os.mkfifo), ("hole", lambda path: (path.touch(), os.truncate(path, 2**40)))):
+        (folder := tmp_path / name).mkdir()
+        make(folder / "reports.csv")
+        assert [*reports(folder)] == []
+    with pytest.raises(OSError, match=r"reports\.csv"):
+        Trial(0, tmp_path / "pipe").report(1, 0.5)

@@ -98,6 +98,19 @@ def test_what_is_found_depends_on_the_seed_alone():
     assert one == same != other
 
 
+def test_the_words_of_scikit_learn_and_of_this_package():
+    """``n_iter`` is the budget; a search ends early by the rules of a run."""
+    by_budget, by_n_iter = (search(Classifier(), A, **given).fit(X, Y) for given in ({}, {"budget": 10.0, "n_iter": 3}))
+    assert by_budget.cv_results_["params"] == by_n_iter.cv_results_["params"]
+    named, made = (search(Classifier(), A, budget=3, strategy=s).fit(X, Y) for s in ("RandomSearch", RandomSearch()))
+    assert len(named.history_) == len(made.history_)
+    whole = search(Classifier(), A, budget=30, strategy="RandomSearch").fit(X, Y)
+    good = sorted(whole.cv_results_["mean_test_score"])[len(whole.history_) // 2]
+    for rule in ({"stop_at": good}, {"patience": 1.0}):
+        early = search(Classifier(), A, budget=30, strategy="RandomSearch", **rule).fit(X, Y)
+        assert len(early.history_) < len(whole.history_), rule
+
+
 def test_a_parameter_as_resource():
     found = search(Classifier(), A, resource="rounds", max_resources=9, budget=5).fit(X, Y)
     assert found.n_resources_ == [1, 3, 9]
@@ -256,7 +269,9 @@ class Drawn:
         ({"budget": 0.5}, "'budget' parameter .* must be a float in the range"),
         ({"factor": 1}, "'factor' parameter"),
         ({"min_resources": "exhaust"}, "'min_resources' parameter .*'auto'"),
-        ({"strategy": "MFGPUCB"}, "'strategy' parameter"),
+        ({"strategy": 3}, "'strategy' parameter"),
+        ({"strategy": "MFGPUBC"}, "strategy = 'MFGPUBC': .*did you mean MFGPUCB"),
+        ({"n_iter": 5, "budget": 3}, "n_iter = 5: must be left out where there is a budget, here 3"),
         ({"scoring": ["accuracy"], "refit": False}, "refit = False: must be the name of the metric"),
         ({"parameters": {"a": "abc"}}, r"param_distributions\['a'\] = 'abc': must be a list of values, or a dist"),
         ({"parameters": {"a": []}}, "at least one value"),

@@ -75,7 +75,7 @@ def test_what_is_no_observation_is_refused_everywhere(value):
     problem = UserProblem(lambda parameters, fidelity: value, {"x": {"lower": 0.0, "upper": 1.0}}, costs=[1.0])
     outcome = evaluate(problem, (0.5,), 0)
     assert outcome.observation is None
-    assert "must be a number, or a pair" in outcome.reason
+    assert 'must be a number, or {"value": ..., "standard_error": ...}' in outcome.reason
 
 
 @pytest.mark.parametrize("value", [1, True, np.float32(0.5), torch.tensor([[0.25]]), np.array(2), Fraction(1, 2)])

@@ -1,6 +1,7 @@
 """Batches and delays: the experiments of ``configs/batch``.
 
-    python -m benchmarks.quality.batch.run CONFIG [--workers N] [--methods LABEL ...] [--seeds N] [--report]
+    python -m benchmarks.quality.batch.run CONFIG [--workers N] [--methods LABEL ...] [--seeds N]
+        [--report | --anew | --again]
 
 Adds the runs of ``NAME.yaml`` that are missing to ``batch/NAME.csv`` (:mod:`benchmarks.study`) and writes the tables of
 :mod:`benchmarks.quality.batch.report`. A row is the state of a run after ``capital`` evaluations, in the order in which
@@ -10,6 +11,7 @@ falls, and one at the end. The seed is that of the strategy, of the noise and, w
 problem.
 """
 
+import ast
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,11 +20,12 @@ from typing import Any
 
 import yaml
 
+from benchmarks import dependencies
 from benchmarks.common import parser
 from benchmarks.quality.batch import report
 from benchmarks.quality.batch.report import COLUMNS, FOLDER
 from benchmarks.quality.batch.simulate import simulate, varying
-from benchmarks.study import KEY, Job, Row, measure, reported
+from benchmarks.study import KEY, Job, Row, done, reported, with_ways
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.problems.synthetic.finite import FiniteProblem
 
@@ -65,19 +68,27 @@ def execute(config: Mapping[str, Any], job: Job) -> list[Row]:
     return rows
 
 
+def code_of(config: Mapping[str, Any], problem: str, method: str) -> str:
+    """A hash of what the rows of a group depend on, settings included."""
+    settings = [{**config["problems"][problem]}, {**config["strategies"].get(method, {})}]
+    others = {name: config.get(name) for name in ("draw", "spread", "asynchronous", "every")}
+    named = (str(part.get("class_path", "")).rpartition(".") for part in settings)
+    roots = [(__spec__.name, "execute"), *((module, name) for module, _, name in named if module)]
+    return dependencies.digest(roots, extra=[ast.Constant(repr((settings, others)))])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the table; the exit status."""
-    options: ArgumentParser = parser(__doc__, workers=1)
+    options: ArgumentParser = with_ways(parser(__doc__, workers=1))
     options.add_argument("config", type=Path)
     options.add_argument("--methods", nargs="+", metavar="LABEL")
     options.add_argument("--seeds", type=int)
-    options.add_argument("--report", action="store_true", help="only write the report of the rows that are there")
     given = options.parse_args(arguments)
     config, status = yaml.safe_load(given.config.read_text()), 0
     path = given.results / FOLDER / f"{given.config.stem}.csv"
     if not given.report:
         wanted = jobs(config, given.methods, given.seeds)
-        status = measure(wanted, partial(execute, config), path, (*KEY, *COLUMNS), workers=given.workers)
+        status = done(given, wanted, partial(execute, config), path, (*KEY, *COLUMNS), partial(code_of, config))
     reported(path, report.write)
     return status
 

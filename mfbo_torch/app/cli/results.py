@@ -17,12 +17,12 @@ FOLLOW_SECONDS = 1.0
 """Between two looks at a run that is going on."""
 
 
-def show(folder: str | None, follow: bool, html: bool) -> int:
-    """Print what a folder holds, or write it as a page."""
+def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
+    """Print what a folder holds, or write it as a page, or draw its learning curves."""
     out = run_folder.chosen(folder, "mfbo show runs/mine")
     compares = run_folder.compares(out)
-    if compares and (follow or html):
-        raise SettingError("folder", str(out), "that of a single run where --follow or --html is given")
+    if compares and (follow or html or curves):
+        raise SettingError("folder", str(out), "that of a single run where --follow, --html or --curves is given")
     from mfbo_torch.app import compare, experiment
     from mfbo_torch.app.cli import texts
 
@@ -37,6 +37,9 @@ def show(folder: str | None, follow: bool, html: bool) -> int:
         from mfbo_torch.app import report
 
         say(f"Page          {report.write(run, out / 'report.html')}")
+        return 0
+    if curves:
+        say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
         return 0
     say(texts.described(run))
     while follow and not run_folder.finished(out):

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, parcel
+from mfbo_torch.loop.executors.resources import Placement, Resources
 from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
-from mfbo_torch.loop.resources import Placement, Resources
 from mfbo_torch.utils.errors import SettingError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RayWorkers(ClusterWorkers["ObjectRefGenerator"]):
         import ray
 
         while len(self._placed) < self.capacity and (call := self._next()):
-            needs = self._placement.of(call.job and call.job.fidelity)
+            needs = self._placement.of(call.attempt and call.attempt.fidelity)
             memory = {} if needs.memory is None else {"memory": int(needs.memory * 1e9)}
             task = ray.remote(answer_in_steps).options(
                 num_cpus=needs.cpus, num_gpus=needs.gpus, num_returns="streaming", max_retries=0, **memory

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
 from mfbo_torch.loop.executors.processes import in_processes
+from mfbo_torch.loop.executors.resources import Placement
 from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
-from mfbo_torch.loop.resources import Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import temporary_folder
 from mfbo_torch.utils.output_streams import logger
@@ -81,7 +81,7 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
 
     def _look(self) -> None:
         while len(self._placed) < self._most and (call := self._next()):
-            folder = self._folder / (call.job.name if call.job else token_hex(8))
+            folder = self._folder / (call.attempt.name if call.attempt else token_hex(8))
             try:
                 self._placed_at(call, self._found(folder) or self._submitted(call, folder))
             except Exception as error:  # of whatever kind: submitit's own, the disk's, what sbatch says
@@ -126,7 +126,7 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
             return
         with suppress(OSError):
             said = (job.folder / f"{job.id}_0_log.err").read_text("utf-8", "replace").strip().splitlines()
-            state = ", ".join(filter(None, [state, said[-1] if said else ""]))
+            state = "; ".join(filter(None, [state, *said[-3:]]))
         self._end(call, WorkerLost(f"job {job.id} ended without a value{f': {state}' if state else ''}"))
 
     def _found(self, folder: Path) -> _Submitted | None:
@@ -143,7 +143,7 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
     def _submitted(self, call: Call, folder: Path) -> _Submitted:
         from submitit import AutoExecutor
 
-        needs, local = self._placement.of(call.job and call.job.fidelity), self._placement.kind == "submitit"
+        needs, local = self._placement.of(call.attempt and call.attempt.fidelity), self._placement.kind == "submitit"
         minutes = None if needs.time is None else math.ceil(needs.time / 60)
         executor = AutoExecutor(folder, cluster="local" if local else "slurm")
         of_slurm = {"slurm_partition": needs.partition, "slurm_additional_parameters": dict(needs.sbatch)}

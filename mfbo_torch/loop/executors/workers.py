@@ -17,8 +17,6 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
-import torch
-
 from mfbo_torch.utils import output_streams
 
 POLL_SECONDS = 1.0
@@ -31,7 +29,7 @@ class WorkerLost(RuntimeError):
     """The worker that was evaluating has died."""
 
 
-class Job(NamedTuple):
+class Attempt(NamedTuple):
     """What a cluster may know of an evaluation.
 
     Attributes:
@@ -48,7 +46,7 @@ class Call(Future[Any]):
 
     content = b""
     """The pickled function and its arguments."""
-    job: Job | None = None
+    attempt: Attempt | None = None
     begun: float | None = None
     """When a worker began, by :func:`time.perf_counter`; ``None`` where that is not known, or not yet."""
 
@@ -83,10 +81,10 @@ class Workers(Executor):
     def _translated(self, error: BaseException) -> BaseException:
         return error
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, job: Job | None = None) -> Call:  # type: ignore[override]
+    def submit(self, fn: Callable[..., Any], /, *args: Any, attempt: Attempt | None = None) -> Call:  # type: ignore[override]
         """Evaluate ``fn(*args)`` on a worker."""
         outer, inner = Call(), Call()
-        inner.job = job
+        inner.attempt = attempt
         try:
             inner.content = self.packed(fn, args)
         except Exception as error:
@@ -180,6 +178,8 @@ def _delayed_ctrl_c() -> Iterator[None]:
 
 def set_up_worker() -> None:
     """Make a worker ignore Ctrl-C, end with its parent, and use one thread."""
+    import torch  # which those who only read settings go without
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see without_ctrl_c

@@ -32,6 +32,7 @@ from mfbo_torch.models.indirect.conditionals.base import Embedding, Features, ch
 from mfbo_torch.models.input_checks import check_observations, check_points
 from mfbo_torch.ops.factor import Factor, factorize, hallucinated, observed
 from mfbo_torch.ops.kernels import gram
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.standardize import shift_scale
 
 EXACT_SIZE = 4096
@@ -97,6 +98,8 @@ class DeconditionalGP(ConditionedModel, GP):
         mean_module: Mean | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(conditional, Conditional):
+            raise SettingError("conditional", type(conditional).__name__, "third: what a query averages over")
         if train_A.dim() != 2:
             raise BotorchTensorDimensionError(f"train_A of shape {tuple(train_A.shape)}: must be t x p")
         check_queries(train_A)

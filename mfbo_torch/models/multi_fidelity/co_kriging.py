@@ -2,6 +2,8 @@ r"""Recursive co-kriging whose links and residuals are averaged over their poste
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -59,6 +61,11 @@ class CoKrigingGP(FidelityModel):
         with torch.no_grad():
             for m in range(self.num_fidelities):
                 self._processes.append(self._linked(m) if chain.linked[m] else self._base(m))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "likelihood":  # what fit_gpytorch_mll is given
+            raise AttributeError("CoKrigingGP has no likelihood: fit its chain, CoKrigingGP(PerFidelityGP(...).fit())")
+        return super().__getattr__(name)
 
     def _data(self, m: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Designs of fidelity ``m`` as the kernels see them, their values and known noise variances in its unit."""

@@ -20,10 +20,11 @@ from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import Kernel
+from gpytorch.models.gp import GP
 from torch import Tensor
 
 from mfbo_torch.models.gp.conditioned import given
-from mfbo_torch.models.input_checks import check_data, check_fidelities, of_dataset
+from mfbo_torch.models.input_checks import check_data, check_fidelities, most_of, of_dataset
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
@@ -38,7 +39,7 @@ FIT_POINTS = 256
 """Largest number of observations of a fidelity to which its hyper-parameters are fitted."""
 
 
-class PerFidelityGP(FidelityModel, FantasizeMixin):
+class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
     r"""A Gaussian process for each fidelity ``0 .. M-1`` of one objective.
 
     ``link="independent"`` conditions fidelity ``m`` on its own observations alone [Kandasamy2016mfgpucb]_ (Eq. 1).
@@ -57,12 +58,14 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
     Args:
         train_X: ``n x (d + 1)`` designs, best in the unit cube, the last column the fidelity.
         train_Y: ``n x 1`` observations.
-        num_fidelities: ``M``; fidelities without data are allowed.
         train_Yvar: ``n x 1`` known noise variances, 0 for none. Inferred per fidelity if omitted.
+        num_fidelities: ``M``, which may also come third; fidelities without data are allowed. One more than the largest
+            in the data if omitted.
         link: ``"recursive"`` or ``"independent"``.
         covar_modules: ``M`` kernels over the ``d`` designs (RBF or Matérn, scaled or not). By default RBF with a
             lengthscale per dimension; or for each of ``groups``, the numbers of the dimensions' lengthscales.
         input_transform: A transform of the ``d + 1`` columns that leaves the last one alone.
+        outcome_transform: None: targets are standardised here, others are refused.
 
     Raises:
         BotorchTensorDimensionError: Wrong shapes.
@@ -80,17 +83,25 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         self,
         train_X: Tensor,
         train_Y: Tensor,
-        num_fidelities: int,
-        train_Yvar: Tensor | None = None,
+        train_Yvar: Tensor | int | None = None,
+        num_fidelities: int | Tensor | None = None,
         *,
         link: str = "recursive",
         covar_modules: Sequence[Kernel] | None = None,
         input_transform: InputTransform | None = None,
+        outcome_transform: None = None,
         groups: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         one_of("link", link, LINKS)
-        num_fidelities = whole("num_fidelities", num_fidelities)
+        if train_Yvar is not None and not isinstance(train_Yvar, Tensor):  # the number of fidelities third
+            train_Yvar, num_fidelities = num_fidelities, train_Yvar
+        if train_Yvar is not None and not isinstance(train_Yvar, Tensor):
+            raise SettingError("train_Yvar", train_Yvar, "an n x 1 tensor")
+        if outcome_transform is not None:
+            wanted = "left out: targets are standardised per fidelity inside, and handed out in their own units"
+            raise UnsupportedError(f"outcome_transform = {type(outcome_transform).__name__}: must be {wanted}")
+        num_fidelities = whole("num_fidelities", most_of(train_X) if num_fidelities is None else num_fidelities)
         if covar_modules is not None and len(covar_modules) != num_fidelities:
             raise SettingError("covar_modules", f"{len(covar_modules)} kernels", f"one a fidelity ({num_fidelities})")
         check_data(train_X, train_Y, train_Yvar, num_fidelities)
@@ -178,6 +189,13 @@ class PerFidelityGP(FidelityModel, FantasizeMixin):
         self.eval()._forget()
         self._singles = caches
         return self
+
+    def custom_fit(self, mll: Any, closure: Any = None, closure_kwargs: Any = None, **kwargs: Any) -> Any:
+        """What ``botorch.fit.fit_gpytorch_mll`` does with this model: :meth:`fit`, and gives ``mll`` back."""
+        if closure is not None or closure_kwargs:
+            raise UnsupportedError("closure: must be left out, each fidelity has a marginal likelihood of its own")
+        self.fit(**{name: given for name, given in kwargs.items() if given is not None})
+        return mll.eval()
 
     def _renew_levels(self) -> None:
         """Levels of this model's own, for the data it has now."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, parse
+from mfbo_torch.history.observation import Observation, Returned, parse_returned, parse_several
 from mfbo_torch.problems.base import OBJECTIVE, Problem
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
@@ -17,13 +17,12 @@ from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
 from mfbo_torch.space.outcome_constraints import kinds_of
+from mfbo_torch.space.shorthand import from_settings
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
 PROGRAM = ("command", "result", "timeout", "environment", "files")
 """The settings that make the objective a program."""
-_FLAGS = ("log", "integer", "ordered")
-_KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 
 
 class FunctionProblem(Problem):
@@ -31,9 +30,11 @@ class FunctionProblem(Problem):
     the key of the value to be optimised in a mapping that it returns. A ``SettingError`` where it cannot be called so,
     or is to continue trainings and takes no ``trial``."""
 
-    def __init__(self, function: Callable[..., Observed], space: Space, maximize: bool, value: str = VALUE) -> None:
+    def __init__(self, function: Callable[..., Returned], space: Space, maximize: bool, value: str = VALUE) -> None:
         self.objective: Any = function
         self.space, self.maximize, self.value = space, maximize, value
+        if space.objectives:
+            self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
         self.takes_trial = self._takes_trial()
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
@@ -46,15 +47,15 @@ class FunctionProblem(Problem):
         self._convention = convention(self._function(), names, named, told)
         return self._convention.trial
 
-    def _function(self) -> Callable[..., Observed]:
+    def _function(self) -> Callable[..., Returned]:
         return self.objective
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> Observed:
-        """What the objective returns at ``x`` and ``fidelity``, in its own sign; a ``SettingError`` where that is
-        neither a number, nor a pair of it and its standard error."""
+        """What the objective returns at ``x`` and ``fidelity``, in its own sign; a ``SettingError`` where that is no
+        :data:`~mfbo_torch.history.observation.Returned`."""
         if self.takes_trial:
             raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return parse(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
+        return self._parsed(self._called(*self.checked(x, fidelity), None)).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective returns, or where that is nothing the last value that it has reported.
@@ -68,7 +69,11 @@ class FunctionProblem(Problem):
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
-        return parse(found, self.value, OBJECTIVE).to_maximize(self.maximize)
+        return self._parsed(found).to_maximize(self.maximize)
+
+    def _parsed(self, found: Any) -> Observation:
+        several = self.space.objectives
+        return parse_several(found, several, OBJECTIVE) if several else parse_returned(found, self.value, OBJECTIVE)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""
@@ -87,8 +92,9 @@ class UserProblem(FunctionProblem):
         objective: A function ``f(rate, width, epochs)`` of the parameters by name (integers as ``int``) and the
             fidelity, by its own name or as ``fidelity``, ``0`` the cheapest; or ``f(parameters, fidelity)`` with
             a ``{name: value}`` mapping: its signature decides
-            (:func:`~mfbo_torch.problems.user.call_convention.convention`). It returns a number, or a pair of it and its
-            standard error (the standard deviation of its noise, 0 for none). Or where to import it from,
+            (:func:`~mfbo_torch.problems.user.call_convention.convention`). It returns a number,
+            or ``{"value": 0.9, "standard_error": 0.1}`` where the standard deviation of its noise is known (0: it has
+            none). Or where to import it from,
             ``"package.module:function"``, looked for in the current folder first, as ``python -m`` does.
             Only with an import path, or a function at the top of a module, can the problem be sent to other
             processes. A :class:`~mfbo_torch.problems.Program` is one too.
@@ -104,7 +110,7 @@ class UserProblem(FunctionProblem):
             default everything between the bounds.
         constraints: What must hold: linear inequalities of designs, ``["width + 2 depth <= 100"]``; bounds on what the
             objective returns beside its value, ``{"latency": "<= 20"}``; or both, one after another in a list. With
-            bounds it returns a mapping, ``{"value": 0.9, "latency": 12.0}``, each a number or a pair of it and its
+            bounds it returns a mapping, ``{"value": 0.9, "latency": 12.0}``, each a number, or a pair of it and its
             standard error, and the best observation is the best one that keeps them.
         value: The key of the value to be optimised in such a mapping.
         fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last; or
@@ -128,7 +134,7 @@ class UserProblem(FunctionProblem):
 
     def __init__(
         self,
-        objective: str | Callable[..., Observed] | None = None,
+        objective: str | Callable[..., Returned] | None = None,
         parameters: dict[str, dict[str, Any]] | None = None,
         costs: list[float] | Literal["measured"] | None = None,
         maximize: bool = True,
@@ -151,7 +157,7 @@ class UserProblem(FunctionProblem):
         named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
         if named is None and epochs is not None:
             named = epoch_rungs(epochs)
-        searched = tuple(_parameter(name, settings) for name, settings in parameters.items())
+        searched = tuple(from_settings(name, form, f"parameters.{name}") for name, form in parameters.items())
         linear, limits = kinds_of(constraints)
         space = Space(
             searched,
@@ -193,7 +199,7 @@ class UserProblem(FunctionProblem):
         program.check(samples, needed)
         program.check({**samples, **{p.name: "" for p in self.space.parameters if p.when}}, needed)
 
-    def _function(self) -> Callable[..., Observed]:
+    def _function(self) -> Callable[..., Returned]:
         if isinstance(self.objective, str):
             return import_function(self.objective, self.folder)
         if not callable(self.objective):
@@ -223,7 +229,7 @@ def _objective(objective: Any, command: list[str] | None, given: dict[str, Any])
     return Program(command, **given)
 
 
-def import_function(path: str, folder: str) -> Callable[..., Observed]:
+def import_function(path: str, folder: str) -> Callable[..., Returned]:
     """The function at ``"package.module:function"``, ``folder`` being on the import path; a ``SettingError`` where
     there is none."""
     module_name, _, attribute = path.partition(":")
@@ -255,20 +261,6 @@ def first_on_path(folder: str) -> None:
 def unavailable(parameters: Mapping[str, Any], fidelity: int, trial: Trial) -> float:
     """Stands in for an objective where results are only read, also for one that goes on from its checkpoints."""
     raise RuntimeError("the objective was not imported")
-
-
-def _parameter(name: str, settings: dict[str, Any]) -> Parameter:
-    if not isinstance(settings, Mapping):
-        raise SettingError(f"parameters.{name}", settings, "a mapping with lower and upper, or with choices")
-    for key, value in settings.items():
-        if key not in _KEYS:
-            raise SettingError(f"parameters.{name}", key, f"one of {', '.join(_KEYS)}")
-        if key in _FLAGS and not isinstance(value, bool):
-            raise SettingError(f"parameters.{name}.{key}", value, "true or false")
-    for key in () if "choices" in settings else ("lower", "upper"):
-        if key not in settings:
-            raise SettingError(f"parameters.{name}", dict(settings), f"given with {key}, or with choices")
-    return Parameter(name, **settings)
 
 
 def _places(rows: Sequence[Sequence[Any]], parameters: Sequence[Parameter]) -> Any:

@@ -17,7 +17,7 @@ from string import Formatter
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from mfbo_torch.history import Observed
+from mfbo_torch.history.observation import Returned
 from mfbo_torch.problems.user import guard, output_search
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.files import temporary_folder
@@ -48,8 +48,8 @@ class Program:
             from ``{start}`` too.
         result: Where the value is: ``"last line"`` of the standard output; ``{"json": FILE, "key": "loss.mean"}``, the
             whole file without a key; ``{"pattern": REGEX}``, the last match in the standard output, or with
-            ``"file": FILE``, whose only group is a number. A line or a file holds a number, or ``[value, standard
-            error]``, or what else :meth:`~mfbo_torch.problems.Problem.evaluate` may return, as JSON.
+            ``"file": FILE``, whose only group is a number. A line or a file holds a number, or as JSON
+            ``{"value": ..., "standard_error": ...}``, with outcomes where there are limits.
         timeout: Seconds that an evaluation may take, the search for a pattern included.
         environment: Variables beside those of this process.
         files: ``{name: text}`` of files that are written into the folder before, such as an input deck.
@@ -126,14 +126,14 @@ class Program:
         except (ValueError, TypeError, LookupError) as error:
             raise SettingError(setting, text, f"a text whose formats fit the values: {error}") from error
 
-    def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Observed:
+    def __call__(self, parameters: Mapping[str, Any], fidelity: int = 0, folder: Path | None = None) -> Returned:
         """Run the program with values by name and read the value; ``folder`` is what ``{folder}`` stands for. An
         ``EvaluationError`` where it failed, outlived the timeout, or left no value."""
         values = {FIDELITY: fidelity, **({} if folder is None else {FOLDER: folder.absolute()}), **parameters}
         with temporary_folder() as own:
             return self._evaluated(values, own)
 
-    def _evaluated(self, values: Mapping[str, Any], folder: Path) -> Observed:
+    def _evaluated(self, values: Mapping[str, Any], folder: Path) -> Returned:
         program, *arguments = (self._filled("command", part, values) for part in self.command)
         command = [self._program(program), *arguments]
         added = {name: self._filled(f"environment.{name}", text, values) for name, text in self.environment.items()}
@@ -156,7 +156,7 @@ class Program:
         except RecursionError:
             raise EvaluationError("the result is nested too deep", _tail(folder)) from None
 
-    def _read(self, folder: Path, seconds: float) -> Observed:
+    def _read(self, folder: Path, seconds: float) -> Returned:
         """The value of a program that has run for some seconds."""
         if self.result == {}:
             lines = _content(folder / STDOUT).split("\n")
@@ -275,7 +275,7 @@ def _content(path: Path, most: int = LONGEST) -> str:
         raise EvaluationError(f"{path.name} cannot be read: {error.strerror}") from None
 
 
-def _at(text: str, key: str | None, place: str) -> Observed:
+def _at(text: str, key: str | None, place: str) -> Returned:
     """A value of a JSON text, by the names on the way to it."""
     try:
         found = json.loads(text)
@@ -289,7 +289,7 @@ def _at(text: str, key: str | None, place: str) -> Observed:
     return _from_json(found)
 
 
-def _observed(text: str, place: str) -> Observed:
+def _observed(text: str, place: str) -> Returned:
     """A number, or JSON that a program has written."""
     if text.isascii() and "_" not in text:  # Python's own ways to write a number are nobody else's
         with suppress(ValueError):

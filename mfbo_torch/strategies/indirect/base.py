@@ -22,7 +22,7 @@ from mfbo_torch.models.indirect.unit_conditionals import conditional_of, unit_in
 from mfbo_torch.space.indirect import IndirectSpace
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.design_table import unit_points
-from mfbo_torch.strategies.common.fit_schedule import Growing, draw_seed, quiet, refit_size, seeded
+from mfbo_torch.strategies.common.fit_schedule import Growing, draw_seed, fitting, quiet, refit_size, seeded
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.common.model_based import ModelBased
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -105,7 +105,7 @@ class OverAverages(ModelBased):
             least = 0.0 if noise is None or not size else noise[:size].max().sqrt().item()
             shift, scale = shift_scale(Y[:size], least, few=2)
             variance = None if noise is None else to(noise[:size] / scale**2)
-            with seeded():
+            with fitting():
                 model = DeconditionalGP(A[:size], to((Y[:size] - shift) / scale), self.conditional(), variance)
                 model.fit(optimizer_kwargs={"options": {"maxiter": 50}})
             return ScaledModel(model.eval(), shift, scale)

@@ -195,7 +195,7 @@ def test_show_and_the_log_of_a_finished_and_a_running_folder(config, tmp_path, c
     log = (out / "run.log").read_text()
     first = log.splitlines()[0]
     assert " INFO 0 queried at fidelity 0: x=" in first
-    assert "total 0, pending 0, pair [1, 2.5]; decided in " in first
+    assert "It was chosen by the strategy, which notes no reason. Decided in " in first
     assert " INFO 2 ended: " in log
     assert " failed after " in log
     assert "RuntimeError: no convergence at step 3" in log

@@ -7,7 +7,7 @@ import pytest
 from counted import misbehave
 from quiet_runs import until
 
-from mfbo_torch.loop.executors import Job, WorkerLost, start
+from mfbo_torch.loop.executors import Attempt, WorkerLost, start
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'mfbo-torch[slurm]'")
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
@@ -35,7 +35,7 @@ def running(slurm, tmp_path):
         context = start({"kind": "slurm", **resources}, 1, folder=tmp_path / "jobs")
         workers = context.__enter__()
         opened.append(context)
-        future = workers.submit(fn, *args, job=Job("first", 0))
+        future = workers.submit(fn, *args, attempt=Attempt("first", 0))
         until(lambda: any((tmp_path / "jobs").rglob("begun")), 120)
         return future
 
@@ -82,11 +82,19 @@ def test_a_scheduler_that_is_killed_takes_nothing_with_it(running, slurm):
     assert future.result(120) is None
 
 
-def test_the_time_in_the_queue_is_no_cost_and_a_wrong_partition_is_a_wrong_setting(slurm, tmp_path):
+def test_a_wrong_partition_is_a_wrong_setting(slurm, tmp_path):
     with start({"kind": "slurm", "partition": "nowhere"}, 1, folder=tmp_path / "jobs") as workers:
         error = workers.submit(double, 1).exception(120)
     assert "executor = 'slurm': must be one that takes jobs" in str(error)
     assert "partition" in str(error)
-    with start({"kind": "slurm", "cpus": 64}, 1, folder=tmp_path / "more") as workers:
-        error = workers.submit(double, 1).exception(120)
-    assert "more processors requested than permitted" in str(error) or "not available" in str(error)
+
+
+def test_the_time_in_the_queue_is_no_cost(slurm, tmp_path):
+    with start({"kind": "slurm", "cpus": 3}, 2, folder=tmp_path / "jobs") as workers:
+        long, queued = (workers.submit(misbehave, "hang", attempt=Attempt(name, 0)) for name in ("long", "queued"))
+        until(lambda: (tmp_path / "jobs" / "long" / "begun").exists(), 120)
+        slurm.ask("scancel", "--state=PENDING", "--me")
+        with pytest.raises(WorkerLost, match="CANCELLED"):
+            queued.result(120)
+        assert queued.begun is None
+        assert long.cancel()

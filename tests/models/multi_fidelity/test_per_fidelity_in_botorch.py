@@ -18,12 +18,15 @@ from botorch.acquisition import (
 )
 from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models.transforms import Normalize
+from botorch.exceptions import UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms import Normalize, Standardize
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
+from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mfbo_torch.models import PerFidelityGP
+from mfbo_torch.models import CoKrigingGP, PerFidelityGP
 from mfbo_torch.utils.errors import SettingError
 
 
@@ -167,3 +170,20 @@ def test_states():
     torch.save(fitted.hallucinate(X[:2]), file)
     file.seek(0)
     same(torch.load(file, weights_only=False), fitted.hallucinate(X[:2]), 1e-14)
+
+
+def test_the_words_of_botorch():
+    """``train_Yvar`` third, ``fit_gpytorch_mll``, and a message for an outcome transform."""
+    X = torch.rand(12, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    train_X = torch.cat([X, (torch.arange(12) % 3 == 0).double().unsqueeze(-1)], -1)
+    Y, Yvar = X.sum(-1, keepdim=True), torch.full((12, 1), 0.01, dtype=torch.double)
+    ours = PerFidelityGP(train_X, Y, 2, Yvar).fit()
+    for theirs in (PerFidelityGP(train_X, Y, Yvar), PerFidelityGP(train_X, Y, Yvar, 2)):
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(theirs.likelihood, theirs))
+        assert theirs.mean_variance(X)[0].equal(ours.mean_variance(X)[0])
+    with pytest.raises(UnsupportedError, match=r"^outcome_transform = Standardize: must be left out"):
+        PerFidelityGP(train_X, Y, Yvar, outcome_transform=Standardize(1))
+    with pytest.raises(SettingError, match=r"^train_Yvar = 0.1"):
+        PerFidelityGP(train_X, Y, 2, 0.1)
+    with pytest.raises(AttributeError, match="fit its chain"):
+        _ = CoKrigingGP(ours).likelihood

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
+from mfbo_torch import Observation
 from mfbo_torch.app.builder import build_problem, resolve_run
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.loop.evaluation import evaluate
@@ -146,12 +147,23 @@ def test_bad_costs_are_named(costs, num_fidelities, message):
 @pytest.mark.parametrize(
     ("returned", "observed", "reason"),
     [
-        ((2.0, 0.5), (-2.0, 0.5), ""),
-        ((2, np.float32(0)), (-2.0, 0.0), ""),
-        ((2.0, None), (-2.0, None), ""),
+        ({"value": 2.0, "standard_error": 0.5}, (-2.0, 0.5), ""),
+        ({"value": 2, "standard_error": np.float32(0)}, (-2.0, 0.0), ""),
+        ({"value": 2.0, "standard_error": None}, (-2.0, None), ""),
+        (Observation(2.0, 0.5), (-2.0, 0.5), ""),
         (None, (None, None), "SettingError: objective's value = None: must be a number"),
-        ((2.0, -0.5), (None, None), "SettingError: standard_error = -0.5: must be a number from 0 on"),
-        ((2.0, 0.5, 1), (None, None), "SettingError: objective's value = (2.0, 0.5, 1): must be a number, or a pair"),
+        ({"value": 2.0, "standard_error": -0.5}, (None, None), "SettingError: standard_error = -0.5: must be a number"),
+        (
+            {"value": (2.0, 0.1), "standard_error": 0.5},
+            (None, None),
+            "SettingError: standard_error = 0.5: must be",
+        ),
+        (
+            (2.0, 0.5),
+            (None, None),
+            "SettingError: objective's value = 'tuple of 2': must be a number, or {\"value\": ...",
+        ),
+        ([2.0, 0.5, 1], (None, None), "SettingError: objective's value = 'list of 3': must be a number, or"),
     ],
 )
 def test_objectives_return_numbers_and_standard_errors(returned, observed, reason):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
+from mfbo_torch import Observation
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.problems import Program, UserProblem
@@ -50,6 +51,17 @@ def running(marker):
 )
 def test_values(script, result, value):
     assert sh(script, result=result)({}) == value
+
+
+def test_a_list_that_a_program_prints_is_no_observation():
+    """Two numbers may be a value with its standard error, or two objectives: the names say which."""
+    given = {"parameters": {"x": {"lower": 0, "upper": 1}}, "costs": [1]}
+    evaluated = [
+        evaluate(UserProblem(**given, command=["sh", "-c", f"echo '{text}'", "{x}"]), (0.5,), 0)
+        for text in ("[0.5, 0.125]", '{{"value": 0.5, "standard_error": 0.125}}')
+    ]
+    assert evaluated[0].reason.startswith("SettingError: objective's value = 'tuple of 2': must be a number, or")
+    assert evaluated[1].observation == Observation(0.5, 0.125)
 
 
 def test_what_a_program_is_told(monkeypatch, tmp_path):

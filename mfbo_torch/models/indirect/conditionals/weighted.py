@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from mfbo_torch.models.indirect.conditionals.base import Conditional, Embedding, Function
-from mfbo_torch.ops.kernels import CHUNK_BYTES, gram, gram_product
+from mfbo_torch.ops.kernels import CHUNK_BYTES, gram, gram_columns, gram_product
 from mfbo_torch.ops.low_rank import pivoted_cholesky, quadratic
 
 DENSE_POINTS = 500
@@ -81,9 +81,7 @@ class WeightedConditional(Conditional):
             X = self.points.double()
             diagonal = kernel(X, diag=True)
             tolerance = VARIANCE_ERROR * diagonal.max().item()
-            F, left, _ = pivoted_cholesky(
-                lambda j: gram(kernel, X, X[j : j + 1]).squeeze(-1), diagonal, tolerance, max(len(X) // 4, 400)
-            )
+            F, left, _ = pivoted_cholesky(gram_columns(kernel, X), diagonal, tolerance, max(len(X) // 4, 400))
             if left.max() > tolerance:
                 F = _dense(gram(kernel, X, X), tolerance)
             means = mean(self.points).double().reshape(-1, 1)

@@ -86,8 +86,8 @@ class Placement:
 
         A fidelity has what is said for it, and the rest from what is said for all.
         """
-        given: Mapping[str, Any] = {"kind": setting} if isinstance(setting, str) else setting
-        kind = one_of("executor", str(given.get("kind")), KINDS)
+        given: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {"kind": setting}
+        kind: Any = one_of("executor", given.get("kind"), KINDS)
         common = _resources(kind, {k: v for k, v in given.items() if k not in ("kind", "fidelities")}, Resources())
         each = given.get("fidelities") or {}
         if not isinstance(each, Mapping):
