@@ -28,7 +28,7 @@ def check_sendable(problem: Problem, executor: Executor | None) -> None:
 
 
 def attempt_of(record: Record) -> Attempt:
-    """The name and the fidelity of a query's next attempt; its name has the design's checksum, lest another query's value be taken."""
+    """A query's next attempt. Its name has the checksum of the design, lest another query's value be taken."""
     query = record.query
     (mark,) = chained([{"x": query.x, "fidelity": query.fidelity}])
     return Attempt(f"{record.id:05d}-{record.retries}-{mark.hex()}", query.fidelity)
