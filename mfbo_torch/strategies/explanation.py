@@ -135,7 +135,7 @@ class Explanation:
         if "check" in noted:
             return f"checks query {noted['check']}, whose value the model below did not expect, at that fidelity"
         if stage in FIXED:
-            return FIXED[f"{stage}, halving" if noted.get("rule") == "halving" else stage]
+            return FIXED.get(f"{stage}, {noted.get('rule')}", FIXED[stage])
         if stage != "model":
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]

@@ -36,7 +36,7 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
     if html:
         from mfbo_torch.app import report
 
-        say(f"Page          {report.write(run, out / 'report.html')}")
+        say(f"Page          {report.write(run, out / 'report.html', out)}")
         return 0
     if curves:
         say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
