@@ -66,10 +66,7 @@ def render(run: Summary, folder: Path | None = None, live: bool = False) -> str:
     notes, said = dict.fromkeys(SECTIONS, ""), dict.fromkeys(("headline", "aside", "design", "facts", "failures"), "")
     data, drawn = "", dict[str, figures.Figures]()
     if not live:
-        view = ReportView(run)
-        for pictures in (quick(view, folder), modelled(view)):
-            drawn |= pictures[0]
-            notes |= pictures[1]
+        drawn, notes = sections(run, folder)
         data, said = _packed(_json(content(run, folder))), spoken(run)
     words = {
         "title": f"{run.problem.name}, {_small(text.headline(run))}",
@@ -105,6 +102,13 @@ def spoken(run: Summary) -> dict[str, str]:
         "facts": text.facts(run),
         "failures": text.failures(run),
     }
+
+
+def sections(run: Summary, folder: Path | None = None) -> Drawn:
+    """All pictures of a run."""
+    view = ReportView(run)
+    parts = quick(view, folder), modelled(view)
+    return parts[0][0] | parts[1][0], parts[0][1] | parts[1][1]
 
 
 def quick(view: ReportView, folder: Path | None) -> Drawn:

@@ -26,6 +26,10 @@ def strip(view: ReportView) -> tuple[list[dict[str, Any]], str]:
         own = np.cumsum([0.0, *(r.cost if place == m else 0.0 for r, place in zip(paid, places, strict=True))])
         share = np.diff(np.interp(ends, at, own)) / (total / PARTS)
         kept = share > 1e-9
+        if not kept.any():
+            if m != view.target:
+                continue
+            kept[0] = True  # plotly wants one bar
         x, y = (ends[:-1] + ends[1:])[kept] / 2, share[kept]
         text = [f"{name}: {part:.0%} of what was spent here" for part in y]
         look = {"marker": {"color": color, "line": {"width": 0}}, "width": total / PARTS, "text": text}

@@ -61,7 +61,8 @@ def progress(view: ReportView) -> tuple[Figures, str]:
     if view.done and min(map(view.value, view.done)) > 0:
         to = {"yaxis.type": "log", "yaxis.autorange": True}
         buttons.append({"label": "log value", "method": "relayout", "args": [to]})
-    layout["updatemenus"] = [menu(buttons, x=1, xanchor="right", y=1.16, type="buttons", direction="right")]
+    if view.done:
+        layout["updatemenus"] = [menu(buttons, x=1, xanchor="right", y=1.16, type="buttons", direction="right")]
     return [figure(data, **layout)], " ".join(notes)
 
 

@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.NOT_FOUND, "text/plain", b"nothing here")
         try:
             kind, body = routes[name]()
-        except (SettingError, ValueError) as error:
+        except (SettingError, ValueError, RecursionError) as error:
             return self._send(HTTPStatus.BAD_REQUEST, "text/plain", str(error).encode("utf-8", "replace"))
         self._send(HTTPStatus.OK, kind, body)
 
