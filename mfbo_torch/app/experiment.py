@@ -14,7 +14,6 @@ from typing import Any
 
 from mfbo_torch.app import run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
@@ -30,6 +29,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError

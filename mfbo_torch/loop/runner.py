@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -17,13 +17,13 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
-from mfbo_torch.history.storage.journal import DiskFull, Journal
+from mfbo_torch.history.storage.disk_waits import when_disk_has_room
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
@@ -34,6 +34,7 @@ from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
+from mfbo_torch.problems.problem_snapshot import note
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
@@ -52,8 +53,6 @@ LOG = logger(__name__)
 LOG.addHandler(logging.NullHandler())
 HOPELESS = 10
 """Number of failed evaluations after which a run without a single value ends."""
-DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
-"""Seconds between attempts to store a value while the disk is full: ten minutes in all."""
 PATIENCE = 30
 """Number of polls without a worker, one a second, after which the user is told that there is none."""
 
@@ -160,6 +159,8 @@ def drive(
         most = options.max_pending or (1 if executor is None else capacity(executor))
         coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
         within = trials(problem, folder, journal)
+        about = {"strategy": type(strategy).__name__, "seed": strategy.seed, "capital": capital}
+        note(journal, problem, **about)
         with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as made:
             loop = _Loop(optimizer, made, capital, options, stopping, bar, interrupted, own)
             try:
@@ -169,11 +170,14 @@ def drive(
                     loop.through(executor)
             except KeyboardInterrupt:
                 return Ended(optimizer.history, False)
+            bar.show(optimizer.history, over=True)
             if loop.stopped:
                 LOG.info("stopped: %s", loop.stopped)
             elif not interrupted.is_set():
                 loop.expect_a_value(spent=True)
-        return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
+        finished = not (interrupted.is_set() or stopping.late)
+        note(journal, problem, **about, finished=finished, stopped=loop.stopped)
+        return Ended(optimizer.history, finished, loop.stopped)
 
 
 @dataclass(eq=False)
@@ -285,7 +289,7 @@ class _Loop:
 
     def ask(self, decision: Decision) -> list[Record]:
         """Make pending what was decided, as far as the capital pays for it."""
-        queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
@@ -317,21 +321,21 @@ class _Loop:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            done = _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
+            done = when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
             outcome = self.explained(done).outcome
             LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
-            _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
+            when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
             LOG.info("%d stopped at %g after %.3f s, cost %g", record.id, stopped, seconds, total)
             return None
         if record.retries < self.options.retries:
             following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
-                return _when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))
+                return when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))
         end: Any = {"evaluation_seconds": seconds, "cost": total, "curve": curve}
-        _when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, **end))
+        when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, **end))
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
@@ -386,15 +390,3 @@ def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Ev
     except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
         wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
         raise SettingError("objective", problem.name, wanted) from error
-
-
-def _when_disk_has_room(write: Callable[[], T]) -> T:
-    """Write to the journal; while the disk is full, wait and try again."""
-    for seconds in DISK_WAITS:
-        try:
-            return write()
-        except DiskFull as error:
-            LOG.error("%s; trying again in %g s", error, seconds)
-            say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
-            time.sleep(seconds)
-    return write()

@@ -17,7 +17,6 @@ FIXED = {
     "initial": "belongs to the initial design, which spreads over the space before a model decides",
     "random": "is a random design; no model proposed it",
     "halving": "is successive halving's: this training is among the best third of its stage, so it goes on",
-    "random, halving": "is successive halving's, which begins a training at random where none is to go on",
     "division": "divides the rectangle that may hold the best value for some slope (DIRECT); there is no model",
     "arm": "plays the arm that may still be the best, by the values of each arm so far and their number",
 }
@@ -43,7 +42,7 @@ SEEKS = {
     "log_information_per_cost": INFORMATION,
     "node": f"{INFORMATION}, among the cells of an ever finer division",
     "uncertainty": "it is least sure; values count again once the batch is spread",
-    "chance": "a training most probably exceeds the best value by a gain that is drawn anew each time",
+    "forecast": "of the trainings that have paused there, the best value at the end is forecast",
 }
 """What a model looks for, by what its query notes."""
 BECAUSE = {
@@ -135,7 +134,7 @@ class Explanation:
         if "check" in noted:
             return f"checks query {noted['check']}, whose value the model below did not expect, at that fidelity"
         if stage in FIXED:
-            return FIXED.get(f"{stage}, {noted.get('rule')}", FIXED[stage])
+            return FIXED[stage]
         if stage != "model":
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]

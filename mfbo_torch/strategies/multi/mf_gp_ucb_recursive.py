@@ -20,6 +20,9 @@ from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resume
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
 
+APART = 0.25
+"""Distance in the unit cube from which on two designs may belong to two peaks."""
+
 
 class FidelityChoice(NamedTuple):
     """Where a design is to be queried, and why: noted for whoever asks."""
@@ -64,8 +67,8 @@ class RecursiveMFGPUCB(UpperBounds):
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
-        """Above the lowest fidelity by turns the best of the designs below and the one farthest from those chosen: what
-        is queried high is promising and tells of the whole space, and each link is learned from nested designs."""
+        """Above the lowest fidelity the best of the designs below that is :data:`APART` from those chosen, or the one
+        farthest from them: each link is learned from nested designs, where the function is promising."""
         here = [r for r in snapshot.records if r.query.fidelity == fidelity]
         taken = {r.query.x for r in here}
         for m in reversed(range(fidelity)):
@@ -76,9 +79,11 @@ class RecursiveMFGPUCB(UpperBounds):
             return super().initial_point_at(fidelity, snapshot)
         below.sort(key=lambda r: (-(r.value or 0.0), r.id))
         U = snapshot.designs(below)
-        if snapshot.initial.count(fidelity) % 2 == 0 or not here:
+        if not here:
             return U[0]
-        return U[(U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1).argmax()]
+        distances = (U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1)
+        apart = U[distances > APART]
+        return apart[0] if len(apart) else U[distances.argmax()]
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         model = self.model(snapshot)

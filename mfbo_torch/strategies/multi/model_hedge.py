@@ -21,7 +21,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -36,8 +36,9 @@ STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
-PEAKS, APART = 4, 0.25
-"""Number of designs of a fidelity, and their distance in the unit cube, where its peaks may be."""
+PEAKS = 4
+"""Number of designs of a fidelity, :data:`~mfbo_torch.strategies.multi.mf_gp_ucb_recursive.APART`, where its peaks may
+be."""
 
 
 class _TargetOnly(ExpectedImprovement):
@@ -96,7 +97,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if not self.target_only.modelled(snapshot):
             return super().propose(snapshot, generator)
         warp, common = self.transforms(snapshot)
-        turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp))
+        turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
         name, query = self.decided_by(turn, snapshot, generator)
         noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:

@@ -44,8 +44,16 @@ def config(tmp_path):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log", "problem.json"}
-    assert set(contents(out)) == {*files, ".history.sqlite.lock"}
+    files = {
+        "config.yaml",
+        "history.sqlite",
+        "summary.json",
+        "progress.png",
+        "run.log",
+        "problem.json",
+        "history.digest.json",
+    }
+    assert set(contents(out)) == {*files, "history.digest.json", ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
 
