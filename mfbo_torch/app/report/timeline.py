@@ -18,7 +18,7 @@ MOST_BARS, MOST_BYTES = 600, 2**24
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) [A-Z]+ (\d{1,9}) (queried|ended|failed|stopped)\b")
 
 
-class Span(NamedTuple):
+class BusyTime(NamedTuple):
     """When an evaluation ran, in seconds since the epoch; ``end`` is ``None`` while it runs."""
 
     record: Record
@@ -26,19 +26,19 @@ class Span(NamedTuple):
     end: float | None
 
 
-def spans(view: ReportView, folder: Path | None) -> list[Span]:
+def spans(view: ReportView, folder: Path | None) -> list[BusyTime]:
     """The evaluations whose times the log of a run's folder has, in the order of their starts.
 
     One that has ended began its evaluation's seconds before, one that runs when it was queried.
     """
-    begun, ended, found = dict[int, float](), dict[int, float](), list[Span]()
+    begun, ended, found = dict[int, float](), dict[int, float](), list[BusyTime]()
     for at, number, what in _events(folder):
         (begun if what == "queried" else ended)[number] = at
     for record in view.history:
         if record.id in ended and record.status != Status.PENDING:
-            found.append(Span(record, ended[record.id] - record.evaluation_seconds, ended[record.id]))
+            found.append(BusyTime(record, ended[record.id] - record.evaluation_seconds, ended[record.id]))
         elif record.id in begun and record.status == Status.PENDING:
-            found.append(Span(record, begun[record.id], None))
+            found.append(BusyTime(record, begun[record.id], None))
     return sorted(found[-MOST_BARS:], key=lambda span: span.start)
 
 
