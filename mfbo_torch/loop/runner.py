@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Sequence
 from concurrent.futures import (
@@ -11,7 +10,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
@@ -26,8 +24,9 @@ from mfbo_torch.history.storage.disk_waits import when_disk_has_room
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, Workers, capacity
+from mfbo_torch.loop.evaluation import Evaluation, describe
+from mfbo_torch.loop.executors import POLL_SECONDS, capacity
+from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -39,7 +38,6 @@ from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
-from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 
@@ -149,7 +147,7 @@ def drive(
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
-    _check_sendable(problem, executor)
+    check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
         optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
@@ -243,7 +241,7 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    future = executor.submit(evaluate, *self.attempt(ready))
+                    future = send(executor, ready, self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
@@ -259,8 +257,8 @@ class _Loop:
                 ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
-                    record, started = in_flight[future]
-                    again = self.end(record, _outcome(self.problem, future, time.perf_counter() - started))
+                    record, sent = in_flight[future]
+                    again = self.end(record, outcome(self.problem, future, sent))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -369,24 +367,3 @@ class _Loop:
             else:
                 lost.append(record)
         return lost
-
-
-def _check_sendable(problem: Problem, executor: Executor | None) -> None:
-    """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
-    if isinstance(executor, (Workers, ProcessPoolExecutor)):
-        try:
-            executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
-        except Exception as error:  # of whatever kind: how it is pickled is its own code
-            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
-            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
-
-
-def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
-    """The result of an evaluation in an executor; exceptions of the executor itself are raised."""
-    try:
-        return future.result()
-    except (WorkerLost, TimeoutError) as error:
-        return Evaluation(None, describe(error), seconds)
-    except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
-        wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
-        raise SettingError("objective", problem.name, wanted) from error
