@@ -33,7 +33,7 @@ LONG = ("ax-and-optuna", "long-runs", "outcomes")
 ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
 """What other jobs run."""
 NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
-NEEDS |= {name: name for name in ("lightning", "transformers")}
+NEEDS |= {name: name for name in ("lightning", "transformers")} | {"tracking.tensorboard": "tensorboard"}
 
 
 class Block(NamedTuple):

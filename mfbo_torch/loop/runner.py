@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Sequence
 from concurrent.futures import (
@@ -11,7 +10,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
@@ -27,7 +25,8 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, Workers, capacity
+from mfbo_torch.loop.executors import POLL_SECONDS, capacity
+from mfbo_torch.loop.executors.results import check_sendable, result_of
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -39,7 +38,7 @@ from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 
@@ -75,6 +74,7 @@ def run(
     patience: float | None = None,
     stop_gain: float | None = None,
     folder: Path | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> History:
     """Spend a capital on a problem.
 
@@ -109,6 +109,7 @@ def run(
             :func:`mfbo_torch.loop.stopping.gain`. A run that has ended early can go on without the rule.
         folder: Where an objective that takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`) has its folders;
             beside the journal if not given.
+        callbacks: Told of every query and result, and of the end (:class:`~mfbo_torch.tracking.Callback`).
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
@@ -121,7 +122,9 @@ def run(
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
     strategy = strategy_of(strategy, seed, MFGPUCB)
-    return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
+    return drive(
+        problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks
+    ).history
 
 
 class Ended(NamedTuple):
@@ -145,14 +148,16 @@ def drive(
     given: Sequence[Record] = (),
     folder: Path | None = None,
     stopping: Stopping | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Ended:
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
-    _check_sendable(problem, executor)
+    check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
-        optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
+        told = Callbacks(callbacks, problem.space, problem.signed)
+        optimizer = Optimizer(strategy.bind(problem.space, capital), journal, callbacks=told)
         stopping = stopping or Stopping(options, problem, optimizer.strategy)
         if given and not len(optimizer.history):
             optimizer.give(list(given))
@@ -169,13 +174,18 @@ def drive(
                 else:
                     loop.through(executor)
             except KeyboardInterrupt:
+                told.end(optimizer.history, False)
                 return Ended(optimizer.history, False)
+            except Exception as error:
+                told.end(optimizer.history, False, describe(error))
+                raise
             bar.show(optimizer.history, over=True)
             if loop.stopped:
                 LOG.info("stopped: %s", loop.stopped)
             elif not interrupted.is_set():
                 loop.expect_a_value(spent=True)
         finished = not (interrupted.is_set() or stopping.late)
+        told.end(optimizer.history, finished, loop.stopped)
         note(journal, problem, **about, finished=finished, stopped=loop.stopped)
         return Ended(optimizer.history, finished, loop.stopped)
 
@@ -260,7 +270,7 @@ class _Loop:
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
                     record, started = in_flight[future]
-                    again = self.end(record, _outcome(self.problem, future, time.perf_counter() - started))
+                    again = self.end(record, result_of(self.problem, future, time.perf_counter() - started))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -369,24 +379,3 @@ class _Loop:
             else:
                 lost.append(record)
         return lost
-
-
-def _check_sendable(problem: Problem, executor: Executor | None) -> None:
-    """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
-    if isinstance(executor, (Workers, ProcessPoolExecutor)):
-        try:
-            executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
-        except Exception as error:  # of whatever kind: how it is pickled is its own code
-            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
-            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
-
-
-def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
-    """The result of an evaluation in an executor; exceptions of the executor itself are raised."""
-    try:
-        return future.result()
-    except (WorkerLost, TimeoutError) as error:
-        return Evaluation(None, describe(error), seconds)
-    except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
-        wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
-        raise SettingError("objective", problem.name, wanted) from error
