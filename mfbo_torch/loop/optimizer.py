@@ -66,9 +66,10 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
-    space yet takes that of ``problem``, a space or anything with one. It may be a name, ``"RandomSearch"``, with
-    ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told of queries and their results.
+    is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
+    it. A strategy that has no space yet takes that of ``problem``, a space or anything with one. It may be a name,
+    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told of queries and
+    their results.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -82,6 +83,7 @@ class Optimizer:
         problem: HasSpace | Space | None = None,
         seed: int | None = None,
         callbacks: Sequence[Any] | Callbacks = (),
+        history: History | None = None,
     ) -> None:
         strategy = strategy_of(strategy, seed, MFGPUCB)
         if problem is not None:
@@ -92,7 +94,7 @@ class Optimizer:
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
-        self._history = self._stored()
+        self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
         if not isinstance(callbacks, Callbacks):

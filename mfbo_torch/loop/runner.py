@@ -24,9 +24,9 @@ from mfbo_torch.history.storage.disk_waits import when_disk_has_room
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
+from mfbo_torch.loop.evaluation import Evaluation, describe
 from mfbo_torch.loop.executors import POLL_SECONDS, capacity
-from mfbo_torch.loop.executors.results import check_sendable, result_of
+from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
@@ -253,7 +253,7 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    future = executor.submit(evaluate, *self.attempt(ready))
+                    future = send(executor, ready, self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
@@ -269,8 +269,8 @@ class _Loop:
                 ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
-                    record, started = in_flight[future]
-                    again = self.end(record, result_of(self.problem, future, time.perf_counter() - started))
+                    record, sent = in_flight[future]
+                    again = self.end(record, outcome(self.problem, future, sent))
                     del in_flight[future]
                     refused = False
                     if again is not None:
