@@ -7,8 +7,11 @@ import threading
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
+from botorch.utils.multi_objective.pareto import is_non_dominated
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import intersection_search_space
@@ -16,9 +19,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
-from mfbo_torch.optuna.history import is_own, mark, note, passed_over, read
+from mfbo_torch.optuna.history import is_own, mark, note, objectives_in, passed_over, read
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -38,7 +41,7 @@ class Sampler(BaseSampler):
     The parameters that all completed trials of such samplers have in common are searched jointly, and while there are
     none those of all completed trials; the others, and those of the first trial, are drawn independently. Trials of
     others are learnt from where they lie in that search space; the rest is passed over, with one warning.
-    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
+    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`, and of several objectives :meth:`best_trials`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
@@ -47,7 +50,8 @@ class Sampler(BaseSampler):
             one is the target. Or one for each value from low to high. By default a value is its own cost, and the
             fidelities are the highest value, a third of it, and so on, four at most.
         strategy: Decides the trials, or its name; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
-            :class:`~mfbo_torch.strategies.ExpectedImprovement`.
+            :class:`~mfbo_torch.strategies.ExpectedImprovement`; for a study with several directions
+            :class:`~mfbo_torch.MFEHVI`.
         seed: Of a strategy that is named or not given, 0 if not given: workers on one study need the same.
         independent_sampler: Draws what is not searched jointly; random if not given.
 
@@ -69,6 +73,7 @@ class Sampler(BaseSampler):
             raise SettingError("fidelity", fidelity, "the name of a parameter, such as 'epochs'")
         if fidelity is None and costs is not None:
             raise SettingError("costs", costs, "left out where no fidelity is named, as in Sampler('epochs', costs)")
+        self._usual = strategy is None
         strategy = strategy_of(strategy, seed, ExpectedImprovement if fidelity is None else MFGPUCB)
         if strategy.own_space is not None:
             raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
@@ -95,7 +100,6 @@ class Sampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The parameters of the strategy's next query; of the one after, where an earlier trial still waits for its."""
-        self._raise_error_if_multi_objective(study)
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
         if not searched.keys() - {self.fidelity}:
             return {}
@@ -103,14 +107,14 @@ class Sampler(BaseSampler):
         with _ONE_AT_A_TIME, self._state.restored():
             history, undecided = read(study, codec, trial)
             self._warn(study, codec)
-            query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
+            space = replace(codec.space, objectives=objectives_in(study))
+            query = note(study, trial, codec, self._for(space).ask(history, undecided + 1)[-1])
         return codec.decode(query.x, query.fidelity)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
-        self._raise_error_if_multi_objective(study)
         if param_name == self.fidelity:
             return levels_of(param_name, {param_name: param_distribution}, self.costs)[0][0]
         sampler = self._independent
@@ -134,14 +138,29 @@ class Sampler(BaseSampler):
         Raises:
             ValueError: There is none yet, or the study has several objectives.
         """
-        if (name := self.fidelity) is None:
+        if len(study.directions) > 1:
+            raise ValueError("the study has several objectives: use best_trials")
+        if self.fidelity is None:
             return study.best_trial
-        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        found = [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
-        if not found:
+        if not (found := self._at_target(study)):
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
+
+    def best_trials(self, study: Study) -> list[FrozenTrial]:
+        """The completed trials at the target fidelity that no other one there dominates."""
+        found = self._at_target(study)
+        signs = [1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions]
+        rows = [[sign * value for sign, value in zip(signs, t.values, strict=True)] for t in found]
+        Y = torch.tensor(rows, dtype=torch.double)
+        kept = is_non_dominated(Y, deduplicate=False).tolist() if found else []
+        return [copy.deepcopy(trial) for trial, best in zip(found, kept, strict=True) if best]
+
+    def _at_target(self, study: Study) -> list[FrozenTrial]:
+        done, name = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)), self.fidelity
+        if name is None:
+            return done
+        return [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
 
     def _warn(self, study: Study, codec: StudyCodec) -> None:
         """Say once a study how many trials are passed over."""
@@ -152,5 +171,6 @@ class Sampler(BaseSampler):
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""
         if self._bound is None or self._bound.space != space:
-            self._bound = self.strategy.bind(space)
+            several = bool(space.objectives) and self._usual
+            self._bound = (MFEHVI(seed=self.strategy.seed) if several else self.strategy).bind(space)
         return self._bound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from mfbo_torch.app.cli.terminal import Shown, pairs, shown, styled, table
@@ -18,7 +19,13 @@ def described(run: Summary) -> Shown:
     """A run in a few lines."""
     values, space, history = run.values, run.problem.space, run.history
     rows = [("Problem", values["problem"]), ("Strategy", f"{values['strategy']}, seed {values['seed']}")]
-    rows += [("Best value", _best(run)), ("at", _point(values["best_parameters"]))]
+    objectives = space.objectives
+    if objectives:
+        rows.append(("Objectives", ", ".join(map(str, objectives))))
+        rows.append(("Front", f"{len(run.front)} designs at the target: mfbo best" if run.front else _best(run)))
+        rows += [(label, _numbers(one.values)) for one in run.front for label in one.labels]
+    else:
+        rows += [("Best value", _best(run)), ("at", _point(values["best_parameters"]))]
     for name, kept in run.constraints.items():
         there = "" if kept["at_best"] is None else f"{name} = {kept['at_best']:.5g} there; "
         rows.append(("with", f"{there}{kept['limit']} in {kept['kept']} of {kept['of']}"))
@@ -26,7 +33,7 @@ def described(run: Summary) -> Shown:
         rows.append(("Recommended", f"{_point(run.recommended_parameters)}, where {run.expected}"))
         if run.noise:
             rows.append(("Noise", f"{run.noise} (standard deviations)"))
-    elif isinstance(run.recommended, Record):
+    elif isinstance(run.recommended, Record) and not objectives:
         rows.append(("Recommended", _point(space.named(run.recommended.query.x))))
     rows.append(("Spent", f"{history.spent:g} of {values['capital']:g}{' seconds' if space.measured else ''}"))
     if run.stopped:
@@ -64,6 +71,25 @@ def _best(run: Summary) -> str:
     return f"{none}: the target costs {space.costs[-1]:g} a query, no longer paid"
 
 
+def front(solutions: list[dict[str, Any]]) -> Shown:
+    """A front as a table, a row for each design: objectives, parameters, and what it stands out by."""
+    objectives = list(solutions[0]["values"])
+    parameters = list(dict.fromkeys(name for one in solutions for name in one["parameters"]))
+    rows = []
+    for one in solutions:
+        deviations = [one["deviations"].get(name) for name in objectives]
+        values = zip(one["values"].values(), deviations, strict=True)
+        cells = [f"{value:.5g}" + ("" if not error else f" ± {error:.1g}") for value, error in values]
+        there = [one["parameters"].get(name) for name in parameters]
+        cells += ["" if value is None else format_value(value) for value in there]
+        rows.append((*cells, ", ".join(one["labels"])))
+    return Shown(table((*objectives, *parameters, ""), rows))
+
+
+def _numbers(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:.5g}" for name, value in values.items())
+
+
 def compared(comparison: Comparison) -> Shown:
     """A comparison as a table: for each problem the strategies, the best first."""
     settings, problems, curves, total, _ = comparison
@@ -72,6 +98,7 @@ def compared(comparison: Comparison) -> Shown:
     lines = [f"{done} of {total} runs begun or finished"]
     for name, problem in problems.items():
         valued = optimum_of(problem) is None
+        largest = problem.maximize or bool(problem.space.objectives)
         lines += ["", f"{name}: median {measure(problem, metric)} at the end"]
         ends: list[tuple[float, str, int, int]] = []
         for (of, label), runs in curves.items():
@@ -79,12 +106,13 @@ def compared(comparison: Comparison) -> Shown:
                 values = [final(run, problem, metric) for run in runs.values()]
                 known = [value for value in values if not math.isnan(value)]
                 ends.append((statistics.median(known or [math.nan]), label, len(known), len(values)))
-        sign = -1 if valued and problem.maximize else 1
+        sign = -1 if valued and largest else 1
         rows = []
         for median, label, found, count in sorted(ends, key=lambda end: (end[2] == 0, sign * end[0], end[1])):
             part = "" if found == count else f"{found} of "
             rows.append((label, f"{median:.5g}", f"{part}{count} {'seed' if count == 1 else 'seeds'}"))
-        lines.append(table(("strategy", "best value" if valued else "regret", "of"), rows, indent="  "))
+        heading = measure(problem, metric) if valued else "regret"
+        lines.append(table(("strategy", heading, "of"), rows, indent="  "))
     return Shown("\n".join(map(shown, lines)))
 
 

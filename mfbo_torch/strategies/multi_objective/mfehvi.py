@@ -161,6 +161,17 @@ class MFEHVI(Strategy):
             means.append(warp.inverse(mean[:, -1].to("cpu", torch.double)))
         Y = torch.stack(means, -1)
         reference = reference_point(self.space, Y)
+        import os
+
+        mode = os.environ.get("REF", "")
+        best = Y[is_non_dominated(Y)]
+        if mode == "A":
+            reference = Y.amin(0)
+        elif mode.startswith("B"):
+            reference = best.amin(0) - float(mode[1:]) * (Y.amax(0) - Y.amin(0))
+        elif mode.startswith("G"):
+            extent = best.amax(0) - best.amin(0)
+            reference = best.amin(0) - float(mode[1:]) * torch.where(extent > 0, extent, Y.amax(0) - Y.amin(0))
         return _Goal(reference, torch.maximum(Y[is_non_dominated(Y)].amax(0), reference))
 
     def _improving(
