@@ -28,11 +28,16 @@ NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 KINDS = ("python", "yaml", "bash", "text", "bibtex")
 SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
 """Settings of commands that are checked and not run."""
-LONG = ("ax-and-optuna", "long-runs", "outcomes")
+LONG = ("ax-and-optuna", "clusters", "long-runs", "outcomes")
 """Pages whose blocks run for seconds."""
-ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
+ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/", "python train.py --multirun")
 """What other jobs run."""
 NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
+NEEDS |= {
+    "hydra": "hydra.core",
+    "ray": "ray.exceptions",
+    "tune": "pyarrow",
+}  # not tests/hydra, tests/ray
 NEEDS |= {name: name for name in ("lightning", "transformers")}
 
 
@@ -83,7 +88,7 @@ def shell(text: str, where: str) -> None:
             argv = words[1:]
             if any(slow in command for slow in SLOW):
                 if argv[0] == "run" and (ROOT / argv[1]).exists():
-                    settings_of_command(RUN, argv[1:])
+                    settings_of_command(RUN, [word for word in argv[1:] if word != "--detach"])
                 continue
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("sys.stdin", io.StringIO())

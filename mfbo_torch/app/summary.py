@@ -93,9 +93,14 @@ class Summary:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """What the rest of the capital is likely to pay for; ``None`` where that is nothing or not known."""
+        """What the rest of the capital is likely to pay for; ``None`` where that is nothing, not known, or the run
+        has ended."""
         workers = self.settings.get("max_pending") or self.settings.get("workers") or 1
-        return None if self.stopped else forecast(self.strategy, self.history, self.settings["capital"], workers)
+        return (
+            None
+            if self.stopped or self.finished
+            else forecast(self.strategy, self.history, self.settings["capital"], workers)
+        )
 
     @cached_property
     def constraints(self) -> dict[str, dict[str, Any]]:

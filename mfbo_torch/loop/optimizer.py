@@ -20,6 +20,7 @@ from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
@@ -65,9 +66,9 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
-    space yet takes that of ``problem``, a space or anything with one. It may be a name, ``"RandomSearch"``, with
-    ``seed``.
+    is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
+    it. A strategy that has no space yet takes that of ``problem``, a space or anything with one. It may be a name,
+    ``"RandomSearch"``, with ``seed``.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -80,16 +81,18 @@ class Optimizer:
         *,
         problem: HasSpace | Space | None = None,
         seed: int | None = None,
+        history: History | None = None,
     ) -> None:
         strategy = strategy_of(strategy, seed, MFGPUCB)
         if problem is not None:
             strategy = strategy.bind(problem if isinstance(problem, Space) else problem.space)
         self.strategy = strategy
         self.space = self.strategy.space
+        self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
-        self._history = self._stored()
+        self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
@@ -325,6 +328,27 @@ class Optimizer:
         with self._state.restored():
             return self.strategy.recommend(self._history)
 
+    def explain(self, query: Record | Query | int) -> str:
+        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it.
+
+        It is read off the history, so that a run that has ended can be asked too. Values are in the sign of the
+        problem, where one was given.
+
+        Args:
+            query: Its record, its number, or the query itself, of which the last one is meant.
+
+        Raises:
+            SettingError: No such query is in the history.
+        """
+        if isinstance(query, Query):
+            made = (r for r in reversed(self._history.records) if r.query == query)
+            found = next(made, None)
+            if found is None:
+                raise SettingError("query", query, "one of the history")
+        else:
+            found = self._numbered(query.id if isinstance(query, Record) else query)
+        return str(Explanation(found, self._history, self.space, self._signed))
+
     def _parsed(self, value: Observed | None) -> Observation:
         """What a user tells; several objectives come in their own signs."""
         objectives = self.space.objectives
@@ -332,11 +356,14 @@ class Optimizer:
             return parse(value)
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
-    def _pending(self, id: int) -> Record:
+    def _numbered(self, id: int) -> Record:
         last = len(self._history) - 1
         known = "none so far" if last < 0 else f"0 to {last}"
         wanted = f"the number of a query ({known})"
-        record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
+        return self._history.records[whole("id", id, 0, last, wanted=wanted)]
+
+    def _pending(self, id: int) -> Record:
+        record = self._numbered(id)
         if record.status != Status.PENDING:
             raise SettingError("id", id, f"a pending query; this one is {record.status}")
         return record

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from optuna.study import Study, StudyDirection
@@ -29,14 +30,16 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     """The history of a study before the trial that is decided now, values to be maximised, and the number of running
     trials that were begun earlier and have no parameters yet.
 
-    Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
-    trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
-    Trials outside the search space, and waiting ones, are left out.
+    Completed trials are done. Pruned ones are done at the highest fidelity that they have come to, by the steps that
+    they have reported, with the value that they reported last by then. Where there is no fidelity a pruned trial has
+    its last value, and the median change of completed trials from that step to their end. Failed trials, and pruned
+    ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
+    search space, and waiting ones, are left out.
     """
     sign = -1.0 if study.directions[0] == StudyDirection.MINIMIZE else 1.0
     outcomes = replace(codec.space, objectives=objectives_in(study)).outcomes
     records, undecided = list[Record](), 0
-    names = {*codec.distributions}
+    completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
             continue
@@ -44,9 +47,9 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            records.append(_record(len(records), query, codec, trial, sign, outcomes))
+            records.append(_record(len(records), query, codec, trial, sign, completed, outcomes))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
-            undecided += not names <= parameters.keys()
+            undecided += not codec.always <= parameters.keys()
     return History(records), undecided
 
 
@@ -108,7 +111,13 @@ def _same(x: tuple[float, ...], fidelity: int, asked: Any) -> bool:
 
 
 def _record(
-    id: int, query: Query, codec: StudyCodec, trial: FrozenTrial, sign: float, outcomes: Sequence[Limit] = ()
+    id: int,
+    query: Query,
+    codec: StudyCodec,
+    trial: FrozenTrial,
+    sign: float,
+    completed: Sequence[FrozenTrial],
+    outcomes: Sequence[Limit] = (),
 ) -> Record:
     costs = codec.space.costs
     record = Record(id, query, costs[query.fidelity])
@@ -119,7 +128,26 @@ def _record(
         return record.done(sign * float(trial.value or 0.0))
     if trial.state == TrialState.RUNNING:
         return record
-    if trial.state == TrialState.PRUNED and trial.last_step in codec.levels[: query.fidelity]:
-        below = codec.levels.index(trial.last_step)
-        return Record(id, Query(query.x, below), costs[below]).done(sign * trial.intermediate_values[trial.last_step])
+    if trial.state == TrialState.PRUNED and (pruned := _pruned(trial, codec, query.fidelity, completed)) is not None:
+        below, value = pruned
+        return Record(id, query if below == query.fidelity else Query(query.x, below), costs[below]).done(sign * value)
     return record.failed(trial.state.name.lower())
+
+
+def _pruned(
+    trial: FrozenTrial, codec: StudyCodec, asked: int, completed: Sequence[FrozenTrial]
+) -> tuple[int, float] | None:
+    """The fidelity that a pruned trial has come to, at most the one it was asked for, and its value there."""
+    values = {step: value for step, value in trial.intermediate_values.items() if math.isfinite(value)}
+    if not values:
+        return None
+    if codec.fidelity is None:
+        last = max(values)
+        known = [(t.value, t.intermediate_values[last]) for t in completed if last in t.intermediate_values]
+        changes = [end - there for end, there in known if end is not None and math.isfinite(there)]
+        return asked, values[last] + (median(changes) if changes else 0.0)
+    shift = 1 if 0 in trial.intermediate_values else 0  # steps that are counted from 0
+    for m in range(asked, -1, -1):
+        if codec.levels[m] <= max(values) + shift:
+            return m, values[max((step for step in values if step + shift <= codec.levels[m]), default=min(values))]
+    return None

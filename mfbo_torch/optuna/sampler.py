@@ -18,7 +18,9 @@ from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from mfbo_torch.history import ENQUEUED, History, Query, Status
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
+from mfbo_torch.optuna.conditions import conditions_of, distributions_of
 from mfbo_torch.optuna.history import is_own, mark, note, objectives_in, passed_over, read
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
@@ -26,6 +28,8 @@ from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 
+EARLY = 8
+"""Number of trials at lower fidelities after which one is at the target, while none is done there."""
 _ONE_AT_A_TIME = threading.Lock()
 """Of the threads of ``n_jobs``, so that each sees what the others were given."""
 
@@ -39,7 +43,9 @@ class Sampler(BaseSampler):
     invented values.
 
     The parameters that all completed trials of such samplers have in common are searched jointly, and while there are
-    none those of all completed trials; the others, and those of the first trial, are drawn independently. Trials of
+    none those of all completed trials; so are those whose presence another one explains
+    (:func:`~mfbo_torch.optuna.conditions.conditions_of`). The others, and those of the first trial, are drawn
+    independently. The trial after :data:`EARLY` ones below the target is at the target, while none is. Trials of
     others are learnt from where they lie in that search space; the rest is passed over, with one warning.
     ``study.best_trial`` ignores fidelities: use :meth:`best_trial`, and of several objectives :meth:`best_trials`.
 
@@ -89,12 +95,12 @@ class Sampler(BaseSampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that completed trials have in common, without those of a single value."""
-        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        own = list(filter(is_own, done))
-        common = intersection_search_space(own or done)
-        if not own and self.fidelity not in (None, *common):  # unknown before the first trial
+        trials = _ended(study)
+        common = intersection_search_space(trials)
+        if not any(map(is_own, trials)) and self.fidelity not in (None, *common):  # unknown before the first trial
             return {}
-        return {name: distribution for name, distribution in common.items() if not distribution.single()}
+        free = {name: distribution for name, distribution in common.items() if not distribution.single()}
+        return free | distributions_of(trials, conditions_of(trials, free))
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -103,12 +109,17 @@ class Sampler(BaseSampler):
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
         if not searched.keys() - {self.fidelity}:
             return {}
-        codec = StudyCodec(searched, self.fidelity, self.costs)
+        trials = _ended(study)
+        always = {name for name in searched if all(name in trial.params for trial in trials)}
+        conditions = conditions_of(trials, [name for name in searched if name in always])
+        searched = {name: d for name, d in searched.items() if name in always or name in conditions}
+        codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
         with _ONE_AT_A_TIME, self._state.restored():
             history, undecided = read(study, codec, trial)
             self._warn(study, codec)
             space = replace(codec.space, objectives=objectives_in(study))
-            query = note(study, trial, codec, self._for(space).ask(history, undecided + 1)[-1])
+            query = self._early(history, codec) or self._for(space).ask(history, undecided + 1)[-1]
+            query = note(study, trial, codec, query)
         return codec.decode(query.x, query.fidelity)
 
     def sample_independent(
@@ -123,9 +134,26 @@ class Sampler(BaseSampler):
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Complain of a fidelity that no trial has, after the first one."""
-        if state == TrialState.COMPLETE and self.fidelity is not None:
+        """Complain of a fidelity that no trial has, after the first one; warn, once a study, where none comes to the
+        target, or where ``study.best_trial`` is not there."""
+        if self.fidelity is None or state not in (TrialState.COMPLETE, TrialState.PRUNED):
+            return
+        if state == TrialState.COMPLETE:
             levels_of(self.fidelity, trial.distributions, self.costs)
+        ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
+        there = [t for t in ended if t.state == TrialState.COMPLETE and self._at_target(t)]
+        if not there and len(ended) + 1 >= 2 * EARLY and not self._at_target(trial):
+            message = f"none of {len(ended) + 1} trials has been completed at the highest {self.fidelity}: "
+            self._say(study, f"{message}there is no answer at the target yet")
+        elif there and len(study.directions) == 1 and is_own(best := study.best_trial) and not self._at_target(best):
+            message = f"study.best_trial has {self.fidelity} = {best.params.get(self.fidelity)}, and not the target's: "
+            self._say(study, f"{message}the best one there is sampler.best_trial(study)")
+
+    def _at_target(self, trial: FrozenTrial) -> bool:
+        name = self.fidelity
+        if name is None or name not in trial.distributions:
+            return name is None
+        return bool(trial.params[name] == levels_of(name, trial.distributions, self.costs)[0][-1])
 
     def reseed_rng(self) -> None:
         """Nothing of its own: random numbers are a function of the seed and the trials."""
@@ -142,31 +170,44 @@ class Sampler(BaseSampler):
             raise ValueError("the study has several objectives: use best_trials")
         if self.fidelity is None:
             return study.best_trial
-        if not (found := self._at_target(study)):
+        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._at_target(t)]
+        if not found:
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
 
     def best_trials(self, study: Study) -> list[FrozenTrial]:
         """The completed trials at the target fidelity that no other one there dominates."""
-        found = self._at_target(study)
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = done if self.fidelity is None else [trial for trial in done if self._at_target(trial)]
         signs = [1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions]
         rows = [[sign * value for sign, value in zip(signs, t.values, strict=True)] for t in found]
-        Y = torch.tensor(rows, dtype=torch.double)
-        kept = is_non_dominated(Y, deduplicate=False).tolist() if found else []
+        kept = is_non_dominated(torch.tensor(rows, dtype=torch.double), deduplicate=False).tolist() if found else []
         return [copy.deepcopy(trial) for trial, best in zip(found, kept, strict=True) if best]
 
-    def _at_target(self, study: Study) -> list[FrozenTrial]:
-        done, name = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)), self.fidelity
-        if name is None:
-            return done
-        return [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
+    def _early(self, history: History, codec: StudyCodec) -> Query | None:
+        """The best design so far at the target, where :data:`EARLY` trials in a row were not there and none is done."""
+        target = codec.space.target
+        tried = [record for record in history if record.query.fidelity == target]
+        since = len(history) - (tried[-1].id + 1 if tried else 0)
+        done = history.done
+        if not done or since < EARLY or any(record.status != Status.FAILED for record in tried):
+            return None
+        highest = max(record.query.fidelity for record in done)
+        best = history.best(highest)
+        return None if best is None else Query(best.query.x, target, ENQUEUED)
 
     def _warn(self, study: Study, codec: StudyCodec) -> None:
         """Say once a study how many trials are passed over."""
-        if study.study_name not in self._warned and (message := passed_over(study, codec)):
-            self._warned.add(study.study_name)
-            warnings.warn(message, stacklevel=2)
+        if message := passed_over(study, codec):
+            self._say(study, message)
+
+    def _say(self, study: Study, message: str) -> None:
+        """Warn once a study of one kind of thing."""
+        key = f"{study.study_name} {message[:4]}"
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(message, stacklevel=3)
 
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""
@@ -174,3 +215,10 @@ class Sampler(BaseSampler):
             several = bool(space.objectives) and self._usual
             self._bound = (MFEHVI(seed=self.strategy.seed) if several else self.strategy).bind(space)
         return self._bound
+
+
+def _ended(study: Study) -> list[FrozenTrial]:
+    """The trials that show the search space: those of such a sampler that have come to their end, or all such."""
+    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    done = [trial for trial in ended if trial.state == TrialState.COMPLETE or trial.intermediate_values]
+    return list(filter(is_own, done)) or done

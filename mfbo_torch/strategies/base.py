@@ -132,6 +132,8 @@ class Strategy(ABC):
             for query in self.decide_some(history, n - len(queries)):
                 if self.space.continues:
                     query = replace(query, x=matching_design(history.records, query.x))
+                if waiting := len(history.tally.pending):
+                    query = replace(query, meta={**query.meta, "in_flight": waiting})
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__

@@ -32,13 +32,15 @@ def parser() -> argparse.ArgumentParser:
         found.set_defaults(does=does)
         return found
 
-    def folder(of: argparse.ArgumentParser, help: str = "folder of a run; the newest in runs if not given") -> None:
+    def folder(
+        of: argparse.ArgumentParser, help: str = "folder of a run; the current or the newest in runs if not given"
+    ) -> None:
         of.add_argument("folder", metavar="DIR", nargs="?", help=help)
 
     command("run", "runs:run", "spend a capital on a problem, or continue")
     command("compare", "runs:compare", "strategies side by side, or continue")
     show = command("show", "results:show", "what a folder holds, finished or not")
-    folder(show, "folder of a run or a comparison; the newest in runs if not given")
+    folder(show, "folder of a run or a comparison; the current or the newest in runs if not given")
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
@@ -48,6 +50,9 @@ def parser() -> argparse.ArgumentParser:
     best = command("best", "results:best", "the best parameters of a run and their value")
     folder(best)
     best.add_argument("--json", dest="as_json", action="store_true", help="as JSON")
+    why = command("why", "why:why", "why a query was made, what was expected of it and what came of it")
+    folder(why)
+    why.add_argument("query", metavar="N", help="its number, as in the table of the run")
     export = command("export", "results:export", "the observations of a run or a comparison as a table")
     export.add_argument("folder", metavar="DIR", help="folder of a run or a comparison")
     export.add_argument(

@@ -31,7 +31,7 @@ class ExpectedImprovement(OneFidelity):
 
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         acquisition = LogExpectedImprovement(self.hallucinated(snapshot), self.best(snapshot))
-        return self.maximiser(acquisition, snapshot, generator), {}
+        return self.maximiser(acquisition, snapshot, generator), {"rule": "improvement"}
 
 
 class ProbabilityOfImprovement(OneFidelity):
@@ -44,4 +44,4 @@ class ProbabilityOfImprovement(OneFidelity):
 
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         acquisition = LogProbabilityOfImprovement(self.hallucinated(snapshot), self.best(snapshot) + MIN_IMPROVEMENT)
-        return self.maximiser(acquisition, snapshot, generator), {}
+        return self.maximiser(acquisition, snapshot, generator), {"rule": "improvement"}

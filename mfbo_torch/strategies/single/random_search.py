@@ -15,4 +15,4 @@ class RandomSearch(Strategy):
     def decide(self, history: History) -> Query:
         snapshot, target = self.snapshot(history), self.space.target
         generator = snapshot.generator(self.seed)
-        return self.query(clear(self.random_design(generator), target, snapshot, generator), target)
+        return self.query(clear(self.random_design(generator), target, snapshot, generator), target, stage="random")
