@@ -43,7 +43,7 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
 
         run = experiment.load(out)
         if html:
-            say(f"Page          {report.write(run, out / 'report.html')}")
+            say(f"Page          {report.write(run, out / 'report.html', out)}")
         else:
             say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
     else:
