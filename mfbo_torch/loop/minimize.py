@@ -92,9 +92,13 @@ class Result:
         return [curve.signed(self.problem.maximize) for curve in found]
 
     def plot(self) -> Figure:
-        """Values against the capital spent, and where it went."""
+        """Values against the capital spent, and where it went; of several objectives the front and its hypervolume."""
         from mfbo_torch.loop import plots  # matplotlib, which most calls do without
 
+        if self.problem.space.objectives:
+            from mfbo_torch.loop.front.pictures import plot_front
+
+            return plot_front(self.history, self.problem, self.front)
         return plots.progress(self.history, self.problem)
 
     def plot_learning_curves(self) -> Figure:
