@@ -18,7 +18,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
+LOG, KNOWN, TRIALS, JOBS, SAID = "run.log", "problem.json", "trials", "jobs", "run.out"
 DEEPEST = 50
 """Folders within folders that are looked into."""
 _NOTED: dict[str, Any] = {

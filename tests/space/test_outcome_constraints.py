@@ -9,11 +9,11 @@ from refusals import refused
 
 from mfbo_torch import Journal, Observation, Optimizer, Parameter, Space, UserProblem, run
 from mfbo_torch.app import cli, experiment, tabular_io
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.history import Status
 from mfbo_torch.history.observation import Outcome
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.metrics import best_values
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.strategies import RandomSearch
 

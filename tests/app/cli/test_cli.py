@@ -44,8 +44,16 @@ def config(tmp_path):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log", "problem.json"}
-    assert set(contents(out)) == {*files, ".history.sqlite.lock"}
+    files = {
+        "config.yaml",
+        "history.sqlite",
+        "summary.json",
+        "progress.png",
+        "run.log",
+        "problem.json",
+        "history.digest.json",
+    }
+    assert set(contents(out)) == {*files, "history.digest.json", ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
 
@@ -333,7 +341,6 @@ def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
 
 def test_a_run_as_a_page(config, tmp_path, capsys):
     pytest.importorskip("plotly")
-    pytest.importorskip("itables")
     assert cli.main(["run", config()]) == 0
     capsys.readouterr()
     page = tmp_path / "out" / "report.html"
