@@ -69,11 +69,18 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("file", metavar="FILE", nargs="?", default="mine.yaml", help="mine.yaml if not given")
     init.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to optimise, such as objective:evaluate")
     init.add_argument(
-        *("--parameter", "-p"), dest="parameters", metavar="NAME:LOWER:UPPER[:log][:integer]", action="append"
+        *("--parameter", "-p"),
+        dest="parameters",
+        metavar="NAME:LOWER:UPPER[:log][:integer]|NAME:CHOICE,...",
+        action="append",
     )
-    init.add_argument("--costs", metavar="COST[,COST...]", help="of each fidelity, the target last")
+    init.add_argument("--program", metavar="COMMAND", help="a program in the place of a function, '{x}' for a value")
+    costs = "of each fidelity, the target last; or its name and values, epochs:3,9,27"
+    init.add_argument("--costs", "--fidelities", dest="costs", metavar="COST[,COST...]", help=costs)
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
-    init.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal = init.add_mutually_exclusive_group()
+    goal.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal.add_argument("--maximize", action="store_true", help="larger values are better, as without either")
     repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")

@@ -115,11 +115,20 @@ def best(folder: str | None, as_json: bool) -> int:
         "folder": str(out),
         "value": summary["best_value"],
         "parameters": summary["best_parameters"],
-        **{name: summary[name] for name in ("recommended", "constraints", "spent", "capital") if name in summary},
+        **{
+            name: summary[name]
+            for name in ("front", "recommended", "constraints", "spent", "capital")
+            if name in summary
+        },
         "finished": run_folder.finished(out),
     }
     if as_json:
         print(json.dumps(found, indent=2))
+        return 0
+    if found.get("front"):
+        from mfbo_torch.app.cli import texts
+
+        say(texts.front(found["front"]))
         return 0
     value, parameters = found["value"], found["parameters"] or {}
     rows = [("value", "none at the target yet" if value is None else f"{value:.10g}")]
