@@ -26,7 +26,15 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 KINDS = ("python", "yaml", "bash", "text", "bibtex")
-SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
+SLOW = (
+    "configs/quickstart.yaml",
+    "configs/indirect",
+    "configs/bandit",
+    "configs/compare",
+    "--executor",
+    "--follow",
+    "mfbo serve",
+)
 """Settings of commands that are checked and not run."""
 LONG = ("ax-and-optuna", "clusters", "long-runs", "outcomes")
 """Pages whose blocks run for seconds."""
@@ -38,7 +46,7 @@ NEEDS |= {
     "ray": "ray.exceptions",
     "tune": "pyarrow",
 }  # not tests/hydra, tests/ray
-NEEDS |= {name: name for name in ("lightning", "transformers")}
+NEEDS |= {name: name for name in ("lightning", "transformers")} | {"tracking.tensorboard": "tensorboard"}
 
 
 class Block(NamedTuple):

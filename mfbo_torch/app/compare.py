@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
-from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
+from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, shared_reference, write_table
 from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, compares, finished, recorded, writable, write_settings
 from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
@@ -187,12 +187,24 @@ def _finished(job: Job, problem: Problem) -> bool:
 def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
     """The curves of the runs that have a journal, by problem and strategy and then by seed."""
     curves: dict[tuple[str, str], dict[int, Curve]] = {}
+    kept = {name: problem for name, problem in problems.items() if problem.space.objectives}
+    several = [(job.problem, _history(job, kept[job.problem])) for job in jobs if job.problem in kept and _begun(job)]
+    worst = {
+        name: shared_reference([history for of, history in several if of == name], problem.space)
+        for name, problem in kept.items()
+    }
     for job in jobs:
-        if (job.out / JOURNAL).exists():
-            history = _history(job, problems[job.problem])
-            found = curve(history, problems[job.problem], job.settings["capital"], _recommended(job.out, history))
+        if _begun(job):
+            problem = problems[job.problem]
+            history = _history(job, problem)
+            noted = _recommended(job.out, history)
+            found = curve(history, problem, job.settings["capital"], noted, worst.get(job.problem))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
+
+
+def _begun(job: Job) -> bool:
+    return (job.out / JOURNAL).exists()
 
 
 def _history(job: Job, problem: Problem) -> History:

@@ -92,11 +92,14 @@ def signed(known: Known, value: float) -> float:
 def rows(known: Known, values: Mapping[str, Any], history: History, finished: bool) -> Rows:
     """A run as names and what they are; ``values`` are those of its summary, or of :func:`values_of`."""
     found = [("Problem", values["problem"]), ("Strategy", f"{values['strategy']}, seed {values['seed']}")]
-    found += [("Best value", _best(known, values, history)), ("at", point(values["best_parameters"]))]
+    if objectives := known.get("objectives"):
+        found += _front(objectives, known, values, history)
+    else:
+        found += [("Best value", _best(known, values, history)), ("at", point(values["best_parameters"]))]
     for name, kept in (values.get("constraints") or {}).items():
         there = "" if kept["at_best"] is None else f"{name} = {kept['at_best']:.5g} there; "
         found.append(("with", f"{there}{kept['limit']} in {kept['kept']} of {kept['of']}"))
-    found += _recommended(known, values, finished)
+    found += [] if objectives else _recommended(known, values, finished)
     unit = " seconds" if known["measured"] else ""
     found.append(("Spent", f"{history.spent:g} of {values['capital']:g}{unit}"))
     if values.get("stopped"):
@@ -137,6 +140,22 @@ def point(parameters: Mapping[str, Any] | None) -> str:
     if parameters is None:
         return "-"
     return ", ".join(f"{name} = {_shown(value)}" for name, value in parameters.items())
+
+
+def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str, Any], history: History) -> Rows:
+    """How large the front is, and its named designs where a summary has them."""
+    found = [
+        ("Objectives", ", ".join(f"{'maximize' if largest else 'minimize'} {name}" for name, largest in objectives))
+    ]
+    if (front := values.get("front")) is None:  # the run goes on
+        target = len(known["costs"]) - 1
+        there = sum(r.query.fidelity == target and r.feasible for r in history.done)
+        return [*found, ("At the target", f"{there} designs{' that are feasible' if known['limits'] else ''}")]
+    found.append(("Front", f"{len(front)} designs: mfbo best" if front else _best(known, values, history)))
+    for one in front:
+        seen = ", ".join(f"{name} = {value:.5g}" for name, value in one["values"].items())
+        found += [(label, seen) for label in one["labels"]]
+    return found
 
 
 def _recommended(known: Known, values: Mapping[str, Any], finished: bool) -> Rows:

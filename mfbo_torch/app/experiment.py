@@ -12,6 +12,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from mfbo_torch.app import run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
@@ -24,6 +26,7 @@ from mfbo_torch.loop import plots
 from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.executors import Workers
+from mfbo_torch.loop.front.pictures import plot_front
 from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.runner import drive
@@ -110,7 +113,13 @@ def conclude(summary: Summary, out: Path, picture: bool) -> None:
         if picture:
             name = type(summary.strategy).__name__
             with replacing(out / PICTURE) as file:
-                plots.progress(summary.history, summary.problem, name).savefig(file, format="png")
+                _picture(summary, name).savefig(file, format="png")
+
+
+def _picture(run: Summary, name: str) -> Figure:
+    if run.problem.space.objectives:
+        return plot_front(run.history, run.problem, run.front, name)
+    return plots.progress(run.history, run.problem, name)
 
 
 def draw_curves(run: Summary, path: Path) -> Path:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Observation, Query, Record
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.optuna.codec import StudyCodec
+from mfbo_torch.space.objectives import Objective
+from mfbo_torch.space.outcome_constraints import Limit
 
 KEY = "mfbo_torch"
 """The prefix of the system attributes of a trial that keep its query."""
@@ -33,7 +36,8 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
     search space, and waiting ones, are left out.
     """
-    sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+    sign = -1.0 if study.directions[0] == StudyDirection.MINIMIZE else 1.0
+    outcomes = replace(codec.space, objectives=objectives_in(study)).outcomes
     records, undecided = list[Record](), 0
     completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
@@ -43,10 +47,17 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            records.append(_record(len(records), query, codec, trial, sign, completed))
+            records.append(_record(len(records), query, codec, trial, sign, completed, outcomes))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not codec.always <= parameters.keys()
     return History(records), undecided
+
+
+def objectives_in(study: Study) -> tuple[Objective, ...]:
+    """The objectives of a study that has several, by its metric names or as ``values_0, values_1, ...``."""
+    names = study.metric_names or [f"values_{k}" for k in range(len(study.directions))]
+    several = zip(names, study.directions, strict=True) if len(names) > 1 else ()
+    return tuple(Objective(name, direction == StudyDirection.MAXIMIZE) for name, direction in several)
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:
@@ -100,10 +111,19 @@ def _same(x: tuple[float, ...], fidelity: int, asked: Any) -> bool:
 
 
 def _record(
-    id: int, query: Query, codec: StudyCodec, trial: FrozenTrial, sign: float, completed: Sequence[FrozenTrial]
+    id: int,
+    query: Query,
+    codec: StudyCodec,
+    trial: FrozenTrial,
+    sign: float,
+    completed: Sequence[FrozenTrial],
+    outcomes: Sequence[Limit] = (),
 ) -> Record:
     costs = codec.space.costs
     record = Record(id, query, costs[query.fidelity])
+    if trial.state == TrialState.COMPLETE and outcomes:
+        named = dict(zip((outcome.name for outcome in outcomes), trial.values, strict=True))
+        return record.observed(Observation(sign * float(trial.values[0]), None, named).judged(outcomes))
     if trial.state == TrialState.COMPLETE:
         return record.done(sign * float(trial.value or 0.0))
     if trial.state == TrialState.RUNNING:

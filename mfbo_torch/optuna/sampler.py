@@ -7,8 +7,11 @@ import threading
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
+from botorch.utils.multi_objective.pareto import is_non_dominated
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import intersection_search_space
@@ -18,9 +21,9 @@ from optuna.trial import FrozenTrial, TrialState
 from mfbo_torch.history import ENQUEUED, History, Query, Status
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
 from mfbo_torch.optuna.conditions import conditions_of, distributions_of
-from mfbo_torch.optuna.history import is_own, mark, note, passed_over, read
+from mfbo_torch.optuna.history import is_own, mark, note, objectives_in, passed_over, read
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -44,7 +47,7 @@ class Sampler(BaseSampler):
     (:func:`~mfbo_torch.optuna.conditions.conditions_of`). The others, and those of the first trial, are drawn
     independently. The trial after :data:`EARLY` ones below the target is at the target, while none is. Trials of
     others are learnt from where they lie in that search space; the rest is passed over, with one warning.
-    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
+    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`, and of several objectives :meth:`best_trials`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
@@ -53,7 +56,8 @@ class Sampler(BaseSampler):
             one is the target. Or one for each value from low to high. By default a value is its own cost, and the
             fidelities are the highest value, a third of it, and so on, four at most.
         strategy: Decides the trials, or its name; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
-            :class:`~mfbo_torch.strategies.ExpectedImprovement`.
+            :class:`~mfbo_torch.strategies.ExpectedImprovement`; for a study with several directions
+            :class:`~mfbo_torch.MFEHVI`.
         seed: Of a strategy that is named or not given, 0 if not given: workers on one study need the same.
         independent_sampler: Draws what is not searched jointly; random if not given.
 
@@ -75,6 +79,7 @@ class Sampler(BaseSampler):
             raise SettingError("fidelity", fidelity, "the name of a parameter, such as 'epochs'")
         if fidelity is None and costs is not None:
             raise SettingError("costs", costs, "left out where no fidelity is named, as in Sampler('epochs', costs)")
+        self._usual = strategy is None
         strategy = strategy_of(strategy, seed, ExpectedImprovement if fidelity is None else MFGPUCB)
         if strategy.own_space is not None:
             raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
@@ -101,7 +106,6 @@ class Sampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The parameters of the strategy's next query; of the one after, where an earlier trial still waits for its."""
-        self._raise_error_if_multi_objective(study)
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
         if not searched.keys() - {self.fidelity}:
             return {}
@@ -113,7 +117,8 @@ class Sampler(BaseSampler):
         with _ONE_AT_A_TIME, self._state.restored():
             history, undecided = read(study, codec, trial)
             self._warn(study, codec)
-            query = self._early(history, codec) or self._for(codec.space).ask(history, undecided + 1)[-1]
+            space = replace(codec.space, objectives=objectives_in(study))
+            query = self._early(history, codec) or self._for(space).ask(history, undecided + 1)[-1]
             query = note(study, trial, codec, query)
         return codec.decode(query.x, query.fidelity)
 
@@ -121,7 +126,6 @@ class Sampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
-        self._raise_error_if_multi_objective(study)
         if param_name == self.fidelity:
             return levels_of(param_name, {param_name: param_distribution}, self.costs)[0][0]
         sampler = self._independent
@@ -141,7 +145,7 @@ class Sampler(BaseSampler):
         if not there and len(ended) + 1 >= 2 * EARLY and not self._at_target(trial):
             message = f"none of {len(ended) + 1} trials has been completed at the highest {self.fidelity}: "
             self._say(study, f"{message}there is no answer at the target yet")
-        elif there and is_own(best := study.best_trial) and not self._at_target(best):
+        elif there and len(study.directions) == 1 and is_own(best := study.best_trial) and not self._at_target(best):
             message = f"study.best_trial has {self.fidelity} = {best.params.get(self.fidelity)}, and not the target's: "
             self._say(study, f"{message}the best one there is sampler.best_trial(study)")
 
@@ -162,6 +166,8 @@ class Sampler(BaseSampler):
         Raises:
             ValueError: There is none yet, or the study has several objectives.
         """
+        if len(study.directions) > 1:
+            raise ValueError("the study has several objectives: use best_trials")
         if self.fidelity is None:
             return study.best_trial
         found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._at_target(t)]
@@ -169,6 +175,15 @@ class Sampler(BaseSampler):
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
+
+    def best_trials(self, study: Study) -> list[FrozenTrial]:
+        """The completed trials at the target fidelity that no other one there dominates."""
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = done if self.fidelity is None else [trial for trial in done if self._at_target(trial)]
+        signs = [1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions]
+        rows = [[sign * value for sign, value in zip(signs, t.values, strict=True)] for t in found]
+        kept = is_non_dominated(torch.tensor(rows, dtype=torch.double), deduplicate=False).tolist() if found else []
+        return [copy.deepcopy(trial) for trial, best in zip(found, kept, strict=True) if best]
 
     def _early(self, history: History, codec: StudyCodec) -> Query | None:
         """The best design so far at the target, where :data:`EARLY` trials in a row were not there and none is done."""
@@ -197,7 +212,8 @@ class Sampler(BaseSampler):
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""
         if self._bound is None or self._bound.space != space:
-            self._bound = self.strategy.bind(space)
+            several = bool(space.objectives) and self._usual
+            self._bound = (MFEHVI(seed=self.strategy.seed) if several else self.strategy).bind(space)
         return self._bound
 
 

@@ -74,6 +74,7 @@ def shown_of(problem: Problem) -> dict[str, Any]:
         "costs": list(space.costs),
         "measured": space.measured,
         "limits": [list(limit) for limit in space.limits],
+        **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
     }
 
 

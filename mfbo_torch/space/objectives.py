@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mfbo_torch.space.outcome_constraints import Limit
 from mfbo_torch.space.parameter import one_among
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import VALUE, name_of, number, several
+from mfbo_torch.utils.validation import VALUE, name_of, number, one_of, several
 
 MINIMIZE, MAXIMIZE = DIRECTIONS = ("minimize", "maximize")
 """What may be wanted of an objective."""
@@ -75,6 +75,10 @@ def objectives_of(
 def checked_objectives(given: Iterable[Objective]) -> tuple[Objective, ...]:
     """The objectives of a space: none, or at least two."""
     found = tuple(one if isinstance(one, Objective) else Objective(*one) for one in given)
+    for one in found:
+        one_of(f"objectives.{one.name}", one.maximize, (True, False))
+        if one.reference is not None:
+            number(f"reference.{one.name}", one.reference)
     if len(found) == 1:
         raise SettingError("objectives", [found[0].name], "none where there is one objective, or at least two")
     if found:

@@ -22,7 +22,7 @@ def both(parameters, fidelity):
     return {"loss": (a - 0.2) ** 2 + (b - 0.5) ** 2 + bias * a, "latency": (a - 0.8) ** 2 + (b - 0.5) ** 2 + bias}
 
 
-def run(function=both, space=SPACE, capital=30, **settings):
+def run(function=both, space=SPACE, capital=36, **settings):
     return minimize(function, space, objectives=NAMES, capital=capital, **settings)
 
 
@@ -87,7 +87,7 @@ def test_directions_change_signs_alone(whole):
         found = both(parameters, fidelity)
         return {"loss": -found["loss"], "latency": found["latency"]}
 
-    found = maximize(mirrored, SPACE, objectives=NAMES, directions={"latency": "minimize"}, capital=30)
+    found = maximize(mirrored, SPACE, objectives=NAMES, directions={"latency": "minimize"}, capital=36)
     assert [q.query.x for q in found.history] == [q.query.x for q in whole.history]
     assert [s.values["loss"] for s in found.front] == [-s.values["loss"] for s in whole.front]
     assert found.fun == -whole.fun

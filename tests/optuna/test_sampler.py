@@ -12,8 +12,8 @@ from optuna.storages import JournalStorage  # noqa: E402
 from optuna.storages.journal import JournalFileBackend  # noqa: E402
 from optuna.testing.pytest_samplers import (  # noqa: E402
     BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
     RelativeSamplerTestCase,
-    SingleOnlySamplerTestCase,
 )
 from optuna.trial import TrialState, create_trial  # noqa: E402
 
@@ -31,7 +31,7 @@ EPOCHS = {1: 1.0, 3: 3.0, 9: 9.0}
 SPACE = {"x": FloatDistribution(-2.0, 2.0), "epochs": IntDistribution(1, 9)}
 
 
-class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, MultiObjectiveSamplerTestCase):
     """What Optuna expects of a sampler, as it tests its own."""
 
     @pytest.fixture

@@ -16,6 +16,7 @@ from mfbo_torch.problems.user.call_convention import FIDELITY, convention
 from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
+from mfbo_torch.space.objectives import objectives_of
 from mfbo_torch.space.outcome_constraints import kinds_of
 from mfbo_torch.space.shorthand import from_settings
 from mfbo_torch.utils.errors import SettingError, did_you_mean
@@ -113,6 +114,10 @@ class UserProblem(FunctionProblem):
             bounds it returns a mapping, ``{"value": 0.9, "latency": 12.0}``, each a number, or a pair of it and its
             standard error, and the best observation is the best one that keeps them.
         value: The key of the value to be optimised in such a mapping.
+        objectives: Names of several objectives, ``["loss", "latency"]``, or each with its direction, ``{"loss":
+            "minimize", "accuracy": "maximize"}``; those without one go by ``maximize``. The objective returns a mapping
+            of them to numbers; ``constraints`` may bound them as well.
+        reference: The worst value of interest of each, ``{"loss": 0.5}``.
         fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last; or
             any number of an interval, ``{"share": {"lower": 0.05, "upper": 1.0}}``, with ``costs`` of its two ends.
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design and costs
@@ -143,6 +148,8 @@ class UserProblem(FunctionProblem):
         candidates: list[list[Any]] | None = None,
         constraints: list[str | dict[str, str]] | dict[str, str] | None = None,
         value: str = VALUE,
+        objectives: list[str] | dict[str, str] | None = None,
+        reference: dict[str, float] | None = None,
         fidelities: dict[str, Any] | None = None,
         continues: bool | None = None,
         epochs: int | None = None,
@@ -159,6 +166,11 @@ class UserProblem(FunctionProblem):
             named = epoch_rungs(epochs)
         searched = tuple(from_settings(name, form, f"parameters.{name}") for name, form in parameters.items())
         linear, limits = kinds_of(constraints)
+        wanted = () if objectives is None else objectives_of(objectives, None, reference, maximize=maximize)
+        if objectives is None and reference is not None:
+            raise SettingError("reference", reference, "given with objectives, the names that it is about")
+        if len(wanted) == 1:
+            maximize, value, wanted = wanted[0].maximize, wanted[0].name, ()
         space = Space(
             searched,
             _costs(costs, num_fidelities, named),
@@ -166,11 +178,12 @@ class UserProblem(FunctionProblem):
             candidates=_places(candidates or [], searched),
             constraints=linear,
             limits=limits,
+            objectives=wanted,
             fidelities=named,
             continues=one_of("continues", continues, (True, False, None)),
             epochs=epochs,
         )
-        if value in (limit.name for limit in limits):
+        if not wanted and value in (limit.name for limit in limits):
             raise SettingError("constraints", value, "bounds on other numbers than the value to be optimised")
         given = {"result": result, "timeout": timeout, "environment": environment, "files": files}
         self.folder = os.getcwd()

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.models.model import ModelList
-from botorch.utils.multi_objective.pareto import is_non_dominated
 from torch import Tensor
 
 from mfbo_torch.acquisition.hypervolume_improvement import LogExpectedHypervolumeImprovement
@@ -25,6 +24,7 @@ from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
 from mfbo_torch.strategies.multi.model_hedge import ALONE, INTEGRATED, MIN_IMPROVEMENT, HedgedMFGPUCB, log_densities
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
+from mfbo_torch.strategies.multi_objective.predicted_front import predicted_front
 from mfbo_torch.strategies.multi_objective.views import Views, chebyshev, space_of_one
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
@@ -35,10 +35,12 @@ MOST_OBJECTIVES = 4
 
 
 class _Goal(NamedTuple):
-    """What is improved on: ``K`` values each, to be maximised."""
+    """What is improved on: ``K`` values, to be maximised, from which and up to which."""
 
     reference: Tensor
     ideal: Tensor
+    designs: Tensor
+    """``f x D`` designs on the front that the chains predict."""
 
 
 class MFEHVI(Strategy):
@@ -55,8 +57,9 @@ class MFEHVI(Strategy):
     of :class:`~mfbo_torch.MFGPUCB`.
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
-    decision: the worst value on the front of the means at all designs, less a tenth of the range there. It is noted
-    with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
+    decision: the worst value on the front that the chains predict
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
     scalarisation [Knowles2006parego]_.
 
     Args:
@@ -151,17 +154,26 @@ class MFEHVI(Strategy):
         return total
 
     def _goal(self, snapshots: list[Snapshot]) -> _Goal:
-        """The reference point, and the best of each objective, by the means at all designs."""
-        X = snapshots[0].designs(snapshots[0].done)
-        means = []
-        for rule, snapshot in zip(self.rules, snapshots, strict=True):
-            model, warp = rule.best_model(snapshot)
+        """The front that the chains predict; the reference point and the best of each objective there."""
+        pairs = [(rule.surrogate, *rule.best_model(seen)) for rule, seen in zip(self.rules, snapshots, strict=True)]
+        limits = self.rules[0].within_limits(snapshots[0])
+
+        def values(U: Tensor) -> Tensor:
             with torch.no_grad():
-                mean, _ = model.mean_variance(rule.surrogate.to(X))
-            means.append(warp.inverse(mean[:, -1].to("cpu", torch.double)))
-        Y = torch.stack(means, -1)
+                found = [
+                    warp.inverse(model.mean_variance(surrogate.to(U))[0][:, -1].to("cpu", torch.double))
+                    for surrogate, model, warp in pairs
+                ]
+                Y = torch.stack(found, -1)
+                if limits is None:
+                    return Y
+                likely = limits.log(self.rules[0].surrogate.to(U)).to("cpu") > math.log(0.5)
+                return torch.where(likely.unsqueeze(-1), Y, Y.amin(0) - 1.0) if likely.any() else Y
+
+        seen = snapshots[0].designs(snapshots[0].done)
+        designs, Y = predicted_front(self.space, seen, values, self.seed)
         reference = reference_point(self.space, Y)
-        return _Goal(reference, torch.maximum(Y[is_non_dominated(Y)].amax(0), reference))
+        return _Goal(reference, torch.maximum(Y.amax(0), reference), designs)
 
     def _improving(
         self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
@@ -173,7 +185,8 @@ class MFEHVI(Strategy):
             seen = snapshot.designs([r for r in snapshot.done if r.feasible] or snapshot.done)
             bests = [each.incumbents for each in snapshots]
             judged = rule.feasible(score, snapshot, target)
-            starts = torch.cat([*bests, promising(judged, seen, rule.surrogate.to)]).unique(dim=0)
+            more = [promising(judged, designs, rule.surrogate.to) for designs in (seen, goal.designs)]
+            starts = torch.cat([*bests, *more]).unique(dim=0)
             u = rule.snapped(rule.maximize_from(judged, starts, generator, screened=1024, climbed=6))
             with torch.no_grad():
                 gain = score(u.unsqueeze(-2)).item()
@@ -186,7 +199,7 @@ class MFEHVI(Strategy):
     def _chained(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
         """The improvement by the chains of fidelities; where a value is pending, its mean counts as observed."""
         models, edges = [], []
-        for rule, snapshot, worst, best in zip(self.rules, snapshots, *goal, strict=True):
+        for rule, snapshot, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
             warp, _ = rule.transforms(snapshot)
             low, high = rule.surrogate.to(warp(torch.stack([worst, best])))
             model = rule.integrated(snapshot).hallucinate(rule.pending(snapshot))
@@ -225,7 +238,7 @@ class MFEHVI(Strategy):
         rule, snapshot = self.rules[0], snapshots[0]
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         total = torch.zeros(len(costs), dtype=torch.double)
-        for each, seen, worst, best in zip(self.rules, snapshots, *goal, strict=True):
+        for each, seen, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
             low, high = each.transform(seen)(torch.stack([worst, best]))
             found = explained_variance(each.model(seen), u, each.pending(seen))
             total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
@@ -238,7 +251,7 @@ class MFEHVI(Strategy):
     ) -> tuple[str, Query]:
         """The query of a model for one random scalarisation; and whose it is."""
         weights = torch.rand(len(snapshots), generator=generator, dtype=torch.double).log().neg()  # of the simplex
-        history = chebyshev([s.history for s in snapshots], weights / weights.sum(), *goal)
+        history = chebyshev([s.history for s in snapshots], weights / weights.sum(), *goal[:2])
         if self._scalar is None:
             self._scalar = self._rule(limited=True)
         return self._scalar.decided_by(name, self._scalar.snapshot(history), generator)

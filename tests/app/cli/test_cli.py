@@ -341,7 +341,6 @@ def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
 
 def test_a_run_as_a_page(config, tmp_path, capsys):
     pytest.importorskip("plotly")
-    pytest.importorskip("itables")
     assert cli.main(["run", config()]) == 0
     capsys.readouterr()
     page = tmp_path / "out" / "report.html"
