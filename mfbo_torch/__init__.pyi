@@ -25,7 +25,8 @@ from .models import (
 )
 from .problems import UserProblem
 from .space import IndirectSpace, Parameter, Space
-from .strategies import CMES, CMETS, GPBUCB, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
+from .strategies import CMES, CMETS, GPBUCB, MFEHVI, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
+from .tracking import Callback
 from .utils.errors import SettingError
 from .utils.version import __version__ as __version__
 
@@ -33,9 +34,11 @@ __all__ = [
     "CMES",
     "CMETS",
     "GPBUCB",
+    "MFEHVI",
     "MFGPUCB",
     "MFUCB",
     "CachedGP",
+    "Callback",
     "CoKrigingGP",
     "ConditionalMaxValueEntropy",
     "DeconditionalGP",

@@ -21,7 +21,7 @@ FILES = {
 
 FLOORS = (
     *("utils", "space", "history", "metrics", "confidence", "ops", "models", "acquisition"),
-    *("problems", "strategies", "loop", "app", "ax callbacks optuna sklearn"),
+    *("problems", "strategies", "tracking", "loop", "app", "ax callbacks hydra optuna ray sklearn"),
 )
 """Rooms from the ground up: a room imports itself and rooms of lower floors;
 rooms of one floor do not know each other."""
@@ -29,7 +29,7 @@ rooms of one floor do not know each other."""
 BESIDE = {"problems": {"models", "acquisition", "ops"}, "strategies": {"problems"}, "models": {"history.storage"}}
 """Lower rooms that are none of a room's business all the same."""
 
-EXTRAS = {"ax": "ax", "optuna": "optuna"}
+EXTRAS = {"ax": "ax", "hydra": "hydra", "optuna": "optuna"}
 """Libraries that one room alone imports."""
 
 LONG: dict[str, str] = {}

@@ -26,14 +26,27 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 KINDS = ("python", "yaml", "bash", "text", "bibtex")
-SLOW = ("configs/quickstart.yaml", "configs/indirect", "configs/bandit", "configs/compare", "--executor", "--follow")
+SLOW = (
+    "configs/quickstart.yaml",
+    "configs/indirect",
+    "configs/bandit",
+    "configs/compare",
+    "--executor",
+    "--follow",
+    "mfbo serve",
+)
 """Settings of commands that are checked and not run."""
-LONG = ("ax-and-optuna", "long-runs", "outcomes")
+LONG = ("ax-and-optuna", "clusters", "long-runs", "outcomes")
 """Pages whose blocks run for seconds."""
-ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/")
+ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/", "python train.py --multirun")
 """What other jobs run."""
 NEEDS = {"optuna": "optuna", "ax": "ax", "sklearn": "sklearn", "pandas": "pandas", "distributed": "distributed"}
-NEEDS |= {name: name for name in ("lightning", "transformers")}
+NEEDS |= {
+    "hydra": "hydra.core",
+    "ray": "ray.exceptions",
+    "tune": "pyarrow",
+}  # not tests/hydra, tests/ray
+NEEDS |= {name: name for name in ("lightning", "transformers")} | {"tracking.tensorboard": "tensorboard"}
 
 
 class Block(NamedTuple):
@@ -83,7 +96,7 @@ def shell(text: str, where: str) -> None:
             argv = words[1:]
             if any(slow in command for slow in SLOW):
                 if argv[0] == "run" and (ROOT / argv[1]).exists():
-                    settings_of_command(RUN, argv[1:])
+                    settings_of_command(RUN, [word for word in argv[1:] if word != "--detach"])
                 continue
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("sys.stdin", io.StringIO())

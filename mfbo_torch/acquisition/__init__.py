@@ -15,6 +15,7 @@ from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F4
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy
 from mfbo_torch.acquisition.greedy import greedy_hallucinated_ucb
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
+from mfbo_torch.acquisition.hypervolume_improvement import LogExpectedHypervolumeImprovement
 from mfbo_torch.acquisition.multi_fidelity_ucb import (
     MultiFidelityUpperConfidenceBound,
     cost_thresholds,
@@ -27,6 +28,7 @@ __all__ = [
     "ConditionalMaxValueEntropy",
     "FidelityColumn",
     "HallucinatedUpperConfidenceBound",
+    "LogExpectedHypervolumeImprovement",
     "MultiFidelityUpperConfidenceBound",
     "cost_thresholds",
     "greedy_hallucinated_ucb",

@@ -181,6 +181,15 @@ def cost_thresholds(
     ]
 
 
+def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None) -> Tensor:
+    r"""What each fidelity explains of the target's variance at a ``1 x d`` design, ``M`` numbers
+    :math:`c_m^2 \sigma^{2(m)}(x)`, the last one that variance: see :func:`cost_thresholds`."""
+    narrowed = with_fidelities(model).hallucinate(X_pending)
+    with torch.no_grad():
+        _, variance = narrowed.mean_variance(x)
+        return narrowed.slopes_at(x).square() * variance[0]
+
+
 class StandardizedBound(AcquisitionFunction):
     """The bound in standardised units, as the tolerances of an optimiser are absolute."""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
 from contextlib import AbstractContextManager
 from itertools import chain, count
 from pathlib import Path
@@ -19,8 +19,8 @@ from tqdm.auto import tqdm
 from mfbo_torch.app import tabular_io
 from mfbo_torch.app.builder import build, resolve_run
 from mfbo_torch.app.experiment import begun, check_folder, execute, prepare, shown
-from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, write_table
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, compares, finished, recorded, writable, write_settings
+from mfbo_torch.app.regret_curves import Curve, Curves, curve, draw, shared_reference, write_table
+from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, compares, finished, recorded, writable, write_settings
 from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
@@ -126,8 +126,8 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     one starts, every setting and every folder is checked.
     """
     kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
-    pool = executors.start(kind, workers, scheduler)
     out = Path(settings["out"]).absolute()  # an objective may go elsewhere
+    pool = executors.start(kind, workers, scheduler, folder=out / JOBS)
     if (out / CONFIG).exists() and not compares(out):
         raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
     problems, jobs = plan({**settings, "out": str(out)})
@@ -135,7 +135,9 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
-        alone = kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
+        alone = (
+            executors.Placement.read(kind).kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
+        )
         for job, reason in _run(left, None if alone else pool):
             if reason:
                 errors.append(f"{job.out}: {reason}")
@@ -156,7 +158,7 @@ def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> It
             yield job, run_job(job.settings)
         return
     with workers as pool:
-        futures = {pool.submit(run_job, job.settings): job for job in jobs}
+        futures: dict[Future[str], Job] = {pool.submit(run_job, job.settings): job for job in jobs}
         for future in as_completed(futures):
             lost = future.exception()
             yield futures[future], describe(lost) if lost else future.result()
@@ -185,12 +187,24 @@ def _finished(job: Job, problem: Problem) -> bool:
 def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
     """The curves of the runs that have a journal, by problem and strategy and then by seed."""
     curves: dict[tuple[str, str], dict[int, Curve]] = {}
+    kept = {name: problem for name, problem in problems.items() if problem.space.objectives}
+    several = [(job.problem, _history(job, kept[job.problem])) for job in jobs if job.problem in kept and _begun(job)]
+    worst = {
+        name: shared_reference([history for of, history in several if of == name], problem.space)
+        for name, problem in kept.items()
+    }
     for job in jobs:
-        if (job.out / JOURNAL).exists():
-            history = _history(job, problems[job.problem])
-            found = curve(history, problems[job.problem], job.settings["capital"], _recommended(job.out, history))
+        if _begun(job):
+            problem = problems[job.problem]
+            history = _history(job, problem)
+            noted = _recommended(job.out, history)
+            found = curve(history, problem, job.settings["capital"], noted, worst.get(job.problem))
             curves.setdefault((job.problem, job.strategy), {})[job.settings["seed"]] = found
     return curves
+
+
+def _begun(job: Job) -> bool:
+    return (job.out / JOURNAL).exists()
 
 
 def _history(job: Job, problem: Problem) -> History:

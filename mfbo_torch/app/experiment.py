@@ -12,10 +12,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from mfbo_torch.app import run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
-from mfbo_torch.app.run_folder import CONFIG, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
+from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
 from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
 from mfbo_torch.app.summary import Summary
@@ -25,11 +26,13 @@ from mfbo_torch.loop import plots
 from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.executors import Workers
+from mfbo_torch.loop.front.pictures import plot_front
 from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
@@ -68,10 +71,10 @@ def prepare(settings: Mapping[str, Any]) -> Plan:
     problem, strategy = build(settings)
     strategy = strategy.bind(problem.space, check_capital(problem, settings["capital"]))
     options = RunOptions.of(settings)
-    workers = options.start()
+    out = Path(settings["out"]).absolute()
+    workers = options.start(out / JOBS)
     options.check(problem)
     stopping = Stopping(options, problem, strategy)
-    out = Path(settings["out"]).absolute()
     history = begun(out)
     given = observations_of(settings["warm_start"], problem) if settings["warm_start"] and not len(history) else []
     check_folder(settings, history)
@@ -110,7 +113,13 @@ def conclude(summary: Summary, out: Path, picture: bool) -> None:
         if picture:
             name = type(summary.strategy).__name__
             with replacing(out / PICTURE) as file:
-                plots.progress(summary.history, summary.problem, name).savefig(file, format="png")
+                _picture(summary, name).savefig(file, format="png")
+
+
+def _picture(run: Summary, name: str) -> Figure:
+    if run.problem.space.objectives:
+        return plot_front(run.history, run.problem, run.front, name)
+    return plots.progress(run.history, run.problem, name)
 
 
 def draw_curves(run: Summary, path: Path) -> Path:
@@ -173,12 +182,18 @@ def check_folder(settings: Mapping[str, Any], history: History) -> None:
     new = "a new folder or one of this run"
     if out.exists() and not out.is_dir():
         raise SettingError("out", str(out), "a folder")
-    for path in (out / JOURNAL, out / LOG, out / TRIALS):  # written in place, where a link would lead elsewhere
+    for path in (
+        out / JOURNAL,
+        out / LOG,
+        out / TRIALS,
+        out / JOBS,
+    ):  # written in place, where a link would lead elsewhere
         if path.is_symlink() or (path.name == LOG and path.exists() and not path.is_file()):
             raise SettingError("out", str(out), f"a folder whose {path.name} is no link and can be written")
-    if not len(history) and (out / TRIALS).exists():
-        wanted = f"without {TRIALS}, which has checkpoints of a run whose history is not there"
-        raise SettingError("out", str(out), wanted)
+    for name, content in ((TRIALS, "checkpoints"), (JOBS, "jobs")) if not len(history) else ():
+        if (out / name).exists():
+            wanted = f"without {name}, which has {content} of a run whose history is not there"
+            raise SettingError("out", str(out), wanted)
     if not (out / CONFIG).exists():
         for name in (JOURNAL, SUMMARY, PICTURE):
             if (out / name).exists() and (len(history) or name != JOURNAL):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +15,10 @@ from mfbo_torch.app.tabular_io import csv_text
 from mfbo_torch.history import History
 from mfbo_torch.loop import plots
 from mfbo_torch.metrics import best_values, capital_spent, instant_regret, paid_for, query_costs, regret_at
+from mfbo_torch.metrics.front import front, hypervolumes, objective_values, reference_point
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
+from mfbo_torch.space import Space
 from mfbo_torch.utils.files import write_text
 
 POINTS = 201
@@ -42,19 +44,28 @@ Curves = Mapping[tuple[str, str], Mapping[int, Curve]]
 
 
 def optimum_of(problem: Problem) -> float | None:
-    """The best value there is: of the function itself, where queries are averages of it."""
+    """The best value there is: of the function itself, where queries are averages of it; of one objective."""
+    if problem.space.objectives:
+        return None
     return problem.latent_optimum if isinstance(problem, IndirectProblem) else problem.optimum
 
 
-def curve(history: History, problem: Problem, capital: float, recommended: Tensor | None = None) -> Curve:
+def curve(
+    history: History,
+    problem: Problem,
+    capital: float,
+    recommended: Tensor | None = None,
+    reference: Tensor | None = None,
+) -> Curve:
     """Regret of a history at :data:`POINTS` evenly spaced amounts of capital.
 
     Simple regret is that of :func:`mfbo_torch.metrics.simple_regret` after the last query that the amount pays for,
     cumulative regret is :func:`mfbo_torch.metrics.cumulative_regret` of the amount. Where a query earns something else
     than its value (the arm of a bandit its mean), both count what was earned, and unused capital earns nothing. Where
-    queries are averages, simple regret and best value are those of the ``n`` inputs recommended after each record.
+    queries are averages, simple regret and best value are those of the ``n`` inputs recommended after each record. Of
+    several objectives the best value is the hypervolume above the ``reference`` point.
     """
-    target = problem.space.target
+    target, largest = problem.space.target, problem.maximize or reference is not None
     known = optimum_of(problem), problem.worst
     optimum, worst = (np.nan if value is None else problem.signed(value) for value in known)
     earned = problem.pseudo_rewards(history)
@@ -67,13 +78,24 @@ def curve(history: History, problem: Problem, capital: float, recommended: Tenso
         instant, idle = optimum - earned, 0.0
     if isinstance(problem, IndirectProblem):
         values = torch.full((len(history),), torch.nan, dtype=torch.double) if recommended is None else recommended
+    if reference is not None:
+        values = hypervolumes(history, problem.space, reference)
     within = paid_for(capital_spent(history), torch.from_numpy(amounts))
     best = np.concatenate([[-np.inf], values.numpy()])[within]
     simple = optimum - np.fmax(best, worst)
     simple[np.isinf(simple)] = np.nan
     cumulative = regret_at(torch.from_numpy(amounts), query_costs(history), instant, optimum - idle).total
-    own_sign = np.where(np.isinf(best), np.nan, best if problem.maximize else -best)
+    own_sign = np.where(np.isinf(best), np.nan, best if largest else -best)
     return Curve(amounts, simple, cumulative.numpy(), own_sign)
+
+
+def shared_reference(histories: Iterable[History], space: Space) -> Tensor | None:
+    """From where the hypervolume of several runs is counted: found from all of them together; ``None`` of one objective
+    and where nothing feasible was observed at the target."""
+    if not space.objectives:
+        return None
+    Y = torch.cat([objective_values(front(history, space), space.objectives) for history in histories])
+    return reference_point(space, Y) if len(Y) else None
 
 
 def write_table(path: Path, curves: Curves) -> None:
@@ -88,7 +110,10 @@ def write_table(path: Path, curves: Curves) -> None:
 
 
 def measure(problem: Problem, metric: str) -> str:
-    """What is drawn of a problem's runs: the regret that the metric names, or the best value without an optimum."""
+    """What is drawn of a problem's runs: the regret that the metric names, the best value without an optimum, or the
+    hypervolume of several objectives."""
+    if problem.space.objectives:
+        return "hypervolume"
     return "best value" if optimum_of(problem) is None else REGRETS[metric]
 
 

@@ -18,7 +18,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-LOG, KNOWN, TRIALS = "run.log", "problem.json", "trials"
+LOG, KNOWN, TRIALS, JOBS, SAID = "run.log", "problem.json", "trials", "jobs", "run.out"
 DEEPEST = 50
 """Folders within folders that are looked into."""
 _NOTED: dict[str, Any] = {
@@ -99,8 +99,10 @@ def changed(out: Path) -> float:
 
 
 def chosen(folder: str | None, usage: str) -> Path:
-    """The folder that a command is about: the one given, or the newest in ``runs``."""
+    """The folder of a command: the one given, the current one if it is a run's, else the newest in ``runs``."""
     if folder is None:
+        if Path(CONFIG).is_file() and Path(JOURNAL).is_file():
+            return Path()
         newest = max(within(Path("runs")), key=changed, default=None)
         if newest is None:
             raise SettingError("folder", folder, f"one folder, as in {usage}; there is none in runs yet")

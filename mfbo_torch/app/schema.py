@@ -45,7 +45,8 @@ class Command(NamedTuple):
 
 RUN = Command(
     "run",
-    "Spend a capital on a problem; continue if the output folder holds a part of this run.",
+    "Spend a capital on a problem; continue if the output folder holds a part of this run. With --detach it goes on "
+    "without the terminal.",
     {
         "problem": Setting(str | ClassEntry, help="what to optimise; --problem.help CLASS explains"),
         "strategy": Setting(str | ClassEntry, help="how to search; --strategy.help CLASS explains"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.loop.eta import Forecast, forecast
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.minimize import recommended
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
@@ -40,8 +41,14 @@ class Summary:
 
     @cached_property
     def best(self) -> Record | None:
-        """The best observation at the target."""
-        return self.history.best(self.problem.space.target)
+        """The best observation at the target; of several objectives the knee of the front."""
+        knee = next((one.id for one in self.front if KNEE in one.labels), None)
+        return self.history.best(self.problem.space.target) if knee is None else self.history.records[knee]
+
+    @cached_property
+    def front(self) -> list[Solution]:
+        """The front of several objectives, empty of one."""
+        return solutions(self.history, self.problem, self.strategy) if self.problem.space.objectives else []
 
     @cached_property
     def recommended(self) -> Record | Recommendation | None:
@@ -86,9 +93,14 @@ class Summary:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """What the rest of the capital is likely to pay for; ``None`` where that is nothing or not known."""
+        """What the rest of the capital is likely to pay for; ``None`` where that is nothing, not known, or the run
+        has ended."""
         workers = self.settings.get("max_pending") or self.settings.get("workers") or 1
-        return None if self.stopped else forecast(self.strategy, self.history, self.settings["capital"], workers)
+        return (
+            None
+            if self.stopped or self.finished
+            else forecast(self.strategy, self.history, self.settings["capital"], workers)
+        )
 
     @cached_property
     def constraints(self) -> dict[str, dict[str, Any]]:
@@ -119,6 +131,7 @@ class Summary:
             "best_parameters": None if self.best is None else space.named(self.best.query.x),
             "best_value": self.problem.value_of(self.best),
             "recommended": recommended,
+            **({"front": [asdict(one) for one in self.front]} if space.objectives else {}),
             **({"constraints": self.constraints} if space.limits else {}),
             "capital": self.settings["capital"],
             "spent": history.spent,

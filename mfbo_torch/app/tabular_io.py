@@ -6,13 +6,13 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from mfbo_torch.history import COLUMNS, GIVEN, History, Query, Record, Status, column
-from mfbo_torch.history.observation import parse_finite
+from mfbo_torch.history.observation import parse_finite, parse_several
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Space
 from mfbo_torch.space.parameter import text
@@ -20,6 +20,8 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
 
 SUFFIXES = (".csv", ".parquet")
+MOST_ROWS = 100_000
+"""Rows of the longest table that is read: models are made of 1,000 observations of a fidelity at most."""
 
 
 def write(history: History, problem: Problem, path: Path) -> list[str]:
@@ -30,7 +32,7 @@ def write(history: History, problem: Problem, path: Path) -> list[str]:
 def columns_of(space: Space) -> list[str]:
     """The columns of :func:`rows`."""
     named = [] if space.fidelities is None else [column(space.fidelities.name)]
-    outcomes = [name for limit in space.limits for name in _outcome(limit.name)]
+    outcomes = [name for limit in space.outcomes for name in _outcome(limit.name)]
     return [COLUMNS[0], *(column(p.name) for p in space.parameters), *named, *COLUMNS[1:], *outcomes]
 
 
@@ -102,6 +104,7 @@ def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
     found.append(("value", cells["value"]))
     if any(error is not None for error in cells["standard_error"]):
         found.append(("standard error", cells["standard_error"]))
+    found += [(one.name, [row[_outcome(one.name)[0]] for row in table]) for one in space.objectives]
     if space.limits:
         found.append(("feasible", ["yes" if r.feasible else "no" for r in history]))
     found.append((f"cost{unit}", cells["cost"]))
@@ -119,7 +122,7 @@ def _row(record: Record, problem: Problem) -> dict[str, Any]:
     named = space.named(record.query.x)
     values = {p.name: text(named[p.name]) if p.choices else named[p.name] for p in space.parameters if p.name in named}
     outcomes: dict[str, float | None] = {}
-    for limit in space.limits:
+    for limit in space.outcomes:
         measured = record.outcomes.get(limit.name)
         outcomes |= zip(_outcome(limit.name), (None, None) if measured is None else measured[:2], strict=True)
     return {
@@ -150,6 +153,9 @@ def read(path: Path, problem: Problem) -> list[Record]:
     found, columns = _parquet(path) if parquet else _csv(path)
     if twice := [name for i, name in enumerate(columns) if name in columns[:i]]:
         raise SettingError("warm_start", str(path), f"a table with one column {twice[0]}")
+    if len(found) > MOST_ROWS:
+        wanted = f"a table with at most {MOST_ROWS:,} rows; a model uses 1,000 of a fidelity: draw some at random"
+        raise SettingError("warm_start", str(path), wanted)
     return _records(found, columns, problem, str(path), "row" if parquet else "line", 1 if parquet else 2)
 
 
@@ -158,7 +164,8 @@ def _csv(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     try:
         with io.TextIOWrapper(opened(path), newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            return list(reader), list(reader.fieldnames or [])
+            found = list(islice(reader, MOST_ROWS + 1))
+            return found, list(reader.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SettingError("warm_start", str(path), f"a readable CSV file: {error}") from error
 
@@ -167,7 +174,7 @@ def _parquet(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     """The same of a Parquet file."""
     pyarrow = _pyarrow("warm_start", path)
     try:
-        found = pyarrow.parquet.read_table(path)
+        found = pyarrow.parquet.read_table(path).slice(0, MOST_ROWS + 1)
     except (OSError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise SettingError("warm_start", str(path), f"a readable Parquet file: {reason}") from error
@@ -193,13 +200,14 @@ def _records(
 ) -> list[Record]:
     """Rows of texts as observations; where one is wrong the message says which, counted from ``first``."""
     space = problem.space
-    outcomes = [_outcome(limit.name)[0] for limit in space.limits]
-    wanted = [*(column(p.name) for p in space.parameters), "value", *outcomes]
+    outcomes = [_outcome(limit.name)[0] for limit in space.outcomes]
+    own = [] if space.objectives else ["value"]  # that of the first objective, which has a column by its name
+    wanted = [*(column(p.name) for p in space.parameters), *own, *outcomes]
     if missing := [name for name in wanted if name not in columns]:
         raise SettingError("warm_start", path, f"a table with a column {', '.join(missing)}")
     found: list[Record] = []
     for number, row in enumerate(rows, first):
-        if row["value"]:
+        if row[own[0] if own else _outcome(space.objectives[0].name)[0]]:
             try:
                 found.append(_record(len(found), row, problem))
             except SettingError as error:
@@ -213,9 +221,12 @@ def _record(id: int, row: Mapping[str, str], problem: Problem) -> Record:
     space = problem.space
     cells = {p: row[column(p.name)] or "" for p in space.parameters}
     named = {p.name: p.decode(p.encode_text(cell, p.name)) for p, cell in cells.items() if cell or not p.when}
-    given = {"value": _pair(row, "value", "standard_error")}
-    given |= {limit.name: _pair(row, *_outcome(limit.name)) for limit in space.limits}
-    found = parse_finite(given, space.limits).to_maximize(problem.maximize)
+    measured = {limit.name: _pair(row, *_outcome(limit.name)) for limit in space.outcomes}
+    if space.objectives:
+        given: Any = parse_several(measured, space.objectives)
+    else:
+        given = {"value": _pair(row, "value", "standard_error"), **measured}
+    found = parse_finite(given, space.outcomes).to_maximize(problem.maximize)
     query = Query(space.point(named, "row"), _fidelity(row, space), GIVEN)
     return Record(id, query, 0.0).observed(found)
 

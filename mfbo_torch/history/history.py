@@ -89,6 +89,7 @@ class History:
         Args:
             of: The problem, for the names of the parameters and values in its own sign; or its space, for the names
                 alone. Without it parameters are ``x1, x2, ...`` and values, as they are in a history, to be maximised.
+                Outcomes, several objectives among them, have columns ``outcome.NAME`` in their own signs.
         """
         try:
             import pandas
@@ -100,7 +101,8 @@ class History:
             x = {f"x{i}": value for i, value in enumerate(r.query.x, 1)} if space is None else space.named(r.query.x)
             known = {name: getattr(r, name) for name in COLUMNS if name != "fidelity"}
             own = {**known, "fidelity": r.query.fidelity, "value": value_of(r), "status": str(r.status)}
-            rows.append({column(name): part for name, part in x.items()} | own)
+            measured = {f"outcome.{name}": outcome.value for name, outcome in r.outcomes.items()}
+            rows.append({column(name): part for name, part in x.items()} | own | measured)
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in COLUMNS]
         return pandas.DataFrame(rows, columns=["id", *names, *COLUMNS[1:]])
 

@@ -6,7 +6,7 @@ is."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +15,7 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import SEVERAL, STANDARD_ERROR, VALUE, number, single
 
 if TYPE_CHECKING:
+    from mfbo_torch.space.objectives import Objective
     from mfbo_torch.space.outcome_constraints import Limit
 
 FORMS = "a number, or a pair (value, standard error)"
@@ -85,6 +86,15 @@ class Observation:
             found[limit.name] = Outcome(number(limit.name, value), error, limit.met(value))
         return replace(self, outcomes=found) if found or self.outcomes else self
 
+    def unusable(self, objectives: Iterable[Objective]) -> str | None:
+        """Why models cannot use the value, or that of one of several objectives; ``None`` where they can."""
+        if (reason := unusable(self.value)) is not None:
+            return reason
+        for one in objectives:
+            if (reason := unusable(_pair(one.name, self.outcomes.get(one.name, 0.0))[0])) is not None:
+                return reason.replace("the value", one.name, 1)
+        return None
+
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"
         numbers = {name: found.value if isinstance(found, Outcome) else found for name, found in self.outcomes.items()}
@@ -127,6 +137,20 @@ def parse_returned(given: Any, key: str = VALUE, setting: str = "value") -> Obse
         size = f"{type(given).__name__} of {len(given)}"
         raise SettingError(setting, size, f"{RETURNED}: a {type(given).__name__} does not say what it holds; {SEVERAL}")
     return parse(given, key, setting, RETURNED)
+
+
+def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "value") -> Observation:
+    """An observation of several objectives from a mapping of their names to numbers, or to pairs of a number and its
+    standard error: the value is that of the first one, in its own sign, and all are outcomes. Anything else is a
+    ``SettingError``, but for an observation, which is taken as it is."""
+    if isinstance(given, Observation):
+        return given
+    names = [one.name for one in objectives]
+    if not isinstance(given, Mapping):
+        raise SettingError(setting, given, f"a mapping of {', '.join(names)} to numbers")
+    if missing := [name for name in names if name not in given]:
+        raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives")
+    return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))
 
 
 def parse_finite(given: Any, limits: Collection[Limit] = (), setting: str = "value") -> Observation:

@@ -8,13 +8,13 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mfbo_torch.history.observation import Observation, parse, unusable
+from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.history.record import Points
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
-from mfbo_torch.utils.errors import EvaluationError
+from mfbo_torch.utils.errors import EvaluationError, SettingError
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -58,8 +58,9 @@ def evaluate(
     try:
         given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         if trial is None or trial.cut_short is None:
-            found = parse(given).judged(problem.space.limits)
-            reason = unusable(found.value) or ""
+            found = parse(given)
+            reason = found.unusable(problem.space.objectives) or ""
+            found = found if reason else found.judged(problem.space.outcomes)
     except BaseException as error:
         main = threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it
@@ -86,3 +87,12 @@ def describe(error: BaseException) -> str:
     except BaseException as worse:  # what it says is the objective's own code
         message = f"what it says cannot be read, {type(worse).__name__}"
     return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def told_reason(reason: Any) -> str:
+    """Why a query has failed, as a user says it."""
+    if isinstance(reason, BaseException):
+        return describe(reason)
+    if isinstance(reason, str) and reason.strip():
+        return validation.reason(reason)
+    raise SettingError("reason", reason, "a text that says why, such as 'out of memory', or the exception")

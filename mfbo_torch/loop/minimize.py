@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import History, Recommendation, Record, Status
@@ -13,15 +13,20 @@ from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
 from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
+from mfbo_torch.metrics.front import hypervolume as volume
+from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGPUCB, FreezeThaw
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils import html_table
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
 
@@ -34,6 +39,9 @@ LOG = logger(__name__)
 Where = Space | Sequence[Parameter] | Mapping[str, Any]
 """A space; or the parameters of one with a single fidelity of cost 1, as a sequence or as
 :func:`~mfbo_torch.space.shorthand.parameters_of` has them: ``{"x": (0, 1), "kernel": ["rbf", "linear"]}``."""
+
+Names = Sequence[str] | Mapping[str, str]
+"""A text for each objective, in their order or by name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +57,8 @@ class Result:
         nfev: Number of evaluations, failed ones included.
         spent: Their cost.
         recommended: The best design by the model where values are noisy; else ``None``.
+        front: The designs at the target that no other one dominates, from the best value of the first objective on. Of
+            several objectives ``x`` is its knee, and ``fun`` the first objective there.
         history: Every query.
         problem: What was optimised.
     """
@@ -61,8 +71,19 @@ class Result:
     nfev: int
     spent: float
     recommended: Recommendation | None
+    front: list[Solution]
     history: History = field(compare=False)
     problem: Problem = field(compare=False)
+
+    @property
+    def hypervolume(self) -> float:
+        """The volume that the front dominates above the reference point, in the product of the objectives' units; NaN
+        where there is no front."""
+        space, records = self.problem.space, [self.history.records[solution.id] for solution in self.front]
+        if not space.objectives or not records:
+            return math.nan
+        Y = objective_values(records, space.objectives)
+        return volume(Y, reference_point(space, Y))
 
     @property
     def curves(self) -> list[LearningCurve]:
@@ -71,9 +92,13 @@ class Result:
         return [curve.signed(self.problem.maximize) for curve in found]
 
     def plot(self) -> Figure:
-        """Values against the capital spent, and where it went."""
+        """Values against the capital spent, and where it went; of several objectives the front and its hypervolume."""
         from mfbo_torch.loop import plots  # matplotlib, which most calls do without
 
+        if self.problem.space.objectives:
+            from mfbo_torch.loop.front.pictures import plot_front
+
+            return plot_front(self.history, self.problem, self.front)
         return plots.progress(self.history, self.problem)
 
     def plot_learning_curves(self) -> Figure:
@@ -114,6 +139,10 @@ def minimize(
     stop_at: float | None = None,
     patience: float | None = None,
     stop_gain: float | None = None,
+    callbacks: Sequence[Any] = (),
+    objectives: Names | None = None,
+    directions: Names | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
 ) -> Result:
     """Find where a function is smallest.
 
@@ -126,7 +155,8 @@ def minimize(
         capital: What may be spent, in the unit of the costs; the number of evaluations where there is one fidelity
             and no cost was given.
         strategy: How to search, or its name, ``"RandomSearch"``; if not given :class:`~mfbo_torch.MFGPUCB`, and for
-            trainings, where the space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`.
+            trainings, where the space has ``epochs``, :class:`~mfbo_torch.FreezeThaw`; for several objectives
+            :class:`~mfbo_torch.MFEHVI`.
         seed: Seed of the random choices of a strategy that is named or not given; 0 if not given.
         executor: Where to evaluate; here if not given.
         max_pending: Evaluations in flight at once.
@@ -137,6 +167,13 @@ def minimize(
         stop_at: Ends the run once a value at the target is as good, in the function's own sign.
         patience: Ends it once this capital has brought nothing better.
         stop_gain: Ends it once what is left to gain is at most this part of the range of values, by the model.
+        callbacks: Told of every query and result, and of the end: functions, as in ``[Callback(on_result=print)]``, or
+            the loggers of :mod:`mfbo_torch.tracking`.
+        objectives: Names of what is minimised where that is several numbers, ``("loss", "latency")``; the function then
+            returns a mapping of these to numbers, or to pairs of one and its standard error.
+        directions: ``"minimize"`` or ``"maximize"`` for each, in their order or by name.
+        reference: The worst value of interest of each, in their order or by name, from where the hypervolume is
+            counted; found from the observations if not given.
 
     Raises:
         SettingError: A setting cannot work.
@@ -150,8 +187,8 @@ def minimize(
         patience=patience,
         stop_gain=stop_gain,
     )
-    problem = FunctionProblem(function, _space(space), maximize=False)
-    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
+    problem = _problem(function, space, False, objectives, directions, reference)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress, callbacks)
 
 
 def maximize(
@@ -170,6 +207,10 @@ def maximize(
     stop_at: float | None = None,
     patience: float | None = None,
     stop_gain: float | None = None,
+    callbacks: Sequence[Any] = (),
+    objectives: Names | None = None,
+    directions: Names | None = None,
+    reference: Sequence[float] | Mapping[str, float] | None = None,
 ) -> Result:
     """Find where a function is largest; arguments and result are those of :func:`minimize`."""
     options = RunOptions(
@@ -180,8 +221,24 @@ def maximize(
         patience=patience,
         stop_gain=stop_gain,
     )
-    problem = FunctionProblem(function, _space(space), maximize=True)
-    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
+    problem = _problem(function, space, True, objectives, directions, reference)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress, callbacks)
+
+
+def _problem(
+    function: Callable[..., Returned], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
+) -> FunctionProblem:
+    """The problem of one objective, or of several."""
+    space = _space(where)
+    if names is None:
+        for setting, given in (("directions", directions), ("reference", reference)):
+            if given is not None:
+                raise SettingError(setting, given, "given with objectives, the names that it is about")
+        return FunctionProblem(function, space, maximize)
+    first, *others = found = objectives_of(names, directions, reference, maximize=maximize)
+    if not others:
+        return FunctionProblem(function, space, first.maximize, first.name)
+    return FunctionProblem(function, replace(space, objectives=found), first.maximize, first.name)
 
 
 def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
@@ -207,11 +264,18 @@ def _optimize(
     executor: Executor | None,
     journal: Journal | None,
     progress: bool,
+    callbacks: Sequence[Any],
 ) -> Result:
-    strategy = strategy_of(strategy, seed, MFGPUCB if problem.space.epochs is None else FreezeThaw)
-    history, finished, stopped = drive(problem, strategy, capital, options, executor, journal, progress)
-    best = history.best(problem.space.target)
-    advised = recommended(strategy.bind(problem.space, capital), history)
+    usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
+    strategy = strategy_of(strategy, seed, usual)
+    history, finished, stopped = drive(
+        problem, strategy, capital, options, executor, journal, progress, callbacks=callbacks
+    )
+    best, bound = history.best(problem.space.target), strategy.bind(problem.space, capital)
+    front = solutions(history, problem, bound)
+    if problem.space.objectives and best is not None:
+        best = next(history.records[solution.id] for solution in front if KNEE in solution.labels)
+    advised = recommended(bound, history)
     value = problem.value_of(best)
     message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
     named = {} if best is None else problem.space.named(best.query.x)
@@ -224,6 +288,7 @@ def _optimize(
         nfev=sum(record.status != Status.PENDING for record in history),
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
+        front=front,
         history=history,
         problem=problem,
     )

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
-from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, unusable
+from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
-from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.evaluation import told_reason
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.explanation import Explanation
+from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
-from mfbo_torch.utils.validation import reason as checked_reason
 
 
 class HasSpace(Protocol):
@@ -45,7 +46,7 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
             bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
             given = f"query {record.id} at {list(record.query.x)}"
             raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
-        for limit in space.limits if record.status == Status.DONE else ():
+        for limit in space.outcomes if record.status == Status.DONE else ():
             if limit.name not in record.outcomes:
                 given = f"query {record.id} without {limit.name}"
                 raise SettingError(setting, given, f"a history of this problem, in which {limit.name} was measured")
@@ -65,9 +66,10 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued. Several threads may tell values; with a journal, only the one that opened it. A strategy that has no
-    space yet takes that of ``problem``, a space or anything with one. It may be a name, ``"RandomSearch"``, with
-    ``seed``.
+    is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
+    it. A strategy that has no space yet takes that of ``problem``, a space or anything with one. It may be a name,
+    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told of queries and
+    their results.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -80,23 +82,29 @@ class Optimizer:
         *,
         problem: HasSpace | Space | None = None,
         seed: int | None = None,
+        callbacks: Sequence[Any] | Callbacks = (),
+        history: History | None = None,
     ) -> None:
         strategy = strategy_of(strategy, seed, MFGPUCB)
         if problem is not None:
             strategy = strategy.bind(problem if isinstance(problem, Space) else problem.space)
         self.strategy = strategy
         self.space = self.strategy.space
+        self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
-        self._history = self._stored()
+        self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
+        if not isinstance(callbacks, Callbacks):
+            callbacks = Callbacks(callbacks, self.space, self._signed)
+        self.callbacks: Callbacks = callbacks
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
         """The history in the journal, its outcomes judged by the present limits."""
-        history, limits = History() if self.journal is None else self.journal.history(), self.space.limits
+        history, limits = History() if self.journal is None else self.journal.history(), self.space.outcomes
         try:
             for record in history.done if limits or any(r.outcomes for r in history) else []:
                 history = history.updated(replace(record, outcomes=judged(record.outcomes, limits)))
@@ -157,6 +165,8 @@ class Optimizer:
             queried = list(history.records[len(self._history) :])
             if queried:
                 self._keep(history, lambda journal: journal.asked(queried, decision.seen))
+                for record in queried:
+                    self.callbacks.query(record, self._history)
             return queried
 
     def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
@@ -182,6 +192,7 @@ class Optimizer:
             value: The observation, to be maximised; or ``(value, standard error)``, where the standard deviation
                 of its noise is known (0: it has none). A value that models cannot use is a failure. Where the space has
                 limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
+                Of several objectives, a mapping of their names to numbers in their own signs.
             evaluation_seconds: Time spent evaluating it.
             cost: Its actual cost, where costs are measured, or a training ended before its time.
             curve: The values of a training by its steps, ``{1: -2.3, 2: -1.8}`` or pairs, to be maximised. With it
@@ -199,7 +210,10 @@ class Optimizer:
             if value is None and points:
                 own = cost_at(self.space, points[-1][0], record, self._history) if cost is None else cost
                 return self.stop(id, points, **self._changes(record, evaluation_seconds, own))
-            found = parse(value).judged(self.space.limits)
+            found = self._parsed(value)
+            if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
+                return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
+            found = found.judged(self.space.outcomes)
             changes = self._changes(record, evaluation_seconds, cost)
             return self.observe(id, found, changes["evaluation_seconds"], changes["cost"], points)
 
@@ -232,7 +246,7 @@ class Optimizer:
         with self._lock:
             record = self._pending(id)
             end = self._changes(record, evaluation_seconds, cost) | {"curve": curve}
-            return self._end(record.failed(_told(reason), **end))
+            return self._end(record.failed(told_reason(reason), **end))
 
     def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.
@@ -241,7 +255,7 @@ class Optimizer:
         """
         with self._lock:
             record = self._pending(id)
-            record = record.retried(_told(reason), self._changes(record, 0.0, cost)["cost"])
+            record = record.retried(told_reason(reason), self._changes(record, 0.0, cost)["cost"])
             self._keep(self._history.updated(record), lambda journal: journal.retried(record))
             return record
 
@@ -262,7 +276,7 @@ class Optimizer:
         """
         level = level_of(fidelity, self.space.fidelities, self.space.target)
         query = Query(self.space.point(parameters), level, GIVEN)
-        found = parse_finite(value, self.space.limits)
+        found = parse_finite(self._parsed(value), self.space.outcomes)
         if standard_error is not None:
             found = replace(found, standard_error=standard_error)
         with self._lock:
@@ -301,7 +315,7 @@ class Optimizer:
                 raise SettingError("warm_start", f"record {i}, {record.status}", "done")
             if reason := unusable(number("warm_start", record.value, wanted=f"a finite value in record {i}")):
                 raise SettingError("warm_start", record.value, f"in range in record {i}: {reason}")
-            if missing := [limit.name for limit in self.space.limits if limit.name not in record.outcomes]:
+            if missing := [limit.name for limit in self.space.outcomes if limit.name not in record.outcomes]:
                 raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
             for setting in ("cost", "decision_seconds", "evaluation_seconds"):
                 wanted = f"a finite {setting} from 0 on in record {i}"
@@ -321,11 +335,42 @@ class Optimizer:
         with self._state.restored():
             return self.strategy.recommend(self._history)
 
-    def _pending(self, id: int) -> Record:
+    def explain(self, query: Record | Query | int) -> str:
+        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it.
+
+        It is read off the history, so that a run that has ended can be asked too. Values are in the sign of the
+        problem, where one was given.
+
+        Args:
+            query: Its record, its number, or the query itself, of which the last one is meant.
+
+        Raises:
+            SettingError: No such query is in the history.
+        """
+        if isinstance(query, Query):
+            made = (r for r in reversed(self._history.records) if r.query == query)
+            found = next(made, None)
+            if found is None:
+                raise SettingError("query", query, "one of the history")
+        else:
+            found = self._numbered(query.id if isinstance(query, Record) else query)
+        return str(Explanation(found, self._history, self.space, self._signed))
+
+    def _parsed(self, value: Observed | None) -> Observation:
+        """What a user tells; several objectives come in their own signs."""
+        objectives = self.space.objectives
+        if not objectives or isinstance(value, Observation):
+            return parse(value)
+        return parse_several(value, objectives).to_maximize(objectives[0].maximize)
+
+    def _numbered(self, id: int) -> Record:
         last = len(self._history) - 1
         known = "none so far" if last < 0 else f"0 to {last}"
         wanted = f"the number of a query ({known})"
-        record = self._history.records[whole("id", id, 0, last, wanted=wanted)]
+        return self._history.records[whole("id", id, 0, last, wanted=wanted)]
+
+    def _pending(self, id: int) -> Record:
+        record = self._numbered(id)
         if record.status != Status.PENDING:
             raise SettingError("id", id, f"a pending query; this one is {record.status}")
         return record
@@ -337,6 +382,7 @@ class Optimizer:
 
     def _end(self, record: Record) -> Record:
         self._keep(self._history.updated(record), lambda journal: journal.ended(record))
+        self.callbacks.result(record, self._history)
         return record
 
     def _keep(self, history: History, write: Callable[[Journal], None]) -> None:
@@ -349,12 +395,3 @@ class Optimizer:
             if self.journal is not None:
                 self._history = self._stored()
             raise
-
-
-def _told(reason: Any) -> str:
-    """Why a query has failed, as a user says it."""
-    if isinstance(reason, BaseException):
-        return describe(reason)
-    if isinstance(reason, str) and reason.strip():
-        return checked_reason(reason)
-    raise SettingError("reason", reason, "a text that says why, such as 'out of memory', or the exception")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from mfbo_torch.loop.executors.resources import Kind, Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
 
@@ -37,9 +39,9 @@ class RunOptions:
     """
 
     max_pending: int | None = _option(None, "queries in flight at once; as many as workers")
-    workers: int = _option(1, "processes that evaluate; 1: this one")
-    executor: Literal["processes", "dask"] = _option("processes", "what workers are")
-    scheduler: str | None = _option(None, "Dask scheduler; a cluster on this machine if not given")
+    workers: int = _option(1, "evaluations at once; 1 process: this one")
+    executor: Kind | Mapping[str, Any] = _option("processes", "what workers are, or kind and resources")  # noqa: RUF009
+    scheduler: str | None = _option(None, "Dask or Ray cluster; one on this machine if not given")
     timeout: float | None = _option(None, "seconds after which an evaluation is ended, and failed")
     retries: int = _option(0, "how often an evaluation that failed is tried again")
     charge_retries: bool = _option(True, "whether each attempt costs as much again")
@@ -59,25 +61,36 @@ class RunOptions:
             if getattr(self, setting) is not None:
                 number(setting, getattr(self, setting), **bounds)
 
+    @property
+    def placement(self) -> Placement:
+        """The executor, and the resources of evaluations on it."""
+        return Placement.read(self.executor)
+
     def check(self, problem: Problem) -> None:
-        """Refuse to charge for deciding where costs are not measured."""
+        """Refuse to charge for deciding where costs are not measured, resources of a fidelity that is not there, and to
+        wait for a best value where there are several objectives."""
+        self.placement.check(problem.space.num_fidelities)
         if self.charge_deciding and not problem.space.measured:
             raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
+        for setting in ("stop_at", "patience", "stop_gain") if problem.space.objectives else ():
+            if (given := getattr(self, setting)) is not None:
+                names = ", ".join(one.name for one in problem.space.objectives)
+                raise SettingError(setting, given, f"left out: it is about one best value, and there are {names}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunOptions:
         """Those among the resolved settings of a run."""
         return cls(**{option.name: settings[option.name] for option in fields(cls)})
 
-    def start(self) -> AbstractContextManager[Workers | None]:
-        """Where to evaluate; ``None`` in the context is here."""
-        from mfbo_torch.loop import executors  # loads torch, which reading settings does not need
+    def start(self, folder: Path | None = None) -> AbstractContextManager[Workers | None]:
+        """Where to evaluate, jobs kept in a folder; ``None`` in the context is here."""
+        from mfbo_torch.loop import executors
 
         if self.scheduler is not None and self.workers != 1:
             raise SettingError("workers", self.workers, "left out, the scheduler has its own")
         workers = None if self.scheduler else self.workers
-        found = executors.start(self.executor, workers, self.scheduler, self.timeout)
-        alone = self.executor == "processes" and self.workers == 1 and self.timeout is None
+        found = executors.start(self.executor, workers, self.scheduler, self.timeout, folder)
+        alone = self.placement.kind == "processes" and self.workers == 1 and self.timeout is None
         return nullcontext() if alone else found
 
 

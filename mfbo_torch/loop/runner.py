@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
-from mfbo_torch.history.storage.journal import DiskFull, Journal
+from mfbo_torch.history.storage.disk_waits import when_disk_has_room
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
-from mfbo_torch.loop.executors import POLL_SECONDS, WorkerLost, Workers, capacity
+from mfbo_torch.loop.evaluation import Evaluation, describe
+from mfbo_torch.loop.executors import POLL_SECONDS, capacity
+from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
+from mfbo_torch.problems.problem_snapshot import note
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.strategies.explanation import Explanation
+from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 
@@ -51,8 +52,6 @@ LOG = logger(__name__)
 LOG.addHandler(logging.NullHandler())
 HOPELESS = 10
 """Number of failed evaluations after which a run without a single value ends."""
-DISK_WAITS = (1.0, 5.0, *repeat(30.0, 20))
-"""Seconds between attempts to store a value while the disk is full: ten minutes in all."""
 PATIENCE = 30
 """Number of polls without a worker, one a second, after which the user is told that there is none."""
 
@@ -75,6 +74,7 @@ def run(
     patience: float | None = None,
     stop_gain: float | None = None,
     folder: Path | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> History:
     """Spend a capital on a problem.
 
@@ -109,6 +109,7 @@ def run(
             :func:`mfbo_torch.loop.stopping.gain`. A run that has ended early can go on without the rule.
         folder: Where an objective that takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`) has its folders;
             beside the journal if not given.
+        callbacks: Told of every query and result, and of the end (:class:`~mfbo_torch.tracking.Callback`).
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
@@ -121,7 +122,9 @@ def run(
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
     strategy = strategy_of(strategy, seed, MFGPUCB)
-    return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
+    return drive(
+        problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks
+    ).history
 
 
 class Ended(NamedTuple):
@@ -145,20 +148,24 @@ def drive(
     given: Sequence[Record] = (),
     folder: Path | None = None,
     stopping: Stopping | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Ended:
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
     options.check(problem)
-    _check_sendable(problem, executor)
+    check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
-        optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
+        told = Callbacks(callbacks, problem.space, problem.signed)
+        optimizer = Optimizer(strategy.bind(problem.space, capital), journal, callbacks=told)
         stopping = stopping or Stopping(options, problem, optimizer.strategy)
         if given and not len(optimizer.history):
             optimizer.give(list(given))
         most = options.max_pending or (1 if executor is None else capacity(executor))
         coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
         within = trials(problem, folder, journal)
+        about = {"strategy": type(strategy).__name__, "seed": strategy.seed, "capital": capital}
+        note(journal, problem, **about)
         with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as made:
             loop = _Loop(optimizer, made, capital, options, stopping, bar, interrupted, own)
             try:
@@ -167,12 +174,20 @@ def drive(
                 else:
                     loop.through(executor)
             except KeyboardInterrupt:
+                told.end(optimizer.history, False)
                 return Ended(optimizer.history, False)
+            except Exception as error:
+                told.end(optimizer.history, False, describe(error))
+                raise
+            bar.show(optimizer.history, over=True)
             if loop.stopped:
                 LOG.info("stopped: %s", loop.stopped)
             elif not interrupted.is_set():
                 loop.expect_a_value(spent=True)
-        return Ended(optimizer.history, not (interrupted.is_set() or stopping.late), loop.stopped)
+        finished = not (interrupted.is_set() or stopping.late)
+        told.end(optimizer.history, finished, loop.stopped)
+        note(journal, problem, **about, finished=finished, stopped=loop.stopped)
+        return Ended(optimizer.history, finished, loop.stopped)
 
 
 @dataclass(eq=False)
@@ -238,7 +253,7 @@ class _Loop:
                     if ready is None:
                         break
                     waiting.remove(ready)
-                    future = executor.submit(evaluate, *self.attempt(ready))
+                    future = send(executor, ready, self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
                 if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
                     deciding = decider.submit(self.optimizer.deciding())
@@ -254,8 +269,8 @@ class _Loop:
                 ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
-                    record, started = in_flight[future]
-                    again = self.end(record, _outcome(self.problem, future, time.perf_counter() - started))
+                    record, sent = in_flight[future]
+                    again = self.end(record, outcome(self.problem, future, sent))
                     del in_flight[future]
                     refused = False
                     if again is not None:
@@ -284,14 +299,14 @@ class _Loop:
 
     def ask(self, decision: Decision) -> list[Record]:
         """Make pending what was decided, as far as the capital pays for it."""
-        queried = _when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
         for record in queried:
             space, query = self.problem.space, record.query
-            noted = ", ".join(f"{key} {_short(value)}" for key, value in query.meta.items())
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
-            decided = f"decided in {record.decision_seconds:.3f} s"
-            LOG.info("%d queried at fidelity %d: %s; %s; %s", record.id, query.fidelity, point, noted, decided)
+            decided = f"Decided in {record.decision_seconds:.3f} s."
+            why = self.explained(record).why
+            LOG.info("%d queried at fidelity %d: %s; %s %s", record.id, query.fidelity, point, why, decided)
         return queried
 
     def end(self, record: Record, evaluation: Evaluation) -> Record | None:
@@ -316,23 +331,28 @@ class _Loop:
             base += record.decision_seconds
         total = record.sunk + base
         if observation is not None:
-            _when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
-            LOG.info("%d ended: %s after %.3f s, cost %g", record.id, observation, seconds, total)
+            done = when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
+            outcome = self.explained(done).outcome
+            LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
-            _when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
+            when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
             LOG.info("%d stopped at %g after %.3f s, cost %g", record.id, stopped, seconds, total)
             return None
         if record.retries < self.options.retries:
             following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
-                return _when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))
+                return when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))
         end: Any = {"evaluation_seconds": seconds, "cost": total, "curve": curve}
-        _when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, **end))
+        when_disk_has_room(lambda: self.optimizer.fail(record.id, reason, **end))
         LOG.warning("%d failed after %.3f s, cost %g: %s", record.id, seconds, total, reason)
         self.failures += 1
         return None
+
+    def explained(self, record: Record) -> Explanation:
+        """Why a query was made, and what came of it."""
+        return Explanation(record, self.optimizer.history, self.problem.space, self.problem.signed)
 
     def expect_a_value(self, spent: bool = False) -> None:
         """Give up after :data:`HOPELESS` failures without a value, any once all is spent, or if the first are alike."""
@@ -359,42 +379,3 @@ class _Loop:
             else:
                 lost.append(record)
         return lost
-
-
-def _check_sendable(problem: Problem, executor: Executor | None) -> None:
-    """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
-    if isinstance(executor, (Workers, ProcessPoolExecutor)):
-        try:
-            executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
-        except Exception as error:  # of whatever kind: how it is pickled is its own code
-            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
-            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
-
-
-def _outcome(problem: Problem, future: Future[Evaluation], seconds: float) -> Evaluation:
-    """The result of an evaluation in an executor; exceptions of the executor itself are raised."""
-    try:
-        return future.result()
-    except (WorkerLost, TimeoutError) as error:
-        return Evaluation(None, describe(error), seconds)
-    except (AttributeError, ImportError, pickle.PickleError) as error:  # what the objective raises is in its reason
-        wanted = f"a function that the workers can import, with all that it needs ({describe(error)})"
-        raise SettingError("objective", problem.name, wanted) from error
-
-
-def _when_disk_has_room(write: Callable[[], T]) -> T:
-    """Write to the journal; while the disk is full, wait and try again."""
-    for seconds in DISK_WAITS:
-        try:
-            return write()
-        except DiskFull as error:
-            LOG.error("%s; trying again in %g s", error, seconds)
-            say(f"mfbo: {error}; trying again in {seconds:g} s, nothing is lost")
-            time.sleep(seconds)
-    return write()
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)

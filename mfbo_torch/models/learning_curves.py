@@ -2,63 +2,52 @@ r"""A Gaussian process of learning curves: the value of a training at any design
 
 References:
 
-.. [Rakotoarison2024ifbo]
-    H. Rakotoarison, S. Adriaensen, N. Mallik, S. Garibov, E. Bergman, F. Hutter. In-Context Freeze-Thaw Bayesian
-    Optimization for Hyperparameter Optimization. ICML 2024.
 .. [Swersky2014freezethaw]
     K. Swersky, J. Snoek, R. P. Adams. Freeze-Thaw Bayesian Optimization. arXiv:1406.3896, 2014.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 import torch
-from botorch.models import SingleTaskGP
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from botorch.optim.closures import ForwardBackwardClosure
-from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
-from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import LogNormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
+from linear_operator.utils.errors import NanError, NotPSDError
+from scipy.optimize import minimize
 from torch import Tensor
-
-from mfbo_torch.models.gp.likelihood import log_prior, maximize
-from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
-from mfbo_torch.models.multi_fidelity.level import little_noise
 
 ITERATIONS = 40
 """Most iterations of a fit."""
+JITTER = 1e-6
+"""Variance that is added to each observation's."""
+FARTHEST = 4.0
+"""Most deviations of its prior that a logarithm of a hyper-parameter is from its mean."""
 
 
-class LearningCurveKernel(Kernel):
-    r"""Covariance of learning curves that start and change with the design, cf. [Swersky2014freezethaw]_.
+class Parameters(NamedTuple):
+    """Hyper-parameters: lengthscales of the design, one a column, and of the step; variances of the level, the change
+    and the noise; the mean."""
 
-    .. math:: k((x, t), (x', t')) = k_1(x, x') + k_2(x, x') \, k_3(t, t')
-
-    with Matérn kernels of smoothness 5/2: one level for a whole curve, and a change along it. Curves may cross, and
-    what is known of the steps of one says something of all near it. The last input column is ``t``. Columns share
-    lengthscales by ``groups`` as in :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`.
-    """
-
-    def __init__(self, dim: int, groups: Sequence[int] | None = None) -> None:
-        super().__init__()
-        self.level, self.change = (
-            ScaleKernel(_design_kernel(dim, groups), outputscale_prior=LogNormalPrior(-0.5, 1.0)) for _ in range(2)
-        )
-        self.along = MaternKernel(2.5, lengthscale_prior=LogNormalPrior(0.0, 1.0))
-
-    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
-        """The covariances of ``... x n x (d + 1)`` and ``... x m x (d + 1)`` points, or their diagonal."""
-        designs, steps = (x1[..., :-1], x2[..., :-1]), (x1[..., -1:], x2[..., -1:])
-        along = self.along.forward(*steps, diag=diag, **params)
-        change = self.change.forward(*designs, diag=diag, **params)
-        return self.level.forward(*designs, diag=diag, **params) + change * along
+    design: Tensor
+    along: Tensor
+    level: Tensor
+    change: Tensor
+    noise: Tensor
+    mean: Tensor
 
 
-class LearningCurveGP(SingleTaskGP):
-    r"""An exact GP of points on learning curves with :class:`LearningCurveKernel`.
+class LearningCurveGP:
+    r"""An exact GP of points on learning curves whose differences grow with the steps, cf. [Swersky2014freezethaw]_.
+
+    .. math:: k((x, t), (x', t')) = k_x(x, x') \, (a + b \, t \, t' \, k_t(t, t'))
+
+    with Matérn kernels of smoothness 5/2: at the first step, where :math:`t = 0`, curves differ by a level of variance
+    ``a``; from there they move apart, up to a variance of ``a + b`` at the last one. Curves may cross, and what is
+    known of the steps of one says something of all near it. The logarithms of the hyper-parameters have normal priors;
+    that of the lengthscales of the design scales with the dimension.
 
     Args:
         X: ``n x (d + 1)`` designs in the unit cube, and :math:`t = \log e / \log E` for the step ``e`` of at most
@@ -66,51 +55,122 @@ class LearningCurveGP(SingleTaskGP):
         Y: ``n x 1`` values, standardized.
         Yvar: ``n x 1`` variances of their noise; inferred, one for all, where not given.
         groups: Which columns of the design share a lengthscale; ``None`` where none do.
+        state: The logarithms of the hyper-parameters, and the mean, as :attr:`state` of another one has them; the
+            priors' means where not given.
     """
 
-    def __init__(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Sequence[int] | None = None) -> None:
-        kernel = LearningCurveKernel(X.shape[-1] - 1, groups)
-        noise = little_noise() if Yvar is None else None
-        super().__init__(X, Y, Yvar, likelihood=noise, covar_module=kernel, outcome_transform=None)
+    def __init__(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        Yvar: Tensor | None = None,
+        groups: Sequence[int] | None = None,
+        state: Tensor | None = None,
+    ) -> None:
+        self.X, self.y, self.Yvar = X, Y.squeeze(-1), None if Yvar is None else Yvar.squeeze(-1)
+        dim = X.shape[-1] - 1
+        self.groups = torch.arange(dim) if groups is None else torch.as_tensor(groups, dtype=torch.long)
+        self.designs, self.of = torch.unique(X[:, :-1], dim=0, return_inverse=True)
+        scales = int(self.groups.max()) + 1
+        means = [math.sqrt(2) + 0.5 * math.log(scales)] * scales + [0.0, -0.5, -0.5, -10.0, 0.0]
+        self.prior_mean = torch.tensor(means, dtype=torch.double)
+        self.prior_deviation = torch.tensor([math.sqrt(3)] * scales + [1.0, 1.0, 1.0, 3.0, math.inf]).double()
+        self.state = self._start() if state is None else state
         self._factor: tuple[Tensor, Tensor] | None = None
 
+    def _start(self) -> Tensor:
+        """Where a fit begins: shorter lengthscales, and more noise, than the priors' means."""
+        start = self.prior_mean.clone()
+        start[:-5] -= 1.0
+        start[-2] += 3.0
+        return start
+
+    @property
+    def parameters(self) -> Parameters:
+        """The hyper-parameters."""
+        return self._parameters(self.state)
+
+    def _parameters(self, state: Tensor) -> Parameters:
+        along, level, change, noise = state[-5:-1].exp()
+        return Parameters(state[:-5].exp()[self.groups], along, level, change, noise, state[-1])
+
     def fit(self) -> LearningCurveGP:
-        """The same with hyper-parameters of the largest posterior density; their priors scale with the dimension."""
-        mll = ExactMarginalLogLikelihood(self.likelihood, self)
-        priors = [(prior, module, value) for _, module, prior, value, _ in self.named_priors()]
-        self._factor = None
+        """The same with hyper-parameters whose logarithms have the largest posterior density."""
+        width = FARTHEST * self.prior_deviation.nan_to_num(posinf=1.0)
+        bounds = list(zip((self.prior_mean - width).tolist(), (self.prior_mean + width).tolist(), strict=True))
 
-        def loss() -> Tensor:
-            root, weights = self._solved()
-            residuals = self.train_targets - self.mean_module.constant
-            total = 0.5 * residuals @ weights + root.diagonal().log().sum()
-            return (total - sum(log_prior(prior, value(module)).sum() for prior, module, value in priors)) / len(root)
+        def loss(state: np.ndarray) -> tuple[float, np.ndarray]:
+            try:
+                value, slope = self.loss(torch.from_numpy(state))
+            except (NanError, NotPSDError):
+                return 1e10, np.zeros_like(state)
+            return value, slope.numpy()
 
-        closure = ForwardBackwardClosure(loss, {n: p for n, p in mll.named_parameters() if p.requires_grad})
-        maximize(mll, closure=closure, optimizer_kwargs={"options": {"maxiter": ITERATIONS}})
-        self._factor = None
-        return self.eval()
+        found = minimize(
+            *(loss, self.state.numpy()), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": ITERATIONS}
+        )
+        self.state, self._factor = torch.from_numpy(found.x), None
+        return self
+
+    def loss(self, state: Tensor) -> tuple[float, Tensor]:
+        """Minus the log posterior density of hyper-parameters, up to a constant, and its gradient."""
+        p, t = self._parameters(state), self.X[:, -1]
+        U, of, n = self.designs / p.design, self.of, len(self.y)
+        K, slope = matern(_squared(U, U))
+        there = K[of[:, None], of]
+        apart = (t[:, None] - t).square() / p.along.square()
+        along, slope_along = matern(apart)
+        growth = p.change * torch.outer(t, t)
+        along, slope_along = growth * along, growth * slope_along
+        noise = p.noise.expand(n) if self.Yvar is None else self.Yvar
+        root = psd_safe_cholesky(there * (p.level + along) + torch.diag(noise + JITTER))
+        residuals = self.y - p.mean
+        weights = torch.cholesky_solve(residuals.unsqueeze(-1), root).squeeze(-1)
+        z = (state - self.prior_mean) / self.prior_deviation
+        value = 0.5 * residuals @ weights + root.diagonal().log().sum() + 0.5 * z @ z
+        G = 0.5 * (torch.cholesky_inverse(root) - torch.outer(weights, weights))
+        H, within = G * there, G * (p.level + along)
+        by_design = torch.zeros(len(U), n).to(within).index_add_(0, of, within)
+        D = torch.zeros(len(U), len(U)).to(within).index_add_(1, of, by_design) * slope
+        lengths = 2 * ((D.sum(1)[:, None] * U * U).sum(0) - ((D @ U) * U).sum(0))
+        found = torch.zeros_like(state)
+        found[:-5].index_add_(0, self.groups, lengths)
+        found[-5] = (H * slope_along * apart).sum()
+        found[-4], found[-3] = p.level * H.sum(), (H * along).sum()
+        found[-2] = p.noise * G.diagonal().sum() if self.Yvar is None else 0.0
+        found[-1] = -weights.sum()
+        return value.item(), found + z / self.prior_deviation
+
+    def _covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        p, (t1, t2) = self.parameters, (X1[:, -1:], X2[:, -1:])
+        designs = matern(_squared(X1[:, :-1] / p.design, X2[:, :-1] / p.design))[0]
+        along = matern((t1 - t2.mT).square() / p.along.square())[0]
+        return designs * (p.level + p.change * t1 * t2.mT * along)
 
     def _solved(self) -> tuple[Tensor, Tensor]:
         """The factor of the covariance of the observations, and their weights."""
-        X = self.train_inputs[0]
-        covariance = self.covar_module.forward(X, X) + self.likelihood.noise * torch.eye(len(X)).to(X)
-        root = psd_safe_cholesky(covariance)
-        residuals = (self.train_targets - self.mean_module.constant).unsqueeze(-1)
-        return root, torch.cholesky_solve(residuals, root).squeeze(-1)
+        p = self.parameters
+        noise = p.noise.expand_as(self.y) if self.Yvar is None else self.Yvar
+        root = psd_safe_cholesky(self._covariance(self.X, self.X) + torch.diag(noise + JITTER))
+        return root, torch.cholesky_solve((self.y - p.mean).unsqueeze(-1), root).squeeze(-1)
 
-    @torch.no_grad()
     def predict(self, at: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the noise-free value at ``n x (d + 1)`` points, ``n`` each."""
         self._factor = self._factor or self._solved()
-        root, weights = self._factor
-        cross = self.covar_module.forward(self.train_inputs[0], at)
+        p, (root, weights) = self.parameters, self._factor
+        cross = self._covariance(self.X, at)
         explained = torch.linalg.solve_triangular(root, cross, upper=False).square().sum(0)
-        variance = self.covar_module.forward(at, at, diag=True) - explained
-        return self.mean_module.constant + weights @ cross, variance.clamp_min(1e-12)
+        prior = p.level + p.change * at[:, -1].square()
+        return p.mean + weights @ cross, (prior - explained).clamp_min(1e-12)
 
 
-def _design_kernel(dim: int, groups: Sequence[int] | None) -> Kernel:
-    if groups is None:
-        return get_covar_module_with_dim_scaled_prior(dim, use_rbf_kernel=False)
-    return ard_kernel(dim, groups)
+def matern(squared: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The Matérn kernel of smoothness 5/2 at squared distances over lengthscales, and :math:`w` in its derivative
+    :math:`w \, d_j^2 / l_j^2` by :math:`\log l_j`."""
+    r = (5.0 * squared).sqrt()
+    decay = (-r).exp()
+    return (1.0 + r + r.square() / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay
+
+
+def _squared(A: Tensor, B: Tensor) -> Tensor:
+    return (A.square().sum(-1)[:, None] + B.square().sum(-1) - 2.0 * A @ B.mT).clamp_min(0.0)

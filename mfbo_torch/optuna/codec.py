@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from mfbo_torch.history import Query
+from mfbo_torch.optuna.conditions import When
 from mfbo_torch.space import Parameter
 from mfbo_torch.space.codec import Codec, Coordinate
 from mfbo_torch.utils.errors import SettingError
@@ -27,15 +29,22 @@ class StudyCodec(Codec):
 
     Ranges stay as they are, a range with a step becomes the rank of its values, and categories become choices. The
     values of the fidelity, in the order of their costs, are the fidelities ``0 ... M - 1``. No distribution may have a
-    single value; ``fidelity`` and ``costs`` are as in :class:`~mfbo_torch.optuna.Sampler`.
+    single value; ``fidelity`` and ``costs`` are as in :class:`~mfbo_torch.optuna.Sampler`, ``conditions`` as
+    :func:`~mfbo_torch.optuna.conditions.conditions_of` finds them.
     """
 
     def __init__(
-        self, distributions: Mapping[str, BaseDistribution], fidelity: str | None = None, costs: Costs = None
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        fidelity: str | None = None,
+        costs: Costs = None,
+        conditions: Mapping[str, When] | None = None,
     ) -> None:
-        self.distributions = dict(distributions)
+        self.distributions, conditions = dict(distributions), conditions or {}
+        self.always = {name for name in distributions if name not in conditions}
         levels, prices = ([None], (1.0,)) if fidelity is None else levels_of(fidelity, distributions, costs)
-        coordinates = [_coordinate(*item) for item in distributions.items() if item[0] != fidelity]
+        plain = {name: _coordinate(name, d) for name, d in distributions.items() if name != fidelity}
+        coordinates = [_under(coordinate, conditions.get(name, {}), plain) for name, coordinate in plain.items()]
         super().__init__(coordinates, fidelity, levels, costs=prices)
 
     def internal(self, query: Query) -> dict[str, float]:
@@ -99,6 +108,14 @@ def levels_of(
         found = dict(zip(allowed, costs, strict=True))
     ordered = sorted(found, key=lambda value: found[value])
     return ordered, tuple(float(found[value]) for value in ordered)
+
+
+def _under(coordinate: Coordinate, when: When, others: Mapping[str, Coordinate]) -> Coordinate:
+    """A coordinate under a condition on another one."""
+    if not when:
+        return coordinate
+    places = {name: tuple(round(others[name].encode(value)) for value in values) for name, values in when.items()}
+    return coordinate._replace(parameter=replace(coordinate.parameter, when=tuple(places.items())))
 
 
 def _coordinate(name: str, distribution: BaseDistribution) -> Coordinate:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from mfbo_torch.history import History, Query, Record
+from mfbo_torch.history import History, Observation, Query, Record
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.optuna.codec import StudyCodec
+from mfbo_torch.space.objectives import Objective
+from mfbo_torch.space.outcome_constraints import Limit
 
 KEY = "mfbo_torch"
 """The prefix of the system attributes of a trial that keep its query."""
@@ -25,13 +30,16 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
     """The history of a study before the trial that is decided now, values to be maximised, and the number of running
     trials that were begun earlier and have no parameters yet.
 
-    Completed trials are done. Failed and pruned ones have failed and keep their cost; where the last step that a pruned
-    trial reported is a lower value of the fidelity than its own, it is done at that value. Running trials are pending.
-    Trials outside the search space, and waiting ones, are left out.
+    Completed trials are done. Pruned ones are done at the highest fidelity that they have come to, by the steps that
+    they have reported, with the value that they reported last by then. Where there is no fidelity a pruned trial has
+    its last value, and the median change of completed trials from that step to their end. Failed trials, and pruned
+    ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
+    search space, and waiting ones, are left out.
     """
-    sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+    sign = -1.0 if study.directions[0] == StudyDirection.MINIMIZE else 1.0
+    outcomes = replace(codec.space, objectives=objectives_in(study)).outcomes
     records, undecided = list[Record](), 0
-    names = {*codec.distributions}
+    completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         if trial.number == now.number or trial.state == TrialState.WAITING:
             continue
@@ -39,10 +47,17 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            records.append(_record(len(records), query, codec, trial, sign))
+            records.append(_record(len(records), query, codec, trial, sign, completed, outcomes))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
-            undecided += not names <= parameters.keys()
+            undecided += not codec.always <= parameters.keys()
     return History(records), undecided
+
+
+def objectives_in(study: Study) -> tuple[Objective, ...]:
+    """The objectives of a study that has several, by its metric names or as ``values_0, values_1, ...``."""
+    names = study.metric_names or [f"values_{k}" for k in range(len(study.directions))]
+    several = zip(names, study.directions, strict=True) if len(names) > 1 else ()
+    return tuple(Objective(name, direction == StudyDirection.MAXIMIZE) for name, direction in several)
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:
@@ -95,14 +110,44 @@ def _same(x: tuple[float, ...], fidelity: int, asked: Any) -> bool:
     return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-300) for a, b in zip(x, asked[0], strict=True))
 
 
-def _record(id: int, query: Query, codec: StudyCodec, trial: FrozenTrial, sign: float) -> Record:
+def _record(
+    id: int,
+    query: Query,
+    codec: StudyCodec,
+    trial: FrozenTrial,
+    sign: float,
+    completed: Sequence[FrozenTrial],
+    outcomes: Sequence[Limit] = (),
+) -> Record:
     costs = codec.space.costs
     record = Record(id, query, costs[query.fidelity])
+    if trial.state == TrialState.COMPLETE and outcomes:
+        named = dict(zip((outcome.name for outcome in outcomes), trial.values, strict=True))
+        return record.observed(Observation(sign * float(trial.values[0]), None, named).judged(outcomes))
     if trial.state == TrialState.COMPLETE:
         return record.done(sign * float(trial.value or 0.0))
     if trial.state == TrialState.RUNNING:
         return record
-    if trial.state == TrialState.PRUNED and trial.last_step in codec.levels[: query.fidelity]:
-        below = codec.levels.index(trial.last_step)
-        return Record(id, Query(query.x, below), costs[below]).done(sign * trial.intermediate_values[trial.last_step])
+    if trial.state == TrialState.PRUNED and (pruned := _pruned(trial, codec, query.fidelity, completed)) is not None:
+        below, value = pruned
+        return Record(id, query if below == query.fidelity else Query(query.x, below), costs[below]).done(sign * value)
     return record.failed(trial.state.name.lower())
+
+
+def _pruned(
+    trial: FrozenTrial, codec: StudyCodec, asked: int, completed: Sequence[FrozenTrial]
+) -> tuple[int, float] | None:
+    """The fidelity that a pruned trial has come to, at most the one it was asked for, and its value there."""
+    values = {step: value for step, value in trial.intermediate_values.items() if math.isfinite(value)}
+    if not values:
+        return None
+    if codec.fidelity is None:
+        last = max(values)
+        known = [(t.value, t.intermediate_values[last]) for t in completed if last in t.intermediate_values]
+        changes = [end - there for end, there in known if end is not None and math.isfinite(there)]
+        return asked, values[last] + (median(changes) if changes else 0.0)
+    shift = 1 if 0 in trial.intermediate_values else 0  # steps that are counted from 0
+    for m in range(asked, -1, -1):
+        if codec.levels[m] <= max(values) + shift:
+            return m, values[max((step for step in values if step + shift <= codec.levels[m]), default=min(values))]
+    return None

@@ -7,22 +7,29 @@ import threading
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
+from botorch.utils.multi_objective.pareto import is_non_dominated
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from mfbo_torch.history import ENQUEUED, History, Query, Status
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
-from mfbo_torch.optuna.history import is_own, mark, note, passed_over, read
+from mfbo_torch.optuna.conditions import conditions_of, distributions_of
+from mfbo_torch.optuna.history import is_own, mark, note, objectives_in, passed_over, read
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB, ExpectedImprovement, Strategy
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 
+EARLY = 8
+"""Number of trials at lower fidelities after which one is at the target, while none is done there."""
 _ONE_AT_A_TIME = threading.Lock()
 """Of the threads of ``n_jobs``, so that each sees what the others were given."""
 
@@ -36,9 +43,11 @@ class Sampler(BaseSampler):
     invented values.
 
     The parameters that all completed trials of such samplers have in common are searched jointly, and while there are
-    none those of all completed trials; the others, and those of the first trial, are drawn independently. Trials of
+    none those of all completed trials; so are those whose presence another one explains
+    (:func:`~mfbo_torch.optuna.conditions.conditions_of`). The others, and those of the first trial, are drawn
+    independently. The trial after :data:`EARLY` ones below the target is at the target, while none is. Trials of
     others are learnt from where they lie in that search space; the rest is passed over, with one warning.
-    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`.
+    ``study.best_trial`` ignores fidelities: use :meth:`best_trial`, and of several objectives :meth:`best_trials`.
 
     Args:
         fidelity: The name of the integer parameter that makes a trial cheaper, such as ``"epochs"``; ``None``: every
@@ -47,7 +56,8 @@ class Sampler(BaseSampler):
             one is the target. Or one for each value from low to high. By default a value is its own cost, and the
             fidelities are the highest value, a third of it, and so on, four at most.
         strategy: Decides the trials, or its name; by default :class:`~mfbo_torch.MFGPUCB`, or without a fidelity
-            :class:`~mfbo_torch.strategies.ExpectedImprovement`.
+            :class:`~mfbo_torch.strategies.ExpectedImprovement`; for a study with several directions
+            :class:`~mfbo_torch.MFEHVI`.
         seed: Of a strategy that is named or not given, 0 if not given: workers on one study need the same.
         independent_sampler: Draws what is not searched jointly; random if not given.
 
@@ -69,6 +79,7 @@ class Sampler(BaseSampler):
             raise SettingError("fidelity", fidelity, "the name of a parameter, such as 'epochs'")
         if fidelity is None and costs is not None:
             raise SettingError("costs", costs, "left out where no fidelity is named, as in Sampler('epochs', costs)")
+        self._usual = strategy is None
         strategy = strategy_of(strategy, seed, ExpectedImprovement if fidelity is None else MFGPUCB)
         if strategy.own_space is not None:
             raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
@@ -84,33 +95,37 @@ class Sampler(BaseSampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that completed trials have in common, without those of a single value."""
-        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        own = list(filter(is_own, done))
-        common = intersection_search_space(own or done)
-        if not own and self.fidelity not in (None, *common):  # unknown before the first trial
+        trials = _ended(study)
+        common = intersection_search_space(trials)
+        if not any(map(is_own, trials)) and self.fidelity not in (None, *common):  # unknown before the first trial
             return {}
-        return {name: distribution for name, distribution in common.items() if not distribution.single()}
+        free = {name: distribution for name, distribution in common.items() if not distribution.single()}
+        return free | distributions_of(trials, conditions_of(trials, free))
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The parameters of the strategy's next query; of the one after, where an earlier trial still waits for its."""
-        self._raise_error_if_multi_objective(study)
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
         if not searched.keys() - {self.fidelity}:
             return {}
-        codec = StudyCodec(searched, self.fidelity, self.costs)
+        trials = _ended(study)
+        always = {name for name in searched if all(name in trial.params for trial in trials)}
+        conditions = conditions_of(trials, [name for name in searched if name in always])
+        searched = {name: d for name, d in searched.items() if name in always or name in conditions}
+        codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
         with _ONE_AT_A_TIME, self._state.restored():
             history, undecided = read(study, codec, trial)
             self._warn(study, codec)
-            query = note(study, trial, codec, self._for(codec.space).ask(history, undecided + 1)[-1])
+            space = replace(codec.space, objectives=objectives_in(study))
+            query = self._early(history, codec) or self._for(space).ask(history, undecided + 1)[-1]
+            query = note(study, trial, codec, query)
         return codec.decode(query.x, query.fidelity)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
-        self._raise_error_if_multi_objective(study)
         if param_name == self.fidelity:
             return levels_of(param_name, {param_name: param_distribution}, self.costs)[0][0]
         sampler = self._independent
@@ -119,9 +134,26 @@ class Sampler(BaseSampler):
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Complain of a fidelity that no trial has, after the first one."""
-        if state == TrialState.COMPLETE and self.fidelity is not None:
+        """Complain of a fidelity that no trial has, after the first one; warn, once a study, where none comes to the
+        target, or where ``study.best_trial`` is not there."""
+        if self.fidelity is None or state not in (TrialState.COMPLETE, TrialState.PRUNED):
+            return
+        if state == TrialState.COMPLETE:
             levels_of(self.fidelity, trial.distributions, self.costs)
+        ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
+        there = [t for t in ended if t.state == TrialState.COMPLETE and self._at_target(t)]
+        if not there and len(ended) + 1 >= 2 * EARLY and not self._at_target(trial):
+            message = f"none of {len(ended) + 1} trials has been completed at the highest {self.fidelity}: "
+            self._say(study, f"{message}there is no answer at the target yet")
+        elif there and len(study.directions) == 1 and is_own(best := study.best_trial) and not self._at_target(best):
+            message = f"study.best_trial has {self.fidelity} = {best.params.get(self.fidelity)}, and not the target's: "
+            self._say(study, f"{message}the best one there is sampler.best_trial(study)")
+
+    def _at_target(self, trial: FrozenTrial) -> bool:
+        name = self.fidelity
+        if name is None or name not in trial.distributions:
+            return name is None
+        return bool(trial.params[name] == levels_of(name, trial.distributions, self.costs)[0][-1])
 
     def reseed_rng(self) -> None:
         """Nothing of its own: random numbers are a function of the seed and the trials."""
@@ -134,23 +166,59 @@ class Sampler(BaseSampler):
         Raises:
             ValueError: There is none yet, or the study has several objectives.
         """
-        if (name := self.fidelity) is None:
+        if len(study.directions) > 1:
+            raise ValueError("the study has several objectives: use best_trials")
+        if self.fidelity is None:
             return study.best_trial
-        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        found = [t for t in done if t.params.get(name) == levels_of(name, t.distributions, self.costs)[0][-1]]
+        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._at_target(t)]
         if not found:
             raise ValueError("no trial at the target fidelity has been completed yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
 
+    def best_trials(self, study: Study) -> list[FrozenTrial]:
+        """The completed trials at the target fidelity that no other one there dominates."""
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = done if self.fidelity is None else [trial for trial in done if self._at_target(trial)]
+        signs = [1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions]
+        rows = [[sign * value for sign, value in zip(signs, t.values, strict=True)] for t in found]
+        kept = is_non_dominated(torch.tensor(rows, dtype=torch.double), deduplicate=False).tolist() if found else []
+        return [copy.deepcopy(trial) for trial, best in zip(found, kept, strict=True) if best]
+
+    def _early(self, history: History, codec: StudyCodec) -> Query | None:
+        """The best design so far at the target, where :data:`EARLY` trials in a row were not there and none is done."""
+        target = codec.space.target
+        tried = [record for record in history if record.query.fidelity == target]
+        since = len(history) - (tried[-1].id + 1 if tried else 0)
+        done = history.done
+        if not done or since < EARLY or any(record.status != Status.FAILED for record in tried):
+            return None
+        highest = max(record.query.fidelity for record in done)
+        best = history.best(highest)
+        return None if best is None else Query(best.query.x, target, ENQUEUED)
+
     def _warn(self, study: Study, codec: StudyCodec) -> None:
         """Say once a study how many trials are passed over."""
-        if study.study_name not in self._warned and (message := passed_over(study, codec)):
-            self._warned.add(study.study_name)
-            warnings.warn(message, stacklevel=2)
+        if message := passed_over(study, codec):
+            self._say(study, message)
+
+    def _say(self, study: Study, message: str) -> None:
+        """Warn once a study of one kind of thing."""
+        key = f"{study.study_name} {message[:4]}"
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(message, stacklevel=3)
 
     def _for(self, space: Space) -> Strategy:
         """The strategy on a space; the same one as long as that stays, as it memoises."""
         if self._bound is None or self._bound.space != space:
-            self._bound = self.strategy.bind(space)
+            several = bool(space.objectives) and self._usual
+            self._bound = (MFEHVI(seed=self.strategy.seed) if several else self.strategy).bind(space)
         return self._bound
+
+
+def _ended(study: Study) -> list[FrozenTrial]:
+    """The trials that show the search space: those of such a sampler that have come to their end, or all such."""
+    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    done = [trial for trial in ended if trial.state == TrialState.COMPLETE or trial.intermediate_values]
+    return list(filter(is_own, done)) or done

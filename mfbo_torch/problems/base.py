@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from mfbo_torch.history import History, Observed, Record
-from mfbo_torch.history.observation import parse
+from mfbo_torch.history.observation import Observation, parse, parse_several
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.space import Space
 from mfbo_torch.utils.validation import number, several, whole
@@ -27,7 +27,7 @@ class Problem(ABC):
 
     Attributes:
         space: Parameters and cost of each fidelity.
-        maximize: Whether larger values of :meth:`evaluate` are better.
+        maximize: Whether larger values of :meth:`evaluate` are better; of the first one of several objectives.
         optimum: Best value at the target in the objective's own sign, if known.
         worst: A bound below which no value at the target falls (above, when minimising), the paper's ``-B``, if known.
         takes_trial: Whether an evaluation wants to know of the ones before it, see :meth:`attempt`.
@@ -45,7 +45,8 @@ class Problem(ABC):
         """The objective at ``x`` (``d`` numbers, user's units) and ``fidelity`` in ``0..M-1``; else a ``SettingError``.
 
         Where the standard deviation of the noise in it is known, ``(value, standard error)``; where the space has
-        limits, an :class:`~mfbo_torch.history.Observation` with the outcomes. Noise that the problem adds itself is not
+        limits, an :class:`~mfbo_torch.history.Observation` with the outcomes; of several objectives, a mapping of their
+        names to numbers in their own signs. Noise that the problem adds itself is not
         in it, see :meth:`observe`.
         """
 
@@ -57,13 +58,17 @@ class Problem(ABC):
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
-        return self.signed(parse(self.evaluate(x, fidelity)).value)
+        return self.signed(self._observation(x, fidelity).value)
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
         """The observation of query ``number`` in a run: the :meth:`reward`, with noise where the problem has any, and
         with its standard error where :meth:`evaluate` returns one. Noise is a function of :attr:`trial` and the number
         (:mod:`mfbo_torch.problems.noise`), so that resumed runs and any number of workers see the same."""
-        return parse(self.evaluate(x, fidelity), setting=OBJECTIVE).to_maximize(self.maximize)
+        return self._observation(x, fidelity).to_maximize(self.maximize)
+
+    def _observation(self, x: Sequence[float], fidelity: int) -> Observation:
+        found, several = self.evaluate(x, fidelity), self.space.objectives
+        return parse_several(found, several, OBJECTIVE) if several else parse(found, setting=OBJECTIVE)
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
         """:meth:`observe`, with what a run knows of this evaluation, where :attr:`takes_trial`."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import SEVERAL, STANDARD_ERROR, VALUE, name_of, number
 
+UNLIMITED = math.inf
+"""The bound of an outcome that has none, as an objective."""
 _LIMIT = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
 
 

@@ -16,7 +16,8 @@ from mfbo_torch.space.constraints import parse_constraints
 from mfbo_torch.space.continuous_fidelity import stretches
 from mfbo_torch.space.encoding import Encoding
 from mfbo_torch.space.fidelities import Fidelities, Value, checked_costs, checked_zeta, epoch_rungs, named_fidelities
-from mfbo_torch.space.outcome_constraints import Limit, limits_of
+from mfbo_torch.space.objectives import Objective, checked_objectives
+from mfbo_torch.space.outcome_constraints import UNLIMITED, Limit, limits_of
 from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, plain
 from mfbo_torch.space.shorthand import parameters_of
 from mfbo_torch.utils import html_table
@@ -49,6 +50,8 @@ class Space:
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design, and
             costs what is missing (:mod:`~mfbo_torch.history.continuation`); ``True`` where there are ``epochs``.
         limits: Bounds on what is measured beside the value, as in ``{"latency": "<= 20"}``.
+        objectives: What is optimised where there are several (:class:`~mfbo_torch.space.objectives.Objective`): each is
+            measured as an outcome, and the value is that of the first one.
         epochs: How long a training is whose value after each epoch is observed. Its fidelities are ``epochs``, a third,
             a ninth and so on of it down to one, where a training may pause; costs are counted in epochs.
 
@@ -68,6 +71,7 @@ class Space:
     continues: bool | None = field(default=None, kw_only=True)  # a bool once it is here
     limits: tuple[Limit, ...] = field(default=(), kw_only=True)
     epochs: int | None = field(default=None, kw_only=True)
+    objectives: tuple[Objective, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         given = self.parameters
@@ -90,6 +94,9 @@ class Space:
             raise SettingError("choices", labels, wanted)
         object.__setattr__(self, "constraints", parse_constraints(self.constraints, self.parameters))
         object.__setattr__(self, "limits", limits_of(self.limits, "limits"))
+        object.__setattr__(self, "objectives", checked_objectives(self.objectives))
+        if self.objectives and self.epochs is not None:
+            raise SettingError("objectives", [str(one) for one in self.objectives], "one where there are epochs")
         if self.zeta is not None:
             object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
         rows = self.candidates.tolist() if hasattr(self.candidates, "tolist") else self.candidates
@@ -137,6 +144,13 @@ class Space:
     @property
     def dim(self) -> int:
         return len(self.parameters)
+
+    @cached_property
+    def outcomes(self) -> tuple[Limit, ...]:
+        """The limits of all that is measured by its name, objectives without any included."""
+        limited = {limit.name for limit in self.limits}
+        free = [Limit(one.name, UNLIMITED) for one in self.objectives if one.name not in limited]
+        return (*self.limits, *free)
 
     @cached_property
     def mixed(self) -> bool:

@@ -34,6 +34,9 @@ References:
 .. [Kandasamy2017boca]
     K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
     Approximations. ICML 2017, arXiv:1703.06240.
+.. [Knowles2006parego]
+    J. Knowles. ParEGO: A Hybrid Algorithm With On-Line Landscape Approximation for Expensive Multiobjective
+    Optimization Problems. IEEE Transactions on Evolutionary Computation 10, 2006.
 .. [LeGratiet2014recursive]
     L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
     multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
@@ -53,6 +56,9 @@ References:
 .. [Wu2019mfkg]
     J. Wu, S. Toscano-Palmerin, P. Frazier, A. Wilson. Practical Multi-fidelity Bayesian
     Optimization for Hyperparameter Tuning. UAI 2019.
+.. [Yang2019ehvi]
+    K. Yang, M. Emmerich, A. Deutz, T. Bäck. Efficient Computation of Expected Hypervolume Improvement Using Box
+    Decomposition Algorithms. Journal of Global Optimization 75, 2019.
 .. [Zhang2024indirect]
     M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
     Optimization with Integrated Feedback. 2024.
@@ -71,6 +77,7 @@ from mfbo_torch.strategies.multi.knowledge_gradient import MFKnowledgeGradient
 from mfbo_torch.strategies.multi.mf_gp_ucb import MFGPUCB
 from mfbo_torch.strategies.multi.mf_naive import MFNaive
 from mfbo_torch.strategies.multi.mf_sko import MFSKO
+from mfbo_torch.strategies.multi_objective.mfehvi import MFEHVI
 from mfbo_torch.strategies.single.analytic import GPUCB, ExpectedImprovement, ProbabilityOfImprovement
 from mfbo_torch.strategies.single.direct import Direct
 from mfbo_torch.strategies.single.gp_bucb import GPBUCB
@@ -86,6 +93,7 @@ __all__ = [
     "CMETS",
     "GPBUCB",
     "GPUCB",
+    "MFEHVI",
     "MFGIBBON",
     "MFGPUCB",
     "MFSKO",

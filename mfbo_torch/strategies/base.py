@@ -53,6 +53,8 @@ class Strategy(ABC):
     """With how many fidelities it works, ``None`` with any number."""
     heeds_limits = False
     """Whether it seeks what keeps the limits on outcomes."""
+    heeds_objectives = False
+    """Whether it takes several objectives."""
 
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
         self.seed = whole("seed", seed, 0)
@@ -130,6 +132,8 @@ class Strategy(ABC):
             for query in self.decide_some(history, n - len(queries)):
                 if self.space.continues:
                     query = replace(query, x=matching_design(history.records, query.x))
+                if waiting := len(history.tally.pending):
+                    query = replace(query, meta={**query.meta, "in_flight": waiting})
                 queries.append(query)
                 if self.space.constraints and not self.space.allows(self._unit(query)):
                     kind = type(self).__name__
@@ -138,7 +142,11 @@ class Strategy(ABC):
         return queries
 
     def _check_limits(self) -> None:
-        """Refuse limits on outcomes that this strategy would pass over."""
+        """Refuse limits on outcomes and objectives that this strategy would pass over."""
+        if self._space is not None and self._space.objectives and not self.heeds_objectives:
+            several = [str(one) for one in self._space.objectives]
+            wanted = f"one for {type(self).__name__}; MFEHVI and RandomSearch take several"
+            raise SettingError("objectives", several, wanted)
         if self._space is not None and self._space.limits and not self.heeds_limits:
             names = {limit.name: str(limit) for limit in self._space.limits}
             wanted = f"none: {type(self).__name__} does not seek what keeps them; {LIMITED} do"

@@ -16,7 +16,7 @@ VALUE = "value"
 """The usual key of the objective's value among the numbers that an evaluation returns."""
 STANDARD_ERROR = "standard_error"
 """The key of its standard error there."""
-SEVERAL = "for several objectives take Ax or BoTorch"
+SEVERAL = "several objectives are named by objectives, and returned as a mapping"
 MOST_SEEDS = 1_000_000
 LONGEST = 4000
 """Length of the reason of a failure, in characters, at which it is cut."""

@@ -8,10 +8,10 @@ import yaml
 from refusals import refused
 
 from mfbo_torch.app import cli, run_folder
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.app.setting_types import is_foreign, located
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect.branin import IndirectBranin
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 
 MARK = "from pathlib import Path; Path({mark!r}).touch()\n"
 CODE = """
@@ -66,7 +66,8 @@ def test_a_run_of_one_s_own_classes_is_shown_without_importing_them(tmp_path, ma
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
     assert cli.main(["show", str(out), "--html"]) == 0
     assert not mark.exists()
-    (out / run_folder.KNOWN).unlink()
+    for kept in (run_folder.KNOWN, "history.digest.json"):
+        (out / kept).unlink()
     assert cli.main(["show", str(out)]) == 2
     assert "problem.class_path = 'evilmod.Problem': must be imported first" in capsys.readouterr().err
     assert not mark.exists()

@@ -64,6 +64,7 @@ STRATEGIES: dict[type, str] = {
     strategies.MFGPUCB: SEVERAL + " link:word beta:number? hedge:flag strict:flag",
     strategies.BOCA: SEVERAL + " beta:number?",
     strategies.MFSKO: SEVERAL,
+    strategies.MFEHVI: SEVERAL,
     strategies.MFGIBBON: SEARCHED + " num_candidates:whole",
     strategies.MFKnowledgeGradient: SEARCHED + " num_fantasies:whole",
     strategies.MFUCB: "rho:number rewards:word scale:number?",

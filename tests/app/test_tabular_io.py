@@ -102,6 +102,12 @@ def test_observations_that_cannot_be_used(tmp_path, text, message):
     refused(f"^warm_start = .*{message}", tabular_io.read, path, problem)
 
 
+def test_a_table_that_is_too_long(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("x0,x1,value\n" + "0.5,0.5,1\n" * 4)
+    monkeypatch.setattr(tabular_io, "MOST_ROWS", 3)
+    refused("warm_start = .*at most 3 rows", tabular_io.read, tmp_path / "a.csv", Hill())
+
+
 def test_no_such_file(tmp_path):
     refused(r"must be a readable CSV file: .*No such file", tabular_io.read, tmp_path / "a.csv", Hill())
 

@@ -18,6 +18,7 @@ from toy import Flaky, Hill, Walk
 
 from mfbo_torch.app import cli
 from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history.storage import disk_waits
 from mfbo_torch.history.storage.journal import DiskFull, Journal
 from mfbo_torch.loop import runner
 from mfbo_torch.loop.early_failures import Hopeless
@@ -333,7 +334,7 @@ class Full(Journal):
 
 @pytest.mark.parametrize("asking", [False, True])
 def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_given_out(tmp_path, monkeypatch, capsys, asking):
-    monkeypatch.setattr(runner, "DISK_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(disk_waits, "DISK_WAITS", (0.0, 0.0))
     monkeypatch.setattr(Full, "asking", asking)
 
     class Watching(Hill):

@@ -12,8 +12,8 @@ from optuna.storages import JournalStorage  # noqa: E402
 from optuna.storages.journal import JournalFileBackend  # noqa: E402
 from optuna.testing.pytest_samplers import (  # noqa: E402
     BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
     RelativeSamplerTestCase,
-    SingleOnlySamplerTestCase,
 )
 from optuna.trial import TrialState, create_trial  # noqa: E402
 
@@ -21,7 +21,9 @@ from mfbo_torch import GPBUCB, Space  # noqa: E402
 from mfbo_torch.history import History, Status  # noqa: E402
 from mfbo_torch.optuna import Sampler  # noqa: E402
 from mfbo_torch.optuna.codec import StudyCodec  # noqa: E402
+from mfbo_torch.optuna.conditions import conditions_of  # noqa: E402
 from mfbo_torch.optuna.history import read  # noqa: E402
+from mfbo_torch.optuna.sampler import EARLY  # noqa: E402
 from mfbo_torch.strategies import RandomSearch  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -29,7 +31,7 @@ EPOCHS = {1: 1.0, 3: 3.0, 9: 9.0}
 SPACE = {"x": FloatDistribution(-2.0, 2.0), "epochs": IntDistribution(1, 9)}
 
 
-class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, MultiObjectiveSamplerTestCase):
     """What Optuna expects of a sampler, as it tests its own."""
 
     @pytest.fixture
@@ -127,11 +129,96 @@ def test_what_a_study_tells():
         (0.5, 2, Status.DONE, -3.0, 9.0),
         (0.6, 1, Status.FAILED, None, 3.0),
         (0.7, 1, Status.DONE, -7.0, 3.0),
-        (0.8, 2, Status.FAILED, None, 9.0),
+        (0.8, 0, Status.DONE, -7.0, 1.0),
         (0.9, 2, Status.FAILED, None, 9.0),
         (1.1, 2, Status.PENDING, None, 9.0),
     ]
     assert undecided == 1
+
+
+def training(trial):
+    """Fewer epochs are worse in the loss, and flatter the wrong rate."""
+    rate, epochs = trial.suggest_float("rate", 0, 1), trial.suggest_int("epochs", 1, 27)
+    return (rate - 0.7) ** 2 + abs(rate - 0.1) / epochs
+
+
+def test_a_trial_at_the_target_comes_early():
+    """Also where the strategy would stay below: nobody tells it how many trials there are."""
+    sampler = Sampler("epochs", {1: 1.0, 3: 3.0, 27: 1000.0})
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(training, n_trials=EARLY + 1)
+    assert [trial.params["epochs"] for trial in study.trials][-1] == 27
+    best = min(study.trials[:-1], key=lambda trial: (-trial.params["epochs"], trial.value))
+    assert sampler.best_trial(study).params["rate"] == best.params["rate"]
+
+
+def test_a_study_without_an_answer_at_the_target_is_warned_of():
+    def never(trial):
+        value = training(trial)
+        if trial.params["epochs"] == 27:
+            raise optuna.TrialPruned
+        return value
+
+    study = optuna.create_study(sampler=Sampler("epochs", {1: 1.0, 27: 1000.0}))
+    with pytest.warns(UserWarning, match=r"none of 16 trials has been completed at the highest epochs"):
+        study.optimize(never, n_trials=2 * EARLY)
+    assert sum(trial.params["epochs"] == 27 for trial in study.trials) == 1
+
+
+def test_a_best_trial_below_the_target_is_warned_of():
+    study = optuna.create_study(sampler=Sampler("epochs", {1: 1.0, 27: 1000.0}), direction="maximize")
+    with pytest.warns(UserWarning, match=r"study.best_trial has epochs = 1, .* sampler.best_trial\(study\)"):
+        study.optimize(training, n_trials=EARLY + 2)
+
+
+def branches(trial):
+    """Two branches with parameters of their own, the better one deeper; smallest, 0, at x = -0.4, y = 0.5."""
+    if trial.suggest_categorical("kind", ["a", "b", "c"]) == "b":
+        return (trial.suggest_float("x", -1, 1) + 0.4) ** 2 + (trial.suggest_float("y", -1, 1) - 0.5) ** 2
+    return (trial.suggest_float("z", -1, 1) - 0.3) ** 2 + 0.2
+
+
+def test_conditional_parameters_are_searched_jointly():
+    study = optuna.create_study(sampler=Sampler())
+    study.optimize(branches, n_trials=25)
+    trials = study.get_trials()
+    found = conditions_of(trials, ["kind"])
+    assert (found["x"], found["y"]) == ({"kind": ["b"]}, {"kind": ["b"]})
+    assert sorted(found["z"]["kind"]) == ["a", "c"]
+    assert {*study.sampler.infer_relative_search_space(study, trials[-1])} == {"kind", "x", "y", "z"}
+    assert study.best_value < 1e-3
+
+
+def test_what_no_condition_explains_is_drawn_independently():
+    ranges = {"n": IntDistribution(1, 3), "x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
+    wide = {**ranges, "y": FloatDistribution(0, 2)}
+
+    def of(given, kinds=ranges):
+        return create_trial(params=given, distributions={name: kinds[name] for name in given}, value=1.0)
+
+    same = [of({"n": 1, "x": 0.5, "y": 0.5}), of({"n": 2, "x": 0.5})]
+    assert conditions_of(same, ["n", "x"]) == {"y": {"n": [1]}}
+    assert conditions_of([*same, of({"n": 1, "x": 0.1})], ["n", "x"]) == {}  # there and not there at n = 1
+    assert conditions_of([*same, of({"n": 1, "x": 0.1, "y": 1.5}, wide)], ["n", "x"]) == {}  # in another range
+    deep = {"a": IntDistribution(0, 1), "b": IntDistribution(0, 1), "c": FloatDistribution(0, 1)}
+    nested = [of({"a": 0}, deep), of({"a": 1, "b": 0}, deep), of({"a": 1, "b": 1, "c": 0.5}, deep)]
+    assert conditions_of(nested, ["a"]) == {"b": {"a": [1]}, "c": {"b": [1]}}
+
+
+def test_pruned_trials_count_where_there_is_no_fidelity():
+    """As much as completed trials have changed since that step."""
+    study, only = optuna.create_study(), {"x": SPACE["x"]}
+    for value, curve in ((3.0, {0: 5.0, 1: 4.0}), (1.0, {0: 2.0, 1: 1.0}), (7.0, {0: 9.5, 1: 8.0})):
+        study.add_trial(
+            create_trial(params={"x": value / 9}, distributions=only, value=value, intermediate_values=curve)
+        )
+    pruned = {"distributions": only, "state": TrialState.PRUNED}
+    study.add_trial(create_trial(params={"x": 0.5}, intermediate_values={0: 6.0}, **pruned))
+    study.add_trial(create_trial(params={"x": 0.6}, intermediate_values={0: math.nan}, **pruned))
+    now = study._storage.get_trial(study._storage.create_new_trial(study._study_id))
+    history, _ = read(study, StudyCodec(only), now)
+    assert [r.value for r in history][:4] == [-3.0, -1.0, -7.0, -(6.0 - 2.0)]
+    assert history.records[4].status == Status.FAILED
 
 
 def foreign(**changed):

@@ -10,9 +10,9 @@ import torch
 from refusals import refused
 
 from mfbo_torch import GPBUCB
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.history import History
 from mfbo_torch.problems import UserProblem
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.constraints import linear
 from mfbo_torch.utils.errors import SettingError

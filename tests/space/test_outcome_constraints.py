@@ -9,11 +9,11 @@ from refusals import refused
 
 from mfbo_torch import Journal, Observation, Optimizer, Parameter, Space, UserProblem, run
 from mfbo_torch.app import cli, experiment, tabular_io
-from mfbo_torch.app.problem_snapshot import known_of, stand_in
 from mfbo_torch.history import Status
 from mfbo_torch.history.observation import Outcome
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.metrics import best_values
+from mfbo_torch.problems.problem_snapshot import known_of, stand_in
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.strategies import RandomSearch
 
@@ -46,7 +46,7 @@ def test_limits(given, wanted):
 
 @pytest.mark.parametrize("bound", ["< 20", "20", "<= twenty", "<= nan", "minimize", 20, None, ["<= 1", ">= 0"]])
 def test_bounds_that_are_none_and_names_that_clash_are_refused(bound):
-    refused(r'constraints\.a = .*: must be like "<= 20".*Ax or BoTorch', problem, constraints={"a": bound})
+    refused(r'constraints\.a = .*: must be like "<= 20".*named by objectives', problem, constraints={"a": bound})
     refused("constraints = 'score': must be bounds on other numbers", problem, constraints={"score": "<= 1"})
     refused("other than 'value'", Space, [Parameter("x", 0, 1)], [1.0], limits={"value": "<= 1"})
     refused("one bound on each outcome", limits_of, [("a", 1.0, True), ("a", 0.0, False)])
@@ -68,8 +68,8 @@ def test_an_evaluation_brings_its_outcomes():
         ({"score": 1.0, "latency": math.nan, "recall": 1.0}, "latency = nan: must be a finite number"),
         ({"score": 1.0, "latency": "fast", "recall": 1.0}, "latency = 'fast': must be a number"),
         ({"score": [1.0, 2.0], "latency": 1.0, "recall": 1.0}, "objective's value score"),
-        ([1.0, 2.0], "several objectives take Ax or BoTorch"),
-        ((1.0, 2.0, 3.0), "several objectives take Ax or BoTorch"),
+        ([1.0, 2.0], "several objectives are named by objectives"),
+        ((1.0, 2.0, 3.0), "several objectives are named by objectives"),
     ],
 )
 def test_what_is_missing_is_a_failure_with_its_reason(returned, reason, monkeypatch):

@@ -35,7 +35,7 @@ from mfbo_torch.strategies.multi.model_hedge import (
     INTEGRATED,
     LINKED,
     HedgedMFGPUCB,
-    _log_densities,
+    _noted_densities,
     _unit,
 )
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -118,7 +118,7 @@ class Mixture(HedgedMFGPUCB):
     """No turns: the largest improvement that the three models expect together, by their shares."""
 
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
-        parts = shares(snapshot.records, self.models, partial(_log_densities, self.transforms(snapshot)[0]))
+        parts = shares(snapshot.records, self.models, partial(_noted_densities, self.transforms(snapshot)[0]))
         pending, chain, found, weights = self.pending(snapshot), self.model(snapshot), [], []
         for each, model in ((LINKED, chain), (INTEGRATED, self.integrated(snapshot))):
             target = TargetModel(model.hallucinate(pending), _unit(model))

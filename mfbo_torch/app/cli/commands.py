@@ -32,13 +32,15 @@ def parser() -> argparse.ArgumentParser:
         found.set_defaults(does=does)
         return found
 
-    def folder(of: argparse.ArgumentParser, help: str = "folder of a run; the newest in runs if not given") -> None:
+    def folder(
+        of: argparse.ArgumentParser, help: str = "folder of a run; the current or the newest in runs if not given"
+    ) -> None:
         of.add_argument("folder", metavar="DIR", nargs="?", help=help)
 
     command("run", "runs:run", "spend a capital on a problem, or continue")
     command("compare", "runs:compare", "strategies side by side, or continue")
     show = command("show", "results:show", "what a folder holds, finished or not")
-    folder(show, "folder of a run or a comparison; the newest in runs if not given")
+    folder(show, "folder of a run or a comparison; the current or the newest in runs if not given")
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
@@ -48,6 +50,13 @@ def parser() -> argparse.ArgumentParser:
     best = command("best", "results:best", "the best parameters of a run and their value")
     folder(best)
     best.add_argument("--json", dest="as_json", action="store_true", help="as JSON")
+    serve = command("serve", "serve:serve", "a page that follows a run, on this machine alone")
+    folder(serve)
+    serve.add_argument("--host", metavar="NAME", default="127.0.0.1", help="where to listen; 127.0.0.1 if not given")
+    serve.add_argument("--port", metavar="NUMBER", default="0", help="any free one if not given")
+    why = command("why", "why:why", "why a query was made, what was expected of it and what came of it")
+    folder(why)
+    why.add_argument("query", metavar="N", help="its number, as in the table of the run")
     export = command("export", "results:export", "the observations of a run or a comparison as a table")
     export.add_argument("folder", metavar="DIR", help="folder of a run or a comparison")
     export.add_argument(
@@ -57,11 +66,18 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("file", metavar="FILE", nargs="?", default="mine.yaml", help="mine.yaml if not given")
     init.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to optimise, such as objective:evaluate")
     init.add_argument(
-        *("--parameter", "-p"), dest="parameters", metavar="NAME:LOWER:UPPER[:log][:integer]", action="append"
+        *("--parameter", "-p"),
+        dest="parameters",
+        metavar="NAME:LOWER:UPPER[:log][:integer]|NAME:CHOICE,...",
+        action="append",
     )
-    init.add_argument("--costs", metavar="COST[,COST...]", help="of each fidelity, the target last")
+    init.add_argument("--program", metavar="COMMAND", help="a program in the place of a function, '{x}' for a value")
+    costs = "of each fidelity, the target last; or its name and values, epochs:3,9,27"
+    init.add_argument("--costs", "--fidelities", dest="costs", metavar="COST[,COST...]", help=costs)
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
-    init.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal = init.add_mutually_exclusive_group()
+    goal.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal.add_argument("--maximize", action="store_true", help="larger values are better, as without either")
     repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli.terminal import say, table
+from mfbo_torch.app.digest import class_name
 from mfbo_torch.utils.errors import SettingError
 
 HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")
@@ -39,21 +39,16 @@ def _cells(out: Path) -> list[str]:
     settings = run_folder.settings_of(out)
     if "strategies" in settings:
         entries = [settings["problem"], *(settings["problems"] or [])]
-        problems = ", ".join(_name(entry) for entry in entries if entry is not None)
+        problems = ", ".join(class_name(entry) for entry in entries if entry is not None)
         state = f"{len(list(out.glob(f'*/*/*/{run_folder.JOURNAL}')))} runs begun"
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
     history = run_folder.recorded(out) if (out / run_folder.JOURNAL).exists() else ()
     summary = run_folder.noted(out) if run_folder.finished(out) else {}
     best, spent = summary.get("best_value"), getattr(history, "spent", 0.0)
     return [
-        *(_name(settings["problem"]), _name(settings["strategy"]), str(settings["seed"])),
+        *(class_name(settings["problem"]), class_name(settings["strategy"]), str(settings["seed"])),
         "" if best is None else f"{best:.6g}",
         f"{spent:g} of {settings['capital']:g}",
         str(len(history)),
         "finished" if summary else "not finished",
     ]
-
-
-def _name(entry: Any) -> str:
-    path = entry.get("class_path") if isinstance(entry, dict) else entry
-    return str(path).rpartition(".")[2]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mfbo_torch.app import run_folder
+from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
+from mfbo_torch.history import History
+from mfbo_torch.history.storage.journal import Journal, digest_path
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
 
@@ -18,36 +21,86 @@ FOLLOW_SECONDS = 1.0
 
 
 def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
-    """Print what a folder holds, or write it as a page, or draw its learning curves."""
+    """Print what a folder or a journal holds, or write it as a page, or draw its learning curves."""
+    if folder is not None and Path(folder).is_file():
+        if follow or html or curves:
+            raise SettingError("folder", folder, "the folder of a run where --follow, --html or --curves is given")
+        return _journal(Path(folder))
     out = run_folder.chosen(folder, "mfbo show runs/mine")
     compares = run_folder.compares(out)
     if compares and (follow or html or curves):
         raise SettingError("folder", str(out), "that of a single run where --follow, --html or --curves is given")
-    from mfbo_torch.app import compare, experiment
-    from mfbo_torch.app.cli import texts
-
     if folder is None:
         say(out)
         say()
     if compares:
-        say(texts.compared(compare.load(out)))
-        return 0
-    run = experiment.load(out)
-    if html:
-        from mfbo_torch.app import report
+        from mfbo_torch.app import compare
+        from mfbo_torch.app.cli import texts
 
-        say(f"Page          {report.write(run, out / 'report.html')}")
-        return 0
-    if curves:
-        say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
-        return 0
-    say(texts.described(run))
-    while follow and not run_folder.finished(out):
+        say(texts.compared(compare.load(out)))
+    elif html or curves:
+        from mfbo_torch.app import experiment, report
+
+        run = experiment.load(out)
+        if html:
+            say(f"Page          {report.write(run, out / 'report.html', out)}")
+        else:
+            say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
+    else:
+        _described(out, follow)
+    return 0
+
+
+def _described(out: Path, follow: bool) -> None:
+    """Print a run in a few lines, again and again while it goes on."""
+    seen = None
+    while True:
+        history, ended = run_folder.recorded(out), run_folder.finished(out)
+        if history != seen:
+            if seen is not None:
+                say()
+            say(pairs(_rows(out, history)))
+        if ended or not follow:
+            return
+        seen = history
         time.sleep(FOLLOW_SECONDS)
-        seen, run = run.history, replace(run, history=run_folder.recorded(out))
-        if run.history != seen:
-            say()
-            say(texts.described(run))
+
+
+def _rows(out: Path, history: History) -> digest.Rows:
+    """What there is to say of a run; its problem is only made where nothing was kept beside the journal."""
+    settings, ended = run_folder.settings_of(out), run_folder.finished(out)
+    known = digest.read(digest_path(out / run_folder.JOURNAL))
+    with suppress(*digest.WRONG):
+        if known is not None and digest.fits(known, history):
+            return digest.rows(known, _values(out, known, settings, history, ended), history, ended)
+    from mfbo_torch.app import experiment
+    from mfbo_torch.problems.problem_snapshot import shown_of
+
+    run = experiment.load(out)
+    return digest.rows(shown_of(run.problem), run.values, history, ended)
+
+
+def _values(
+    out: Path, known: digest.Known, settings: Mapping[str, Any], history: History, ended: bool
+) -> dict[str, Any]:
+    """The results of a run: as they were noted at its end, or of what there is by now."""
+    name = digest.class_name(settings["strategy"])
+    if ended:
+        return {**run_folder.noted(out), "strategy": name}
+    given = {"strategy": name, "seed": settings["seed"], "capital": settings["capital"]}
+    return {**digest.values_of(known, history, given), "stopped": run_folder.stopped(out, history) or None}
+
+
+def _journal(path: Path) -> int:
+    """Print what a journal holds that a program of the user's has written."""
+    with Journal(path, read_only=True) as journal:
+        history = journal.history()
+    known, rows = digest.read(digest_path(path)), digest.rows_of_journal(history)
+    with suppress(*digest.WRONG):
+        if known is not None and digest.fits(known, history):
+            values = {**digest.values_of(known, history, known), "stopped": known.get("stopped")}
+            rows = digest.rows(known, values, history, known.get("finished") is True)
+    say(pairs(rows))
     return 0
 
 
@@ -61,11 +114,20 @@ def best(folder: str | None, as_json: bool) -> int:
         "folder": str(out),
         "value": summary["best_value"],
         "parameters": summary["best_parameters"],
-        **{name: summary[name] for name in ("recommended", "constraints", "spent", "capital") if name in summary},
+        **{
+            name: summary[name]
+            for name in ("front", "recommended", "constraints", "spent", "capital")
+            if name in summary
+        },
         "finished": run_folder.finished(out),
     }
     if as_json:
         print(json.dumps(found, indent=2))
+        return 0
+    if found.get("front"):
+        from mfbo_torch.app.cli import texts
+
+        say(texts.front(found["front"]))
         return 0
     value, parameters = found["value"], found["parameters"] or {}
     rows = [("value", "none at the target yet" if value is None else f"{value:.10g}")]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,14 @@ from mfbo_torch.app.cli import BROKEN, CONTINUES, INTERRUPTED, complain
 from mfbo_torch.app.cli.terminal import say, warn_of_formulas
 from mfbo_torch.app.schema import CLASSES, COMPARE, RUN, Command, flags, help_of, settings_of_command
 
+DETACH = "--detach"
+"""The flag of a run that goes on without its terminal."""
+
 
 def run(arguments: list[str]) -> int:
     """Spend a capital, or continue."""
+    if DETACH in arguments:
+        return _start(RUN, (left := [a for a in arguments if a != DETACH]), partial(_detach, left))
     return _start(RUN, arguments, _run)
 
 
@@ -48,6 +57,22 @@ def _run(settings: Mapping[str, Any]) -> int:
     say(described(summary))
     say(f"Picture       {Path(settings['out']) / run_folder.PICTURE}")
     return 0 if summary.finished or summary.stopped else complain(CONTINUES, INTERRUPTED)
+
+
+def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
+    """Start the run in a process that outlives this one and its terminal, once it is known that it can start."""
+    from mfbo_torch.app import experiment
+
+    out = experiment.prepare(settings).out
+    with run_folder.writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+        said = (out / run_folder.SAID).open("ab")
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
+    with said:
+        driver = subprocess.Popen([sys.executable, "-m", "mfbo_torch", "run", *arguments], **how)
+    say(f"Process       {driver.pid}; it writes to {Path(settings['out']) / run_folder.SAID}")
+    say(f"Follow        mfbo show {shlex.quote(settings['out'])} --follow")
+    return 0
 
 
 def _compare(settings: Mapping[str, Any]) -> int:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.app import tabular_io
+from mfbo_torch.app import notes, tabular_io
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History
 from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.strategies.explanation import Explanation
 
+MOST_EXPLAINED = 2000
+"""Number of last queries whose explanations are in a file."""
 GRID = 81
 """Designs along each slice."""
 
@@ -20,10 +24,19 @@ NEAR, MOST_NEAR = 0.05, 200
 """The largest distance from a slice, in the unit cube, of observations that are drawn beside it; and their number."""
 
 
-def content(run: Summary) -> dict[str, Any]:
-    """Every record: its ``"columns"`` of :func:`~mfbo_torch.app.tabular_io.shown`, and the ``"best"`` one's id."""
-    columns = tabular_io.shown(run.history, run.problem)
-    return {"columns": columns, "best": None if run.best is None else run.best.id}
+def content(run: Summary, folder: Path | None = None) -> dict[str, Any]:
+    """Every record: its ``"columns"`` of :func:`~mfbo_torch.app.tabular_io.shown`, the ``"best"`` one's id, the
+    ``"notes"`` on queries, and ``"why"`` the last :data:`MOST_EXPLAINED` and the best were made."""
+    history, best = run.history, None if run.best is None else run.best.id
+    last = range(max(0, len(history) - MOST_EXPLAINED), len(history))
+    explained = {i: why(run, i) for i in {*last, *([] if best is None else [best])}}
+    kept = {} if folder is None else notes.read(folder)
+    return {"columns": tabular_io.shown(history, run.problem), "best": best, "why": explained, "notes": kept}
+
+
+def why(run: Summary, id: int) -> str:
+    """Why a query was made, and what came of it."""
+    return str(Explanation(run.history.records[id], run.history, run.problem.space, run.problem.signed))
 
 
 def predict(run: Summary, history: History, X: Tensor) -> tuple[Tensor, Tensor] | str | None:

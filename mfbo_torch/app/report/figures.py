@@ -6,7 +6,7 @@ from typing import Any
 
 from mfbo_torch.app.report.view import INK, PAGE, QUIET, ReportView, axis, figure, scatter, thinned
 
-MOST_DRAWN, MOST_CROSSES = 800, 300
+MOST_DRAWN, MOST_CROSSES = 250, 60
 """Dots and crosses drawn of each fidelity."""
 
 Figures = list[dict[str, Any]]
@@ -30,7 +30,7 @@ def progress(view: ReportView) -> tuple[Figures, str]:
     if scale is not None:
         count = sum(not scale[0] <= view.value(r) <= scale[1] for r in view.done)
         notes.append(f"{count:,} of the values are off the scale: a double click shows them.")
-    data = [_best_so_far(view)]
+    data = [best_so_far(view)]
     for m, (done, crosses) in enumerate(records):
         top, color = m == view.target, view.color(m)
         group, line = {"legendgroup": str(m)}, {"color": PAGE, "width": 1 if top else 0.5}
@@ -49,15 +49,30 @@ def progress(view: ReportView) -> tuple[Figures, str]:
     layout: dict[str, Any] = {
         "shapes": shapes,
         "showlegend": len(view.names) > 1,
-        "margin": {"l": 56, "r": 12, "t": 40, "b": 48},
+        "margin": {"l": 56, "r": 12, "t": 56, "b": 48},
         "xaxis": axis(f"capital spent{view.unit}", **along),
         "yaxis": axis("value", domain=[0.07 if view.failed else 0, 1], **({"range": scale} if scale else {})),
         "yaxis2": {"domain": [0, 0.05], "range": [-1, 1], "visible": False, "fixedrange": True},
     }
+    buttons = [{"label": "linear", "method": "relayout", "args": [{"xaxis.type": "linear", "yaxis.type": "linear"}]}]
+    buttons.append(
+        {"label": "log capital", "method": "relayout", "args": [{"xaxis.type": "log", "xaxis.autorange": True}]}
+    )
+    if view.done and min(map(view.value, view.done)) > 0:
+        to = {"yaxis.type": "log", "yaxis.autorange": True}
+        buttons.append({"label": "log value", "method": "relayout", "args": [to]})
+    if view.done:
+        layout["updatemenus"] = [menu(buttons, x=1, xanchor="right", y=1.16, type="buttons", direction="right")]
     return [figure(data, **layout)], " ".join(notes)
 
 
-def _best_so_far(view: ReportView) -> dict[str, Any]:
+def menu(buttons: Figures, **place: Any) -> dict[str, Any]:
+    """Buttons in the page's colours."""
+    look = {"bgcolor": PAGE, "bordercolor": "--edge", "font": {"color": INK, "size": 12}, "showactive": False}
+    return {"buttons": buttons, "yanchor": "top", **look, **place}
+
+
+def best_so_far(view: ReportView) -> dict[str, Any]:
     """The best value at the target as a line of steps."""
     steps: list[tuple[float, float]] = []
     for record in view.at(view.target, [r for r in view.done if r.feasible]):

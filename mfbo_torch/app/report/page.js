@@ -1,20 +1,21 @@
-// Unpack the page, hand the pictures to plotly and the records to DataTables, and dress both in the theme.
+// Unpack the page, hand the pictures to plotly and the records to the table, dress both in the theme, and follow a run.
 
 const root = document.documentElement;
 const $ = (selector, within = document) => within.querySelector(selector);
+const live = root.dataset.live !== undefined;
 const inflate = (id) => {
   const bytes = Uint8Array.from(atob($(id).textContent), (character) => character.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 };
 const system = matchMedia("(prefers-color-scheme: dark)");
-const drawn = [];
+const drawn = new Map(); // from the id of a section to its boxes, each with the picture as it came
 let chosen = root.dataset.chosen ?? null;
 
 /** Put the colours that a picture names into what plotly draws. */
-const dress = (named, live, style) => {
+const dress = (named, made, style) => {
   for (const [key, value] of Object.entries(named)) {
-    if (typeof value === "string" && value.startsWith("--")) live[key] = style.getPropertyValue(value).trim();
-    else if (value && typeof value === "object" && typeof value.at?.(-1) !== "number" && live[key]) dress(value, live[key], style);
+    if (typeof value === "string" && value.startsWith("--")) made[key] = style.getPropertyValue(value).trim();
+    else if (value && typeof value === "object" && typeof value.at?.(-1) !== "number" && made[key]) dress(value, made[key], style);
   }
 };
 
@@ -25,82 +26,84 @@ const setTheme = () => {
   $("#theme").textContent = dark ? "Light" : "Dark";
   $("#theme").setAttribute("aria-label", `${dark ? "Light" : "Dark"} theme`);
   const style = getComputedStyle(root);
-  for (const [box, named] of drawn) {
+  for (const [box, named] of [...drawn.values()].flat()) {
     dress(named, box, style);
     Plotly.redraw(box);
   }
 };
 
-const draw = async (section, figures) => {
-  const place = $(".charts", section);
-  const style = getComputedStyle(root);
-  const boxes = [];
-  const coarse = matchMedia("(pointer: coarse)").matches;
-  for (const { layout } of figures) {
-    const box = document.createElement("div");
-    box.className = "chart";
-    if (layout.height) box.style.height = `${layout.height}px`;
-    place.append(box);
-    boxes.push(box);
+const dressed = (named) => {
+  const made = structuredClone(named);
+  dress(named, made, getComputedStyle(root));
+  made.layout.font.family = getComputedStyle(document.body).fontFamily;
+  made.layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
+  return made;
+};
+
+/** Draw the pictures of a section, in the place of those that are there. */
+const draw = async (id, figures) => {
+  const place = $(`#${id} .charts`);
+  const before = drawn.get(id) ?? [];
+  if (before.length !== figures.length) {
+    for (const [box] of before) Plotly.purge(box);
+    place.replaceChildren();
+    drawn.set(id, []);
+    for (const { layout } of figures) {
+      const box = element("div", { className: "chart" });
+      if (layout.height) box.style.height = `${layout.height}px`;
+      place.append(box);
+    }
   }
+  const boxes = [...place.children];
   for (const [k, named] of figures.entries()) {
-    const live = structuredClone(named);
-    dress(named, live, style);
-    live.layout.font.family = getComputedStyle(document.body).fontFamily;
-    live.layout.dragmode = coarse ? false : "zoom";
-    await Plotly.newPlot(boxes[k], live.data, live.layout, { responsive: true, displayModeBar: false, showTips: false });
-    drawn.push([boxes[k], named]);
+    const { data, layout } = dressed(named);
+    if (layout.height) boxes[k].style.height = `${layout.height}px`;
+    await Plotly.react(boxes[k], data, layout, { responsive: true, displayModeBar: false, showTips: false });
+    drawn.get(id)[k] = [boxes[k], named];
   }
   // the legend of the first panel speaks for all, which have the same traces
-  if (section.id === "slices" && boxes.length > 1)
+  if (id === "slices" && boxes.length > 1 && before.length !== figures.length)
     boxes[0].on("plotly_restyle", ([change, traces]) => {
       if ("visible" in change) for (const box of boxes.slice(1)) Plotly.restyle(box, change, traces);
     });
 };
 
-const tabulate = ({ default: DataTable }, { columns, best }) => {
-  const text = (value) => String(value).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
-  const brief = (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
-  const show = (value, use) => {
-    if (value === null) return ""; // everything else is escaped before DataTables reads it as HTML
-    if (use === "filter") return text(value);
-    return use === "display" ? text(typeof value === "number" ? brief(value) : value) : value;
-  };
-  const filtered = ["fidelity", "status"];
-  const exportOptions = { orthogonal: "export", stripHtml: false, decodeEntities: false };
-  const heads = columns.map(({ title }) => Object.assign(document.createElement("th"), { scope: "col", textContent: title }));
-  $("#records thead tr").append(...heads);
-  const rows = columns[0].cells.map((_, k) => columns.map(({ cells }) => cells[k]));
-  new DataTable($("#records table"), {
-    data: rows,
-    columns: columns.map(({ title, kind }) => ({
-      type: kind,
-      className: kind === "num" ? "dt-right" : "dt-left",
-      searchable: kind === "string",
-      render: show,
-      columnControl: filtered.includes(title) ? [["searchList"]] : [],
-      createdCell: (cell, value) => value !== null && (cell.title = String(value)),
-    })),
-    createdRow: (row, values) => row.classList.toggle("best", values[0] === best),
-    order: [[0, "asc"]],
-    autoWidth: false,
-    deferRender: true,
-    fixedColumns: { start: 1 },
-    scroller: true,
-    scrollX: true,
-    scrollY: Math.min(600, 36 * (rows.length + 2)),
-    layout: {
-      topStart: { buttons: ["csv", "copy"].map((extend) => ({ extend, exportOptions })) },
-      topEnd: "search",
-      bottomStart: "info",
-      bottomEnd: null,
-    },
-  });
-};
-
 const trouble = (text) => {
   $("#trouble").textContent = text;
-  $("#trouble").hidden = false;
+  $("#trouble").hidden = !text;
+};
+
+/** Take what is new: words, which the server has escaped, rows and pictures. */
+const take = async ({ words = {}, notes = {}, columns, rows, best, figures }, table) => {
+  for (const [id, html] of Object.entries(words)) for (const place of document.querySelectorAll(`[data-words="${id}"]`)) place.innerHTML = html;
+  for (const [id, text] of Object.entries(notes)) $(`#${id} .note`).textContent = text;
+  if (columns) table.take(columns, rows, best);
+  for (const [id, some] of Object.entries(figures ?? {})) {
+    $(`#${id}`).hidden = !some.length && !$(`#${id} .note`).textContent;
+    await draw(id, some);
+  }
+};
+
+/** Ask for what is new every few seconds, for as long as the page is seen and the run goes on. */
+const follow = async (table) => {
+  let seen = "0";
+  for (;;) {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(`state?seen=${seen}`, { cache: "no-store" });
+        if (!answer.ok) throw new Error(`the server says ${answer.status}`);
+        const state = await answer.json();
+        trouble(state.trouble ?? "");
+        await take(state, table);
+        seen = state.version;
+        $("#state").textContent = state.finished ? "finished" : "following";
+      } catch (error) {
+        trouble(`No longer following: ${error.message}. Is mfbo serve still running?`);
+      }
+      $("main").setAttribute("aria-busy", "false");
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
 };
 
 const start = async () => {
@@ -117,16 +120,22 @@ const start = async () => {
     }
     setTheme();
   });
-  document.head.prepend(Object.assign(document.createElement("style"), { textContent: await inflate("#sheet") }));
-  const library = URL.createObjectURL(new Blob([await inflate("#library")], { type: "text/javascript" }));
-  tabulate(await import(library), JSON.parse(await inflate("#data")));
+  const data = live ? {} : JSON.parse(await inflate("#data"));
+  const ask = async (id) =>
+    live ? (await fetch(`query?id=${id}`)).json() : { why: data.why[id] ?? `mfbo why ${id} explains it.`, note: data.notes[id] };
+  const panel = new QueryPanel($("#query"), ask);
+  const table = new RecordTable($("#records"), (index) => panel.show(index, table.columns, table.rows[index]));
   const script = document.createElement("script");
   script.nonce = $("script[nonce]").nonce;
   script.textContent = await inflate("#plotly");
   document.head.append(script);
-  for (const [id, figures] of Object.entries(JSON.parse(await inflate("#figures")))) await draw($(`#${id}`), figures);
+  if (live) return follow(table);
+  const rows = (data.columns[0]?.cells ?? []).map((_, k) => [k, data.columns.map(({ cells }) => cells[k])]);
+  await take({ columns: data.columns, rows, best: data.best, figures: JSON.parse(await inflate("#figures")) }, table);
+  $("main").setAttribute("aria-busy", "false");
 };
 
-start()
-  .catch((error) => trouble(`The page could not be drawn: ${error.message}`))
-  .finally(() => $("main").setAttribute("aria-busy", "false"));
+start().catch((error) => {
+  trouble(`The page could not be drawn: ${error.message}`);
+  $("main").setAttribute("aria-busy", "false");
+});

@@ -16,7 +16,7 @@ MOST_REASONS, MOST_PARAMETERS = 20, 24
 
 def headline(run: Summary) -> str:
     """The best value."""
-    best = run.values["best_value"]
+    best = run.problem.value_of(run.best)
     if best is None:
         return f"No {'feasible ' if run.problem.space.limits else ''}value at the target yet"
     return f"Best value {best:.6g}"

@@ -331,6 +331,11 @@ def limit(connection: sqlite3.Connection, path: Path) -> None:
     connection.set_progress_handler(lambda: next(turns) > most, STEPS)
 
 
+def digest_path(journal: Path) -> Path:
+    """Where a run keeps, beside its journal, what it is about."""
+    return journal.with_name(f"{journal.stem}.digest.json")
+
+
 def _schema(connection: sqlite3.Connection) -> dict[str, str]:
     """What makes each part of a database, tables, indices, triggers and views, by name."""
     return dict(connection.execute("SELECT type || ' ' || name, sql FROM sqlite_schema ORDER BY name"))

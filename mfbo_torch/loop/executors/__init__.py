@@ -1,24 +1,41 @@
-"""Where evaluations run: processes of this machine, or the workers of a Dask cluster.
+"""Where evaluations run: processes of this machine, a Dask or a Ray cluster, or jobs of Slurm.
 
-Both are executors of :mod:`concurrent.futures`. Beyond the standard library's own, a worker that dies takes no other
+All are executors of :mod:`concurrent.futures`. Beyond the standard library's own, a worker that dies takes no other
 evaluation with it and is replaced, a late evaluation is ended, and workers that come or go are counted.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 from mfbo_torch.loop.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.loop.executors.processes import Processes, in_processes
-from mfbo_torch.loop.executors.workers import POLL_SECONDS, WorkerLost, Workers
+from mfbo_torch.loop.executors.ray_workers import RayWorkers, on_ray
+from mfbo_torch.loop.executors.resources import KINDS, Placement
+from mfbo_torch.loop.executors.submitit_jobs import SubmititJobs, in_jobs
+from mfbo_torch.loop.executors.workers import POLL_SECONDS, Attempt, WorkerLost, Workers
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number, one_of, whole
+from mfbo_torch.utils.validation import number, whole
 
-__all__ = ["KINDS", "POLL_SECONDS", "DaskWorkers", "Processes", "WorkerLost", "Workers", "capacity", "start"]
-
-KINDS = ("processes", "dask")
+__all__ = [
+    "KINDS",
+    "POLL_SECONDS",
+    "Attempt",
+    "DaskWorkers",
+    "Placement",
+    "Processes",
+    "RayWorkers",
+    "SubmititJobs",
+    "WorkerLost",
+    "Workers",
+    "capacity",
+    "start",
+]
 
 
 def capacity(executor: Executor) -> int:
@@ -31,23 +48,38 @@ def capacity(executor: Executor) -> int:
 
 
 def start(
-    kind: str = "processes", workers: int | None = None, scheduler: str | None = None, timeout: float | None = None
+    kind: str | Mapping[str, Any] = "processes",
+    workers: int | None = None,
+    scheduler: str | None = None,
+    timeout: float | None = None,
+    folder: Path | None = None,
 ) -> AbstractContextManager[Workers]:
-    """Workers, ``"processes"`` or those of ``"dask"``, for as long as the context lasts.
+    """Workers for as long as the context lasts.
 
-    One a core if their number is not given; where a scheduler's address is given they are its own, else Dask makes a
-    cluster on this machine. An evaluation may take ``timeout`` seconds.
+    Args:
+        kind: ``"processes"``, ``"dask"``, ``"ray"``, ``"slurm"`` or ``"submitit"``; or a mapping of ``kind`` and the
+            resources of an evaluation, see :class:`~mfbo_torch.loop.executors.resources.Placement`.
+        workers: How many evaluate at once; one a core if not given.
+        scheduler: The address of a Dask or a Ray cluster, which then has its own workers. Without one Ray takes the
+            cluster that runs on this machine, and both start one where there is none.
+        timeout: Seconds that an evaluation may take; the time in a queue does not count.
+        folder: Where the jobs of Slurm and submitit are kept, and found again by a driver that comes back.
 
     Raises:
-        SettingError: A setting cannot work, no scheduler is at the address, or Dask is not installed.
+        SettingError: A setting cannot work, no scheduler is at the address, or a library is not installed.
     """
-    one_of("executor", kind, KINDS)
-    if scheduler is not None and kind != "dask":
-        raise SettingError("scheduler", scheduler, "left out, or given with executor dask")
+    placement = Placement.read(kind)
+    if scheduler is not None and placement.kind not in ("dask", "ray"):
+        raise SettingError("scheduler", scheduler, "left out, or given with executor dask or ray")
     if timeout is not None:
         timeout = number("timeout", timeout, above=0, wanted="a number of seconds above 0")
     if workers is not None:
         workers = whole("workers", workers)
-    if kind == "dask":
+    if placement.kind == "dask":
         return on_dask(workers, scheduler, timeout)
-    return in_processes(workers or os.cpu_count() or 1, timeout)
+    if placement.kind == "ray":
+        return on_ray(placement, workers, scheduler, timeout)
+    workers = workers or os.cpu_count() or 1
+    if placement.kind == "processes":
+        return in_processes(workers, timeout)
+    return in_jobs(placement, workers, folder, timeout)

@@ -8,17 +8,18 @@ import multiprocessing
 import os
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mfbo_torch.loop.executors.cluster import ClusterWorkers
 from mfbo_torch.loop.executors.workers import (
     IMPORT_SECONDS,
-    POLL_SECONDS,
+    Call,
     WorkerLost,
     Workers,
     exit_process,
@@ -49,7 +50,7 @@ class _Placed(NamedTuple):
     since: float
 
 
-class DaskWorkers(Workers):
+class DaskWorkers(ClusterWorkers[_Placed]):
     """The workers of a Dask cluster, as many as there are at the time; those with one thread each are best.
 
     Every evaluation is sent to one worker that is free, and to no other: Dask would queue some behind others,
@@ -58,57 +59,44 @@ class DaskWorkers(Workers):
     """
 
     def __init__(self, client: Client, timeout: float | None = None) -> None:
-        super().__init__(timeout)
         self._client = client
         self._inner = client.get_executor(pure=False, retries=0)
-        self._lock, self._wake, self._over = threading.Lock(), threading.Event(), False
-        self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
-        self._placed: dict[Future[Any], _Placed] = {}
         self._heard: dict[str, tuple[float, float]] = {}
         self._given_up: set[str] = set()
         self._threads = client.nthreads()
-        threading.Thread(target=self._watch, name="mfbo-dask", daemon=True).start()
+        super().__init__(timeout)
 
     @property
     def capacity(self) -> int:
         return sum(count for address, count in self._threads.items() if address not in self._given_up)
 
-    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._waiting.append((future, fn, args))
-        self._wake.set()
-        return future
-
-    def _watch(self) -> None:
+    def _look(self) -> None:
         """Notice workers that join or leave, and send waiting evaluations to free ones."""
-        while not self._over:
-            self._wake.wait(POLL_SECONDS)
-            self._wake.clear()
-            # counted first: a worker that ends and dies in between must not seem alive and free
-            load = Counter(address for address, *_ in [*self._placed.values()])
-            try:
-                self._threads = self._client.nthreads()
-            except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
-                self._threads = {}
-                if self._client.status in ("closed", "closing"):
-                    self._break()
-                continue
-            self._given_up &= set(self._threads)
-            for future, placed in [*self._placed.items()]:
-                if placed.address not in self._threads:
-                    self._end(future, WorkerLost("the worker died"))
-                    placed.sent.cancel()
-            for future, placed in self._stuck():
-                self._given_up.add(placed.address)
-                self._end(future, TimeoutError())
+        # counted first: a worker that ends and dies in between must not seem alive and free
+        load = Counter(address for address, *_ in [*self._placed.values()])
+        try:
+            self._threads = self._client.nthreads()
+        except Exception:  # of whatever kind: Dask's own, its event loop's or the network's
+            self._threads = {}
+            if self._client.status in ("closed", "closing"):
+                self._break(CancelledError())
+            return
+        self._given_up &= set(self._threads)
+        for call, placed in [*self._placed.items()]:
+            if placed.address not in self._threads:
+                self._end(call, WorkerLost("the worker died"))
                 placed.sent.cancel()
-                threading.Thread(target=self._restart, args=[placed.address], daemon=True).start()
-            self._place(load)
+        for call, placed in self._stuck():
+            self._given_up.add(placed.address)
+            self._end(call, TimeoutError())
+            placed.sent.cancel()
+            threading.Thread(target=self._restart, args=[placed.address], daemon=True).start()
+        self._place(load)
 
-    def _stuck(self) -> list[tuple[Future[Any], _Placed]]:
+    def _stuck(self) -> list[tuple[Call, _Placed]]:
         """Late evaluations at workers that do not answer; a worker that is still importing does."""
         now, timeout = time.monotonic(), math.inf if self.timeout is None else self.timeout
-        late = [(future, placed) for future, placed in self._placed.items() if now - placed.since > timeout]
+        late = [(call, placed) for call, placed in self._placed.items() if now - placed.since > timeout]
         self._heard = {a: heard for a, heard in self._heard.items() if a in {placed.address for _, placed in late}}
         if not late:
             return []
@@ -145,32 +133,17 @@ class DaskWorkers(Workers):
 
     def _place(self, load: Counter[str]) -> None:
         spare = {a: count - load[a] for a, count in self._threads.items() if a not in self._given_up}
-        free = [address for address, count in spare.items() for _ in range(count)]
-        while self._waiting and free and not self._over:
-            future, fn, args = self._waiting.popleft()
-            if future.set_running_or_notify_cancel():
-                address = free.pop()
-                with self._lock:
-                    try:
-                        content = self.packed(fn, args)
-                    except Exception as error:
-                        future.set_exception(error)
-                        continue
-                    here = {"workers": [address], "allow_other_workers": False}
-                    sent = self._inner.submit(_within, self.timeout, content, **here)
-                    self._placed[future] = _Placed(address, sent, time.monotonic())
-                sent.add_done_callback(partial(self._landed, future, address))
+        for address in [address for address, count in spare.items() for _ in range(count)]:
+            if (call := self._next()) is None:
+                return
+            with self._lock:
+                here = {"workers": [address], "allow_other_workers": False}
+                sent = self._inner.submit(_within, self.timeout, call.content, **here)
+                call.begun = time.perf_counter()
+                self._placed_at(call, _Placed(address, sent, time.monotonic()))
+            sent.add_done_callback(partial(self._landed, call, address))
 
-    def _break(self) -> None:
-        """End everything: there is no scheduler any more."""
-        while self._waiting:
-            future, *_ = self._waiting.popleft()
-            if future.set_running_or_notify_cancel():
-                future.set_exception(CancelledError())
-        for future in [*self._placed]:
-            self._end(future, CancelledError())
-
-    def _landed(self, future: Future[Any], address: str, sent: Future[Any]) -> None:
+    def _landed(self, call: Call, address: str, sent: Future[Any]) -> None:
         """Pass on what came of an evaluation."""
         error: BaseException | None
         if sent.cancelled():  # with the scheduler, or by someone who restarts the workers
@@ -179,18 +152,8 @@ class DaskWorkers(Workers):
             error = sent.exception()
         if isinstance(error, Late):
             self._given_up.add(address)
-        self._end(future, error, sent.result() if error is None else None)
+        self._end(call, error, sent.result() if error is None else None)
         self._wake.set()
-
-    def _end(self, future: Future[Any], error: BaseException | None, value: Any = None) -> None:
-        """End an evaluation, unless it has ended already."""
-        with self._lock:
-            if self._placed.pop(future, None) is None:
-                return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(value)
 
     def _translated(self, error: BaseException) -> BaseException:
         from distributed import KilledWorker
@@ -200,13 +163,7 @@ class DaskWorkers(Workers):
         return BrokenExecutor("the Dask scheduler is gone") if isinstance(error, CancelledError) else error
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if cancel_futures:
-            for future, *_ in [*self._waiting]:
-                future.cancel()
-        elif wait:
-            wait_for([*(future for future, *_ in self._waiting), *self._placed])
-        self._over = True
-        self._wake.set()
+        super().shutdown(wait, cancel_futures=cancel_futures)
         self._inner.shutdown(wait and not cancel_futures)
 
 

@@ -10,7 +10,6 @@ import pickle
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -22,8 +21,11 @@ from typing import Any
 
 from mfbo_torch.loop.executors.workers import (
     IMPORT_SECONDS,
+    Call,
     WorkerLost,
     Workers,
+    answer,
+    answered,
     fail,
     set_up_worker,
     unpacked,
@@ -48,7 +50,7 @@ class Processes(Workers):
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         super().__init__(timeout)
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._slots = [_Slot(self._calls, timeout) for _ in range(workers)]
         self._lock, self._started, self._over = threading.Lock(), False, False
 
@@ -56,13 +58,7 @@ class Processes(Workers):
     def capacity(self) -> int:
         return len(self._slots)
 
-    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        call: _Call = _Call()
-        try:
-            call.content = self.packed(fn, args)
-        except Exception as error:
-            call.set_exception(error)
-            return call
+    def _send(self, call: Call) -> None:
         with self._lock:
             if self._over:
                 raise RuntimeError("the workers have been shut down")
@@ -74,7 +70,6 @@ class Processes(Workers):
                 atexit.register(self.shutdown, cancel_futures=True)  # before multiprocessing's own, which would wait
                 for slot in self._slots:
                     slot.start()
-        return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes; if ``wait``, after their present evaluations."""
@@ -95,27 +90,16 @@ class Processes(Workers):
                 slot.join()
 
 
-class _Call(Future[Any]):
-    """An evaluation; its future stays pending until it has ended, so that it can be cancelled until then."""
-
-    content = b""
-    """The pickled function and its arguments."""
-
-    def end(self, value: Any = None, error: BaseException | None = None) -> None:
-        if self.set_running_or_notify_cancel():
-            self.set_result(value) if error is None else self.set_exception(error)
-
-
 class _Slot(threading.Thread):
     """The thread that sends evaluations to one process, and replaces the process when it has died."""
 
-    def __init__(self, calls: SimpleQueue[_Call | None], timeout: float | None) -> None:
+    def __init__(self, calls: SimpleQueue[Call | None], timeout: float | None) -> None:
         super().__init__(daemon=True)
         self.broken: BrokenProcessPool | None = None
         self.process: Any = None
         self._line: Connection
         self._calls, self._timeout = calls, timeout
-        self._lock, self._call, self._leaving = threading.RLock(), _Call(), False
+        self._lock, self._call, self._leaving = threading.RLock(), Call(), False
 
     def run(self) -> None:
         while True:
@@ -128,7 +112,7 @@ class _Slot(threading.Thread):
             call.add_done_callback(self._cancelled)
             value, error = self._evaluated(call)
             with self._lock:
-                self._call = _Call()
+                self._call = Call()
             call.end(value, error)
         if self.process is not None and not self._leaving:
             self._line.close()
@@ -148,7 +132,7 @@ class _Slot(threading.Thread):
                 if self._call is call:
                     self._kill()
 
-    def _evaluated(self, call: _Call) -> tuple[Any, BaseException | None]:
+    def _evaluated(self, call: Call) -> tuple[Any, BaseException | None]:
         """The value or the error; a process that ends before it has begun is replaced, as nothing is lost with it."""
         why = ""
         for _ in range(FAILED_STARTS):
@@ -172,15 +156,13 @@ class _Slot(threading.Thread):
         if self.broken:
             return None, self.broken
         try:
-            value, error = pickle.loads(self._heard(self._timeout))
-            return value, error
+            call.begun = time.perf_counter()
+            return answered(self._heard(self._timeout))
         except TimeoutError as late:
             self._end()
             return None, late
         except (EOFError, OSError):
             return None, WorkerLost(f"the process died, exit code {self._end()}")
-        except BaseException as unreadable:  # whatever unpickling it comes to, this thread goes on
-            return None, unreadable
 
     def _begun(self, content: bytes) -> bool:
         """Send an evaluation; whether the process has begun it. Errors as of :meth:`_heard`, also for slow imports."""
@@ -269,23 +251,10 @@ def _work(line: Connection, begin: Callable[[], None]) -> None:
             except BaseException as error:
                 call = partial(fail, error)
             line.send_bytes(STARTED)
-            answer = _answer(call)
+            found = answer(call)
             if os.getpid() != this:  # a copy that the evaluation has made and that has come back from it
                 os._exit(0)
-            line.send_bytes(answer)
-
-
-def _answer(call: Callable[[], Any]) -> bytes:
-    try:
-        answer: tuple[Any, BaseException | None] = call(), None
-    except BaseException as error:
-        error.add_note(traceback.format_exc())
-        answer = None, error
-    try:
-        return pickle.dumps(answer)
-    except Exception as error:
-        unsendable = answer[1] or error
-        return pickle.dumps((None, RuntimeError(f"{type(unsendable).__name__}: {unsendable}")))
+            line.send_bytes(found)
 
 
 def _begin() -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -14,9 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from typing import Any
-
-import torch
+from typing import Any, NamedTuple
 
 from mfbo_torch.utils import output_streams
 
@@ -28,6 +27,33 @@ IMPORT_SECONDS = 120.0
 
 class WorkerLost(RuntimeError):
     """The worker that was evaluating has died."""
+
+
+class Attempt(NamedTuple):
+    """What a cluster may know of an evaluation.
+
+    Attributes:
+        name: Its name in its run, another one for each attempt. A driver that comes back gives it again.
+        fidelity: Its fidelity, on which its resources may depend.
+    """
+
+    name: str
+    fidelity: int
+
+
+class Call(Future[Any]):
+    """An evaluation on its way; it stays pending until it has ended, so that it can be cancelled until then."""
+
+    content = b""
+    """The pickled function and its arguments."""
+    attempt: Attempt | None = None
+    begun: float | None = None
+    """When a worker began, by :func:`time.perf_counter`; ``None`` where that is not known, or not yet."""
+
+    def end(self, value: Any = None, error: BaseException | None = None) -> None:
+        """End with a value or an error, unless it was cancelled."""
+        if self.set_running_or_notify_cancel():
+            self.set_result(value) if error is None else self.set_exception(error)
 
 
 class Workers(Executor):
@@ -45,7 +71,8 @@ class Workers(Executor):
         """Number of evaluations that can run at once now."""
 
     @abstractmethod
-    def _send(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]: ...
+    def _send(self, call: Call) -> None:
+        """Have a call evaluated, and ended."""
 
     def packed(self, *content: Any) -> bytes:
         """What is sent to a worker; whatever pickling raises where that cannot be."""
@@ -54,17 +81,24 @@ class Workers(Executor):
     def _translated(self, error: BaseException) -> BaseException:
         return error
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:  # type: ignore[override]
+    def submit(self, fn: Callable[..., Any], /, *args: Any, attempt: Attempt | None = None) -> Call:  # type: ignore[override]
         """Evaluate ``fn(*args)`` on a worker."""
-        outer: Future[Any] = Future()
-        inner = self._send(fn, args)
+        outer, inner = Call(), Call()
+        inner.attempt = attempt
+        try:
+            inner.content = self.packed(fn, args)
+        except Exception as error:
+            inner.end(error=error)
+        else:
+            self._send(inner)
         outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
         inner.add_done_callback(partial(self._pass_on, outer))
         return outer
 
-    def _pass_on(self, outer: Future[Any], inner: Future[Any]) -> None:
+    def _pass_on(self, outer: Call, inner: Future[Any]) -> None:
         if not outer.set_running_or_notify_cancel():
             return
+        outer.begun = getattr(inner, "begun", None)
         try:
             outer.set_result(inner.result())
         except TimeoutError as late:
@@ -85,6 +119,31 @@ def unpacked(content: bytes, loads: Callable[[bytes], Any]) -> Callable[[], Any]
 def fail(error: BaseException) -> None:
     """Raise an error."""
     raise error
+
+
+def answer(call: Callable[[], Any]) -> bytes:
+    """The value or the error of a call, pickled; read by :func:`answered`."""
+    try:
+        found: tuple[Any, BaseException | None] = call(), None
+    except KeyboardInterrupt:  # the objective's own: a worker hears none
+        found = None, WorkerLost("KeyboardInterrupt")
+    except BaseException as error:
+        error.add_note(traceback.format_exc())
+        found = None, error
+    try:
+        return pickle.dumps(found)
+    except Exception as error:
+        unsendable = found[1] or error
+        return pickle.dumps((None, RuntimeError(f"{type(unsendable).__name__}: {unsendable}")))
+
+
+def answered(content: bytes) -> tuple[Any, BaseException | None]:
+    """The value or the error in an answer."""
+    try:
+        value, error = pickle.loads(content)
+    except BaseException as unreadable:  # whatever unpickling it comes to
+        return None, unreadable
+    return value, error
 
 
 @contextmanager
@@ -119,6 +178,8 @@ def _delayed_ctrl_c() -> Iterator[None]:
 
 def set_up_worker() -> None:
     """Make a worker ignore Ctrl-C, end with its parent, and use one thread."""
+    import torch  # which those who only read settings go without
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see without_ctrl_c

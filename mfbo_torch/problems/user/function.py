@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, Returned, parse_returned
+from mfbo_torch.history.observation import Observation, Returned, parse_returned, parse_several
 from mfbo_torch.problems.base import OBJECTIVE, Problem
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
 from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
+from mfbo_torch.space.objectives import objectives_of
 from mfbo_torch.space.outcome_constraints import kinds_of
 from mfbo_torch.space.shorthand import from_settings
 from mfbo_torch.utils.errors import SettingError, did_you_mean
@@ -33,6 +34,8 @@ class FunctionProblem(Problem):
     def __init__(self, function: Callable[..., Returned], space: Space, maximize: bool, value: str = VALUE) -> None:
         self.objective: Any = function
         self.space, self.maximize, self.value = space, maximize, value
+        if space.objectives:
+            self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
         self.takes_trial = self._takes_trial()
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
@@ -53,7 +56,7 @@ class FunctionProblem(Problem):
         :data:`~mfbo_torch.history.observation.Returned`."""
         if self.takes_trial:
             raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return parse_returned(self._called(*self.checked(x, fidelity), None), self.value, OBJECTIVE).plain
+        return self._parsed(self._called(*self.checked(x, fidelity), None)).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective returns, or where that is nothing the last value that it has reported.
@@ -67,7 +70,11 @@ class FunctionProblem(Problem):
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
-        return parse_returned(found, self.value, OBJECTIVE).to_maximize(self.maximize)
+        return self._parsed(found).to_maximize(self.maximize)
+
+    def _parsed(self, found: Any) -> Observation:
+        several = self.space.objectives
+        return parse_several(found, several, OBJECTIVE) if several else parse_returned(found, self.value, OBJECTIVE)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""
@@ -107,6 +114,10 @@ class UserProblem(FunctionProblem):
             bounds it returns a mapping, ``{"value": 0.9, "latency": 12.0}``, each a number, or a pair of it and its
             standard error, and the best observation is the best one that keeps them.
         value: The key of the value to be optimised in such a mapping.
+        objectives: Names of several objectives, ``["loss", "latency"]``, or each with its direction, ``{"loss":
+            "minimize", "accuracy": "maximize"}``; those without one go by ``maximize``. The objective returns a mapping
+            of them to numbers; ``constraints`` may bound them as well.
+        reference: The worst value of interest of each, ``{"loss": 0.5}``.
         fidelities: What the fidelities are called and their values, ``{"epochs": [3, 9, 27]}``, the target last; or
             any number of an interval, ``{"share": {"lower": 0.05, "upper": 1.0}}``, with ``costs`` of its two ends.
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design and costs
@@ -137,6 +148,8 @@ class UserProblem(FunctionProblem):
         candidates: list[list[Any]] | None = None,
         constraints: list[str | dict[str, str]] | dict[str, str] | None = None,
         value: str = VALUE,
+        objectives: list[str] | dict[str, str] | None = None,
+        reference: dict[str, float] | None = None,
         fidelities: dict[str, Any] | None = None,
         continues: bool | None = None,
         epochs: int | None = None,
@@ -153,6 +166,11 @@ class UserProblem(FunctionProblem):
             named = epoch_rungs(epochs)
         searched = tuple(from_settings(name, form, f"parameters.{name}") for name, form in parameters.items())
         linear, limits = kinds_of(constraints)
+        wanted = () if objectives is None else objectives_of(objectives, None, reference, maximize=maximize)
+        if objectives is None and reference is not None:
+            raise SettingError("reference", reference, "given with objectives, the names that it is about")
+        if len(wanted) == 1:
+            maximize, value, wanted = wanted[0].maximize, wanted[0].name, ()
         space = Space(
             searched,
             _costs(costs, num_fidelities, named),
@@ -160,11 +178,12 @@ class UserProblem(FunctionProblem):
             candidates=_places(candidates or [], searched),
             constraints=linear,
             limits=limits,
+            objectives=wanted,
             fidelities=named,
             continues=one_of("continues", continues, (True, False, None)),
             epochs=epochs,
         )
-        if value in (limit.name for limit in limits):
+        if not wanted and value in (limit.name for limit in limits):
             raise SettingError("constraints", value, "bounds on other numbers than the value to be optimised")
         given = {"result": result, "timeout": timeout, "environment": environment, "files": files}
         self.folder = os.getcwd()

@@ -96,7 +96,7 @@ class ArmStrategy(Strategy):
 
     def play(self, arm: int, fidelity: int) -> Query:
         """The query of an arm, ``0 ... K - 1``, at a fidelity."""
-        return Query((float(round(self.space.parameters[0].lower) + arm),), int(fidelity))
+        return Query((float(round(self.space.parameters[0].lower) + arm),), int(fidelity), {"stage": "arm"})
 
     @abstractmethod
     def decide(self, history: History) -> Query:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -103,13 +105,24 @@ class ModelBased(Strategy):
         """The next query: initial design, then the model."""
         generator, due = snapshot.generator(self.seed), self.due(snapshot)
         if due is None and self.ready(snapshot):
-            return self.propose(snapshot, generator)
+            return self.with_prediction(self.propose(snapshot, generator), snapshot)
         if due is not None:
             u = self.initial_point_at(due, snapshot)
             return self.placed(u, due, snapshot, generator, stage="initial", index=len(snapshot.initial))
         levels = [m for m, count in enumerate(self.counts(snapshot)) for _ in range(count)]
         u = self.random_design(generator)
         return self.placed(u, levels[len(snapshot) % len(levels)], snapshot, generator, stage="random")
+
+    def with_prediction(self, query: Query, snapshot: Snapshot) -> Query:
+        """A query that notes what the model expects of its value, where it can tell."""
+        if "mean" in query.meta or not self.modelled(snapshot):
+            return query
+        found, m = self.predict(snapshot.history, torch.tensor([query.x], dtype=torch.double)), query.fidelity
+        if found is None or not torch.isfinite(torch.stack(found)[:, 0, m]).all():
+            return query
+        mean, deviation = (part[0, m].item() for part in found)
+        spread = math.hypot(deviation, self.noise_deviations(snapshot)[m] or 0.0)
+        return replace(query, meta={**query.meta, "mean": mean, "deviation": deviation, "spread": spread})
 
     def placed(
         self,

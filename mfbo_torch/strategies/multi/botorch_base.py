@@ -108,7 +108,7 @@ class FidelityGP(MultiFidelityModelBased):
                 inequality_constraints=self.inequalities,
             )
         fidelity = min(range(num_fidelities), key=lambda m: abs(levels[m] - point[0, -1].item()))
-        return self.placed(point[:, :-1], fidelity, snapshot, generator)
+        return self.placed(point[:, :-1], fidelity, snapshot, generator, rule="information")
 
     @abstractmethod
     def acquisition(

@@ -5,6 +5,9 @@ the logarithm of the density it gave to what came, against the best of them and 
 by :data:`FADE` a query; its share of the capital is proportional to the exponential of that, but at least
 :data:`LEAST`. The next query is that of the model which has spent least in comparison with its share.
 
+The initial design may count as spent by the model of the target alone, with equal shares: a method without cheap
+fidelities would begin with one, and from two or three values it decides no better than by chance.
+
 A share of at least ``a`` for each of ``k`` models means that of a capital ``c`` each model has spent at least ``a c``
 less ``k`` queries of the target: what a model alone would have reached with as much, the run has seen.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from mfbo_torch.history import Record, Status
 
@@ -24,7 +28,7 @@ WORST = 3.0
 """Nats that a model loses by one value at most: one miss should not silence it for good."""
 Prediction = Sequence[float]
 """Mean and deviation of a value of the target, noise included."""
-LogDensities = Callable[[Record, Mapping[str, Prediction]], Mapping[str, float]]
+LogDensities = Callable[[Record, Any], Mapping[str, float]]
 """From a record of the target and what the models predicted of its value to the log density that each gave it."""
 
 
@@ -51,15 +55,16 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
 
 
 def whose_turn(
-    records: Iterable[Record], models: Sequence[str], log_densities: LogDensities
+    records: Iterable[Record], models: Sequence[str], log_densities: LogDensities, beginner: str | None = None
 ) -> tuple[str, dict[str, float]]:
     """The model that has spent least in comparison with its shares, that with the largest share where several have,
-    and the shares by now."""
+    and the shares by now; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
     now = shares(records, models, log_densities)
-    due = dict.fromkeys(models, 0.0)
+    due, equal = dict.fromkeys(models, 0.0), dict.fromkeys(models, 1 / len(models))
     for record in records:
-        then = record.query.meta.get("shares")
+        noted = record.query.meta
+        first = beginner is not None and noted.get("stage") == "initial"
+        then, own = (equal, beginner) if first else (noted.get("shares"), noted.get("model"))
         if then is not None:
-            own = record.query.meta["model"]
             due = {name: due[name] + record.cost * (then[name] - (name == own)) for name in due}
     return max(due, key=lambda name: (round(due[name], 9), now[name])), now

@@ -33,9 +33,9 @@ class MFGPUCB(Strategy):
 
     By default that model is hedged, as links estimated from few values can be wrong and sure: three models take turns
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
-    One of them knows the target's values only and decides at least 0.12 of its queries, so that of ``n`` of them at
-    least ``0.12 n - 3`` are those of a method that ignores the cheap fidelities, made with all that it would know and
-    more.
+    One of them knows the target's values only and has at least 0.12 of the capital, the initial design included: of
+    ``n`` target costs at least ``0.12 n - 3`` are spent by a method that ignores the cheap fidelities, with all that
+    it would know and more.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, select_fidelity
+from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
@@ -18,6 +19,16 @@ from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
+
+APART = 0.25
+"""Distance in the unit cube from which on two designs may belong to two peaks."""
+
+
+class FidelityChoice(NamedTuple):
+    """Where a design is to be queried, and why: noted for whoever asks."""
+
+    fidelity: int
+    noted: dict[str, Any]
 
 
 class RecursiveMFGPUCB(UpperBounds):
@@ -56,8 +67,8 @@ class RecursiveMFGPUCB(UpperBounds):
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
 
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
-        """Above the lowest fidelity by turns the best of the designs below and the one farthest from those chosen: what
-        is queried high is promising and tells of the whole space, and each link is learned from nested designs."""
+        """Above the lowest fidelity the best of the designs below that is :data:`APART` from those chosen, or the one
+        farthest from them: each link is learned from nested designs, where the function is promising."""
         here = [r for r in snapshot.records if r.query.fidelity == fidelity]
         taken = {r.query.x for r in here}
         for m in reversed(range(fidelity)):
@@ -68,37 +79,55 @@ class RecursiveMFGPUCB(UpperBounds):
             return super().initial_point_at(fidelity, snapshot)
         below.sort(key=lambda r: (-(r.value or 0.0), r.id))
         U = snapshot.designs(below)
-        if snapshot.initial.count(fidelity) % 2 == 0 or not here:
+        if not here:
             return U[0]
-        return U[(U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1).argmax()]
+        distances = (U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1)
+        apart = U[distances > APART]
+        return apart[0] if len(apart) else U[distances.argmax()]
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
-        fidelity = self.level(model, u, beta, snapshot)
-        return self.query_near(model, u, beta, fidelity, snapshot, generator, self.transform(snapshot), {"beta": beta})
+        at = self.level(model, u, beta, snapshot)
+        return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
-    def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+    def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> FidelityChoice:
         """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
-        that does so of an outcome of which it is open whether it keeps its limit."""
+        that does so of an outcome of which it is open whether it keeps its limit.
+
+        It notes what each fidelity below the target ``explains`` there, and how much would be ``enough``.
+        """
+        found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
+        noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
+        if self.space.target:
+            costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+            parts = explained_variance(model, u, self.pending(snapshot))
+            noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
+            noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
+        return FidelityChoice(min(found, open_outcome), noted)
+
+    def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
+        where there is none."""
+        models = undecided(self.space.limits, self.outcomes(snapshot), u)
+        return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
+
+    def _level_of(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
-        found = self.space.target
-        for each in (model, *undecided(self.space.limits, self.outcomes(snapshot), u)):
-            gamma = cost_thresholds(each, u, width, costs, growth, pending)
-            found = min(found, select_fidelity(each, u, width, gamma, pending))
-        return found
+        gamma = cost_thresholds(model, u, width, costs, growth, pending)
+        return select_fidelity(model, u, width, gamma, pending)
 
     def query_near(
         self,
         model: Chain,
         u: Tensor,
         beta: float,
-        fidelity: int,
+        at: FidelityChoice,
         snapshot: Snapshot,
         generator: torch.Generator,
         transform: Warp,
-        noted: Mapping[str, float],
+        noted: Mapping[str, Any],
     ) -> Query:
         """The query at a ``1 x d`` design and a fidelity; or at others, where a training goes on, a failure is feared
         or nothing is left to query there.
@@ -107,7 +136,7 @@ class RecursiveMFGPUCB(UpperBounds):
             model: Has chosen the design.
             u: The design.
             beta: The squared width of the model's bound.
-            fidelity: Where the design is to be queried.
+            at: Where the design is to be queried.
             snapshot: What was queried so far.
             generator: Random numbers for the way from ``u``.
             transform: That of the model's values.
@@ -115,10 +144,14 @@ class RecursiveMFGPUCB(UpperBounds):
         """
         known = snapshot.at(self.space.target) or snapshot.done
         gain = gain_over_best(model, beta, self.surrogate.to(snapshot.designs(known)))
-        u, fidelity = resumed(snapshot, gain, u, fidelity)
-        fidelity = self.free(self.probing(u, fidelity, snapshot), snapshot)
-        u = clear(u, fidelity, snapshot, generator)
-        return self.query(u, fidelity, stage="model", **noted, **self.predicted(model, u, fidelity, transform))
+        v, fidelity = resumed(snapshot, gain, u, at.fidelity)
+        probed = self.probing(v, fidelity, snapshot)
+        free = self.free(probed, snapshot)
+        changes = {"resumed": v is not u, "probe": probed != fidelity, "used up": free != probed}
+        because: dict[str, Any] = next(({"because": why} for why, changed in reversed(changes.items()) if changed), {})
+        noted = {**noted, **at.noted, **because}
+        u = clear(v, free, snapshot, generator)
+        return self.query(u, free, stage="model", **noted, **self.predicted(model, u, free, transform))
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The target before there is a model."""
@@ -126,7 +159,7 @@ class RecursiveMFGPUCB(UpperBounds):
         if self.due(snapshot) is not None or not self.ready(snapshot):
             return self.space.target
         u = self.surrogate.to(self.space.to_unit(torch.tensor([x], dtype=torch.double)))
-        return self.level(self.model(snapshot), u, 1.0, snapshot)
+        return self.level(self.model(snapshot), u, 1.0, snapshot).fidelity
 
     def explained(self, history: History) -> tuple[float, ...] | None:
         snapshot = self.snapshot(history)
@@ -136,3 +169,7 @@ class RecursiveMFGPUCB(UpperBounds):
         model, _ = self.best_model(snapshot)
         model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
         return tuple(model.explained.tolist())
+
+
+def _rounded(share: float) -> float:
+    return float(f"{min(share, 1e300):.4g}")

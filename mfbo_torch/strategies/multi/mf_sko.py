@@ -53,4 +53,4 @@ class MFSKO(MultiFidelityModelBased):
             acquisition = self.feasible(acquisition, snapshot, target)
             found.append(self.maximize(acquisition, generator, num_restarts=4, raw_samples=128))
         fidelity = max(range(target + 1), key=lambda m: found[m][1])
-        return self.placed(found[fidelity][0], fidelity, snapshot, generator)
+        return self.placed(found[fidelity][0], fidelity, snapshot, generator, rule="improvement")

@@ -21,7 +21,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -36,8 +36,9 @@ STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
-PEAKS, APART = 4, 0.25
-"""Number of designs of a fidelity, and their distance in the unit cube, where its peaks may be."""
+PEAKS = 4
+"""Number of designs of a fidelity, :data:`~mfbo_torch.strategies.multi.mf_gp_ucb_recursive.APART`, where its peaks may
+be."""
 
 
 class _TargetOnly(ExpectedImprovement):
@@ -96,13 +97,13 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if not self.target_only.modelled(snapshot):
             return super().propose(snapshot, generator)
         warp, common = self.transforms(snapshot)
-        turn, parts = whose_turn(snapshot.records, self.models, partial(_log_densities, warp))
+        turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
         name, query = self.decided_by(turn, snapshot, generator)
         noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:
             u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
             maps = {"warp": [*astuple(warp)], "common": [*astuple(common)]}
-            noted |= {"predicted": self._predictions(u, snapshot)} | maps
+            noted |= {"predicted": self.predictions(u, snapshot)} | maps
         return replace(query, meta={**query.meta, **noted})
 
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
@@ -114,8 +115,17 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             query = self._improving(snapshot, generator)
         if query is not None:
             return name, query
-        u, _ = self.target_only.design(snapshot.transformed(self.transform(snapshot)), generator)
-        return ALONE, self.placed(u, self.space.target, snapshot, generator)
+        seen = snapshot.transformed(self.transform(snapshot))
+        u, _ = self.target_only.design(seen, generator)
+        noted = self._noted_alone(seen, u, self.transform(snapshot))
+        return ALONE, self.placed(u, self.space.target, snapshot, generator, **noted)
+
+    def _noted_alone(self, seen: Snapshot, u: Tensor, transform: Warp) -> dict[str, Any]:
+        """What the model of the target alone expects at a ``1 x d`` design, of values that were transformed."""
+        gp, data = self.target_only.gp, self.target_only.observed(seen)
+        mean, deviation = transform.moments(*gp.predict(*data, u))
+        _, spread = transform.moments(*gp.predict(*data, u, observed=True))
+        return {"mean": mean.item(), "deviation": deviation.item(), "spread": spread.item()}
 
     def _bounded(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the bound of the fitted chain is largest, if it gains something."""
@@ -126,8 +136,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gain = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - self._best(model, snapshot)
         if gain < MIN_GAIN * _unit(model) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self.level(model, u, beta, snapshot)
-        return self.query_near(model, u, beta, fidelity, snapshot, generator, self.transform(snapshot), {"beta": beta})
+        at = self.level(model, u, beta, snapshot)
+        return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the averaged chain expects most of the target, if that is something."""
@@ -140,8 +150,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             gain = acquisition(u.unsqueeze(-2)).item()
         if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
             return None
-        fidelity = self.level(self.model(snapshot), u, 1.0, snapshot)
-        return self.query_near(model, u, 1.0, fidelity, snapshot, generator, warp, {})
+        at = self.level(self.model(snapshot), u, 1.0, snapshot)
+        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d``, searched from the peaks of every fidelity."""
@@ -170,7 +180,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         with torch.no_grad():
             return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
 
-    def _predictions(self, u: Tensor, snapshot: Snapshot) -> dict[str, Prediction]:
+    def predictions(self, u: Tensor, snapshot: Snapshot) -> dict[str, Prediction]:
         """What each model predicts of the target's value at ``1 x d`` designs, noise included."""
         found: dict[str, Prediction] = {}
         for name, model in ((LINKED, self.model(snapshot)), (INTEGRATED, self.integrated(snapshot))):
@@ -220,14 +230,25 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         return warp if evidence(warp) > evidence(IDENTITY) + STRONG else IDENTITY
 
 
-def _log_densities(warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-    """The logarithm of the density that each model gave to a value of the target: by the maps of that time, or by
-    ``warp`` and none where they were not noted."""
-    noted = record.query.meta
-    bent, common = Warp(*noted.get("warp", astuple(warp))), Warp(*noted.get("common", ()))
-    y, found = torch.tensor(record.value, dtype=torch.double), {}
+def _noted_densities(warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
+    """:func:`log_densities` of a record by the maps of its time, or by ``warp`` and none where they were not noted."""
+    noted, value = record.query.meta, record.value
+    assert value is not None
+    return log_densities(value, predictions, Warp(*noted.get("warp", astuple(warp))), Warp(*noted.get("common", ())))
+
+
+def log_densities(value: float, predictions: Mapping[str, Prediction], warp: Warp, common: Warp) -> dict[str, float]:
+    """The logarithm of the density that each model gave to a value of the target, to be maximised.
+
+    Args:
+        value: The value.
+        predictions: What the models predicted of it.
+        warp: The map of the values that the averaged chain saw.
+        common: That of the others.
+    """
+    y, found = torch.tensor(value, dtype=torch.double), {}
     for name, (mean, deviation) in predictions.items():
-        transform = bent if name == INTEGRATED else common
+        transform = warp if name == INTEGRATED else common
         z = (transform(y).item() - mean) / deviation
         found[name] = transform.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
     return found

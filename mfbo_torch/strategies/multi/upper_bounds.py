@@ -87,8 +87,13 @@ class UpperBounds(MultiFidelityModelBased):
         """What the model predicts at a query, for the log and for the check of ζ."""
         with torch.no_grad():
             mean, variance = model.mean_variance(self.surrogate.to(u))
+        seen = transform.moments(mean[0], (variance[0] + model.noise).sqrt())[1]
         mean, deviation = transform.moments(mean[0], variance[0].sqrt())
-        noted = {"mean": mean[fidelity].item(), "deviation": deviation[fidelity].item()}
+        noted = {
+            "mean": mean[fidelity].item(),
+            "deviation": deviation[fidelity].item(),
+            "spread": seen[fidelity].item(),
+        }
         return noted if fidelity == 0 else {**noted, "mean_below": mean[fidelity - 1].item()}
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:

@@ -35,7 +35,7 @@ class ExpectedImprovement(OneFidelity):
 
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         acquisition = LogExpectedImprovement(self.hallucinated(snapshot), self.best(snapshot))
-        return self.maximiser(acquisition, snapshot, generator), {}
+        return self.maximiser(acquisition, snapshot, generator), {"rule": "improvement"}
 
 
 class ProbabilityOfImprovement(OneFidelity):
@@ -48,4 +48,4 @@ class ProbabilityOfImprovement(OneFidelity):
 
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         acquisition = LogProbabilityOfImprovement(self.hallucinated(snapshot), self.best(snapshot) + MIN_IMPROVEMENT)
-        return self.maximiser(acquisition, snapshot, generator), {}
+        return self.maximiser(acquisition, snapshot, generator), {"rule": "improvement"}

@@ -49,7 +49,7 @@ class Direct(RandomSearch):
             known.setdefault(r.query.x, worst if r.value is None else r.value)
 
         def negated(u: np.ndarray) -> float:
-            query = self.query(torch.as_tensor(u), target)
+            query = self.query(torch.as_tensor(u), target, stage="division")
             if not self.space.allows(torch.as_tensor(u)):
                 return -worst
             if query.x not in known:

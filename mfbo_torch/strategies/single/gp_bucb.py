@@ -67,7 +67,8 @@ class GPBUCB(Banded):
         (model, pending), beta, noted = self.posterior(snapshot), self._beta(snapshot), self._noted(snapshot)
         points = self.surrogate.to(candidates)
         found = greedy_hallucinated_ucb(model, points, beta, q, X_pending=pending, lazy=self.lazy).indices.cpu()
-        return [self.query(u, self.level, stage="model", **noted) for u in candidates[found]]
+        queries = [self.query(u, self.level, stage="model", **noted) for u in candidates[found]]
+        return [self.with_prediction(query, snapshot) for query in queries]
 
     def width(self, snapshot: Snapshot) -> float:
         if self.beta not in PROVEN:

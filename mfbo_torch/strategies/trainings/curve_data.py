@@ -74,6 +74,19 @@ def curve_data(records: Iterable[Record], space: Space) -> CurveData:
     return CurveData(X, torch.tensor(values, dtype=torch.double).reshape(-1, 1), noise)
 
 
+def thinned(data: CurveData, most: int) -> CurveData:
+    """At most so many of the points: the last of each curve, and others evenly; all of them where they are few."""
+    n = len(data.Y)
+    if n <= most:
+        return data
+    _, of = torch.unique(data.X[:, :-1], dim=0, return_inverse=True)
+    last = torch.zeros(int(of.max()) + 1, dtype=torch.long).scatter_reduce(0, of, torch.arange(n), "amax")
+    rest = torch.ones(n, dtype=torch.bool).index_fill(0, last, False).nonzero().squeeze(-1)
+    some = rest[torch.linspace(0, len(rest) - 1, max(most - len(last), 0)).round().long()]
+    kept = torch.cat([last[-most:], some]).sort().values
+    return CurveData(data.X[kept], data.Y[kept], None if data.Yvar is None else data.Yvar[kept])
+
+
 class CurveScale(NamedTuple):
     """How values are seen: losses, which are negative here, by minus their logarithm; and no worse than ``floor``."""
 

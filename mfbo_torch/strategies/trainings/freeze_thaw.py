@@ -5,47 +5,39 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Status
+from mfbo_torch.history import History, Query, Status, payable
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
 from mfbo_torch.models.learning_curves import LearningCurveGP
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.deduplicate import clear
-from mfbo_torch.strategies.common.fit_schedule import draw_seed, fitting, refit_size
+from mfbo_torch.strategies.common.fit_schedule import draw_seed, refit_size
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 from mfbo_torch.strategies.snapshot import Snapshot
-from mfbo_torch.strategies.trainings.curve_data import CurveData, CurveScale, curve_data, time_of
-from mfbo_torch.strategies.trainings.successive_halving import REDUCTION, promotion
+from mfbo_torch.strategies.trainings.curve_data import CurveData, CurveScale, curve_data, thinned, time_of
+from mfbo_torch.strategies.trainings.successive_halving import Brackets, increments
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.standardize import shift_scale
 
-FIRST = 3
-"""Number of trainings that begin before a model decides."""
 SCREENED, BEST, NEAR = 400, 5, 16
 """Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
-GAINS = (-5.5, -2.5)
-"""Range of the decimal logarithm of the gain that is looked for, in deviations of the values."""
-RANDOM = "random"
-"""The stage of a training that begins at random."""
-REFIT_EVERY = 5
+REFIT_EVERY = 20
 """Most observations between two fits of the hyper-parameters."""
-FITTED = 256
-"""Number of observations that hyper-parameters are fitted to at most."""
+FITTED, KNOWN = 256, 1000
+"""Number of observations that hyper-parameters are fitted to at most, and that a model is made of."""
 
 
 class FreezeThaw(Strategy):
-    r"""Goes on with the training, or begins the one, that most probably exceeds the best.
+    r"""Rounds of successive halving that the capital pays for, led by forecasts of the end of each training.
 
-    A model of curves (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) predicts every training at every
-    step. A decision draws a number of steps :math:`h`, log-uniform up to the last, and a gain :math:`\delta`,
-    log-uniform too, and takes what has the largest probability of being above the best value so far by :math:`\delta`
-    after :math:`h` more steps [Rakotoarison2024ifbo]_. A training goes on up to the next fidelity, a new one up to the
-    lowest.
-
-    One decision in :data:`~mfbo_torch.strategies.trainings.successive_halving.REDUCTION` is that of asynchronous
-    successive halving [Li2020asha]_ among trainings of its own, which begin at random: it goes on whatever the model
-    believes, and the model sees what it finds.
+    In a round (:class:`~mfbo_torch.strategies.trainings.successive_halving.Brackets`) trainings begin, a third of them
+    goes on to the second fidelity, a third of those to the third, until one or more come to the end. The first round is
+    plain successive halving [Jamieson2016halving]_: its designs fill the space, and the best values go on. From the
+    second on a model of all curves (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) forecasts the last
+    step: what begins has the largest expected improvement there, and of all that have paused at a fidelity, in whatever
+    round they began, those with the best forecasts go on. The last capital is kept to bring the best one to its end.
 
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
@@ -55,55 +47,82 @@ class FreezeThaw(Strategy):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._state: Memo[dict[str, Tensor]] = Memo()
+        self._state: Memo[Tensor] = Memo()
         self._model: Memo[Seen] = Memo()
 
     def decide(self, history: History) -> Query:
-        snapshot = self.snapshot(history)
-        generator, turn = snapshot.generator(self.seed), sum(r.decided for r in history)
-        curves = learning_curves(history, self.space)
-        if turn < FIRST or turn % REDUCTION == 0 or not snapshot.done:
-            return self._halving(snapshot, curves, generator)
-        return self._probable(snapshot, curves, generator)
+        snapshot, space = self.snapshot(history), self.space
+        generator, curves = snapshot.generator(self.seed), learning_curves(history, space)
+        paused = [curve for curve in curves if curve.status == Status.DONE and curve.fidelity < space.target]
+        costs = increments(snapshot.costs, bool(space.continues))
+        brackets, reached = Brackets.of(costs, self.capital), _reached(snapshot)
+        rung = brackets.next_rung(reached, {curve.fidelity + 1 for curve in paused})
+        rivals = self._last(paused, costs, rung, history) or [c for c in paused if c.fidelity == rung - 1]
+        first = not brackets.complete(reached)
+        if rivals:
+            best = self._promising(rivals, snapshot, curves, first)
+            fidelity, u = best.fidelity + 1, self._designs([best])
+            return Query(
+                best.x,
+                fidelity,
+                {"stage": "halving"} if first else self._noted("forecast", u, fidelity, snapshot, curves),
+            )
+        if reached[0] < brackets.quota(0, 1) or not any(curve.points for curve in curves):
+            seed = draw_seed(torch.Generator().manual_seed(self.seed))
+            u = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1]
+            return self.query(clear(u, 0, snapshot, generator), 0, stage="initial")
+        u = clear(self._improving(snapshot, curves, generator), 0, snapshot, generator)
+        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, snapshot, curves))
 
-    def _halving(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
-        """The decision of successive halving among the trainings that it has begun itself, each at random."""
-        closed = {curve.x for curve in curves if not _open(curve)}
-        own = {record.query.x for record in snapshot.done if record.query.meta.get("stage") == RANDOM}
-        chosen = promotion([r for r in snapshot.done if r.query.x in own], self.space.target, closed)
-        if chosen is not None:
-            return Query(chosen.x, chosen.fidelity, {"stage": "halving"})
-        return self._begun(self.random_design(generator), snapshot, generator, RANDOM)
+    def _last(
+        self, paused: list[LearningCurve], costs: list[float], rung: int, history: History
+    ) -> list[LearningCurve]:
+        """Those that the rest of the capital brings to the end, where going on to a rung would leave none of them."""
+        if self.capital is None:
+            return []
+        left = payable(self.capital) - history.spent
+        ahead = [sum(costs[curve.fidelity + 1 :]) for curve in paused]
+        able = [cost for cost in ahead if cost <= left]
+        if not able or (rung and sum(costs[rung:]) <= left) or min(able) <= left - costs[rung]:
+            return []
+        return [curve for curve, cost in zip(paused, ahead, strict=True) if cost <= left]
 
-    def _begun(self, u: Tensor, snapshot: Snapshot, generator: torch.Generator, stage: str) -> Query:
-        """A training that begins at a design of the unit cube."""
-        return self.query(clear(u, 0, snapshot, generator), 0, stage=stage)
+    def _noted(
+        self, rule: str, u: Tensor, fidelity: int, snapshot: Snapshot, curves: list[LearningCurve]
+    ) -> dict[str, Any]:
+        """What a query notes that the model has decided: the rule, and what it expects at its fidelity."""
+        mean, deviation = self.seen(snapshot, curves).at(u, time_of(steps(self.space)[fidelity], self.space))
+        return {"stage": "model", "rule": rule, "mean": mean.item(), "deviation": deviation.item()}
 
-    def _probable(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Query:
-        """What most probably exceeds the best."""
-        space, last = self.space, steps(self.space)[-1]
-        paused = [curve for curve in curves if _open(curve) and curve.fidelity < space.target]
-        new = self._candidates(curves, generator)
-        known = space.to_unit(torch.tensor([c.x for c in paused], dtype=torch.double).reshape(-1, space.dim))
-        draws = torch.rand(2, generator=generator, dtype=torch.double)
-        ahead = last ** draws[0].item()
-        gain = 10 ** (GAINS[0] + (GAINS[1] - GAINS[0]) * draws[1].item())
-        at = [min(c.steps[-1] + ahead, last) for c in paused] + [min(ahead, last)] * len(new)
-        times = torch.tensor([[time_of(step, space)] for step in at], dtype=torch.double)
-        seen = self.seen(snapshot, curves)
-        mean, variance = seen.model.predict(torch.cat([torch.cat([known, new]), times], dim=-1))
-        best = int(((mean - seen.best - gain) / variance.sqrt()).argmax())
-        if best < len(paused):
-            return Query(paused[best].x, paused[best].fidelity + 1, {"stage": "model"})
-        return self._begun(new[best - len(paused)], snapshot, generator, "model")
+    def _promising(
+        self, rivals: list[LearningCurve], snapshot: Snapshot, curves: list[LearningCurve], first: bool
+    ) -> LearningCurve:
+        """The one with the best value; by the forecast from the second round on."""
+        if first:
+            return max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
+        mean, _ = self._ends(self._designs(rivals), snapshot, curves)
+        return rivals[int(mean.argmax())]
+
+    def _improving(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
+        """The new design with the largest expected improvement over the best forecast of all trainings."""
+        new, known = self._candidates(curves, generator), self._designs([curve for curve in curves if curve.points])
+        mean, variance = self._ends(torch.cat([known, new]), snapshot, curves)
+        best, deviation = mean[: len(known)].max(), variance[len(known) :].sqrt()
+        return new[int((_log_ei_helper((mean[len(known) :] - best) / deviation) + deviation.log()).argmax())]
+
+    def _designs(self, curves: list[LearningCurve]) -> Tensor:
+        X = torch.tensor([curve.x for curve in curves], dtype=torch.double).reshape(-1, self.space.dim)
+        return self.space.to_unit(X)
+
+    def _ends(self, U: Tensor, snapshot: Snapshot, curves: list[LearningCurve]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of what designs come to at the last step, as the model sees values."""
+        return self.seen(snapshot, curves).model.predict(torch.cat([U, U.new_ones(len(U), 1)], dim=-1))
 
     def _candidates(self, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
         """New designs: ones that fill the space, and steps from the best trainings."""
         space, seed = self.space, draw_seed(generator)
         spread = allowed(lambda n: sobol(space.dim, n, seed), SCREENED, space)
         best = sorted((c for c in curves if c.points), key=lambda c: -c.values[-1])[:BEST]
-        if not best:
-            return spread
         U = space.to_unit(torch.tensor([c.x for c in best], dtype=torch.double))
         sizes = torch.logspace(-2.5, -0.5, NEAR, dtype=torch.double).unsqueeze(-1)
         noise = torch.randn(len(U), NEAR, space.unit_dim, generator=generator, dtype=torch.double)
@@ -121,39 +140,28 @@ class FreezeThaw(Strategy):
         return self._model(key, lambda: self._made(data, snapshot))
 
     def _made(self, data: CurveData, snapshot: Snapshot) -> Seen:
-        state, (Z, noise, scale, shift, spread) = self._fitted(data), _standardized(data)
-        model = self._built(data.X, Z, noise, state)
-        best = Z.max().item()
+        state, kept = self._fitted(data), thinned(data, KNOWN)
+        Z, noise, scale, shift, spread = _standardized(kept)
+        model = LearningCurveGP(kept.X, Z, noise, self.space.groups, state)
         if snapshot.pending:
             points, at = snapshot.points(snapshot.pending), steps(self.space)
             times = torch.tensor([[time_of(at[int(m)], self.space)] for m in points[:, -1]], dtype=torch.double)
             X = torch.cat([points[:, :-1], times], dim=-1)
             means = model.predict(X)[0].unsqueeze(-1)
             more = None if noise is None else torch.cat([noise, torch.zeros_like(means)])
-            model = self._built(torch.cat([data.X, X]), torch.cat([Z, means]), more, state)
-        return Seen(model, best, scale, shift, spread)
+            model = LearningCurveGP(torch.cat([kept.X, X]), torch.cat([Z, means]), more, self.space.groups, state)
+        return Seen(model, scale, shift, spread)
 
-    def _fitted(self, data: CurveData) -> dict[str, Tensor]:
+    def _fitted(self, data: CurveData) -> Tensor:
         """Hyper-parameters, fitted on the schedule of the other models."""
-        part = data.first(refit_size(len(data.Y), REFIT_EVERY))
+        part = thinned(data.first(refit_size(len(data.Y), REFIT_EVERY)), FITTED)
 
-        def state() -> dict[str, Tensor]:
+        def state() -> Tensor:
             Z, noise, *_ = _standardized(part)
-            some = torch.linspace(0, len(Z) - 1, min(len(Z), FITTED)).round().long()
-            with fitting():
-                known = None if noise is None else noise[some]
-                model = LearningCurveGP(part.X[some], Z[some], known, self.space.groups).fit()
-            return {name: value.detach().clone() for name, value in model.state_dict().items()}
+            return LearningCurveGP(part.X, Z, noise, self.space.groups).fit().state
 
         noise = None if part.Yvar is None else part.Yvar.tolist()
         return self._state((part.X.tolist(), part.Y.tolist(), noise), state)
-
-    def _built(self, X: Tensor, Z: Tensor, noise: Tensor | None, state: dict[str, Tensor]) -> LearningCurveGP:
-        with fitting():
-            model = LearningCurveGP(X, Z, noise, self.space.groups)
-        own = {name: value for name, value in state.items() if not name.startswith("likelihood") or noise is None}
-        model.load_state_dict(own, strict=False)
-        return model.eval()
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         snapshot = self.snapshot(history)
@@ -161,21 +169,25 @@ class FreezeThaw(Strategy):
             return None
         seen, U = self.seen(snapshot, learning_curves(history, self.space)), self.space.to_unit(X)
         at = torch.tensor([time_of(step, self.space) for step in steps(self.space)], dtype=torch.double)
-        points = torch.cat([U.repeat_interleave(len(at), 0), at.repeat(len(U)).unsqueeze(-1)], dim=-1)
-        mean, variance = (part.reshape(len(U), len(at)) for part in seen.model.predict(points))
-        mean, deviation = seen.shift + seen.spread * mean, seen.spread * variance.sqrt()
-        middle, high, low = (seen.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
-        return middle, 0.5 * (high - low)
+        middle, deviation = seen.at(U.repeat_interleave(len(at), 0), at.repeat(len(U)))
+        return middle.reshape(len(U), len(at)), deviation.reshape(len(U), len(at))
 
 
 class Seen(NamedTuple):
-    """A model of curves, the best value in its units, and how it sees the values."""
+    """A model of curves, and how it sees the values."""
 
     model: LearningCurveGP
-    best: float
     scale: CurveScale
     shift: float
     spread: float
+
+    def at(self, U: Tensor, times: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Median and half-width of the values at ``n`` designs and times, in the units of the values."""
+        times = torch.as_tensor(times, dtype=torch.double).expand(len(U)).unsqueeze(-1)
+        mean, variance = self.model.predict(torch.cat([U.to(times), times], dim=-1))
+        mean, deviation = self.shift + self.spread * mean, self.spread * variance.sqrt()
+        middle, high, low = (self.scale.inverse(part) for part in (mean, mean + deviation, mean - deviation))
+        return middle, 0.5 * (high - low)
 
 
 def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
@@ -187,6 +199,9 @@ def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, f
     return (Z - shift) / spread, None if noise is None else noise / spread**2, scale, shift, spread
 
 
-def _open(curve: LearningCurve) -> bool:
-    """Whether a training may go on."""
-    return curve.status == Status.DONE
+def _reached(snapshot: Snapshot) -> list[int]:
+    """How many trainings have come, or are on their way, to each fidelity."""
+    highest: dict[tuple[float, ...], int] = {}
+    for record in snapshot.records:
+        highest[record.query.x] = max(highest.get(record.query.x, 0), record.query.fidelity)
+    return [sum(m >= rung for m in highest.values()) for rung in range(snapshot.space.num_fidelities)]

@@ -1,44 +1,74 @@
-"""Which training asynchronous successive halving goes on with.
+"""Brackets of successive halving that a capital pays for: how many trainings come to which rung.
 
 References:
 
-.. [Li2020asha]
-    L. Li, K. Jamieson, A. Rostamizadeh, E. Gonina, J. Ben-tzur, M. Hardt, B. Recht, A. Talwalkar. A System for
-    Massively Parallel Hyperparameter Tuning. MLSys 2020.
+.. [Jamieson2016halving]
+    K. Jamieson, A. Talwalkar. Non-stochastic Best Arm Identification and Hyperparameter Optimization. AISTATS 2016.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from itertools import count, pairwise
 from typing import NamedTuple
-
-from mfbo_torch.history import Record
 
 REDUCTION = 3
 """One of so many trainings goes on from a rung."""
 
 
-class Promotion(NamedTuple):
-    """A training that goes on: its design, and the fidelity up to which."""
+class Brackets(NamedTuple):
+    r"""Rounds of successive halving, of equal size, that spend a capital [Jamieson2016halving]_.
 
-    x: tuple[float, ...]
-    fidelity: int
+    In each a third of those on a rung goes on, so that all rungs cost about the same, and one comes to the last of
+    :math:`M` rungs if :math:`3^{M-1}` begin.
 
-
-def promotion(done: Sequence[Record], target: int, closed: Collection[tuple[float, ...]]) -> Promotion | None:
-    """The training that goes on, ``None`` where one is to begin [Li2020asha]_ (Algorithm 2).
-
-    From the highest rung down: one of the best third of those that have a value there which has not gone on.
-
-    Args:
-        done: The records with a value.
-        target: The highest rung, the number of a fidelity.
-        closed: Designs that cannot go on: pending, failed or stopped ones.
+    Attributes:
+        size: How many trainings come to each rung in a round, not rounded.
     """
-    for rung in reversed(range(target)):
-        here = sorted((r for r in done if r.query.fidelity == rung), key=lambda r: (-(r.value or 0.0), r.id))
-        above = {r.query.x for r in done if r.query.fidelity > rung}
-        for record in here[: len(here) // REDUCTION]:
-            if record.query.x not in above and record.query.x not in closed:
-                return Promotion(record.query.x, rung + 1)
-    return None
+
+    size: tuple[float, ...]
+
+    @classmethod
+    def of(cls, costs: Sequence[float], capital: float | None) -> Brackets:
+        """The rounds that a capital pays for, without one those with one training on the last rung.
+
+        Args:
+            costs: Of going on to each rung from the one below.
+            capital: What may be spent.
+        """
+        shares = [REDUCTION**-rung for rung in range(len(costs))]
+        one, last = sum(c * share for c, share in zip(costs, shares, strict=True)), shares[-1]
+        begun = 1 / last
+        if capital is not None and math.isfinite(capital):
+            begun = capital / (one * max(int(capital * last / one + 1e-9), 1))
+        return cls(tuple(begun * share for share in shares))
+
+    def quota(self, rung: int, rounds: int) -> int:
+        """How many trainings have come to a rung after some rounds."""
+        return max(int(self.size[rung] * rounds + 0.5), 1)
+
+    def complete(self, reached: Sequence[int]) -> bool:
+        """Whether the first round is."""
+        return all(number >= self.quota(rung, 1) for rung, number in enumerate(reached))
+
+    def next_rung(self, reached: Sequence[int], ready: Collection[int]) -> int:
+        """The rung that a training goes on to, 0 where one begins.
+
+        In the first round that is not complete the lowest rung that is not: one rung is filled before any of its
+        trainings goes on. A rung that none is ready for waits, and what comes after it does not.
+
+        Args:
+            reached: How many trainings have come, or are on their way, to each rung.
+            ready: The rungs that a training may go on to; one may always begin.
+        """
+        for round_ in count(1):
+            for rung in range(len(self.size)):
+                if reached[rung] < self.quota(rung, round_) and (rung == 0 or rung in ready):
+                    return rung
+        raise AssertionError("there are always more rounds")
+
+
+def increments(costs: Sequence[float], continues: bool) -> list[float]:
+    """The cost of going on to each rung from the one below; in full where nothing continues."""
+    return [b - a if continues else b for a, b in pairwise([0.0, *costs])]

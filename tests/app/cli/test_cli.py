@@ -44,8 +44,16 @@ def config(tmp_path):
 def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsys):
     assert cli.main(["run", config(), "--seed", "3"]) == 0
     out = tmp_path / "out"
-    files = {"config.yaml", "history.sqlite", "summary.json", "progress.png", "run.log", "problem.json"}
-    assert set(contents(out)) == {*files, ".history.sqlite.lock"}
+    files = {
+        "config.yaml",
+        "history.sqlite",
+        "summary.json",
+        "progress.png",
+        "run.log",
+        "problem.json",
+        "history.digest.json",
+    }
+    assert set(contents(out)) == {*files, "history.digest.json", ".history.sqlite.lock"}
     expected = run(Hill(), Walk(2, seed=3), 40.0, progress=False)
     assert timeless(history(out)) == timeless(expected)
 
@@ -195,7 +203,7 @@ def test_show_and_the_log_of_a_finished_and_a_running_folder(config, tmp_path, c
     log = (out / "run.log").read_text()
     first = log.splitlines()[0]
     assert " INFO 0 queried at fidelity 0: x=" in first
-    assert "total 0, pending 0, pair [1, 2.5]; decided in " in first
+    assert "It was chosen by the strategy, which notes no reason. Decided in " in first
     assert " INFO 2 ended: " in log
     assert " failed after " in log
     assert "RuntimeError: no convergence at step 3" in log
@@ -333,7 +341,6 @@ def test_a_table_of_one_run_begins_another(config, tmp_path, capsys):
 
 def test_a_run_as_a_page(config, tmp_path, capsys):
     pytest.importorskip("plotly")
-    pytest.importorskip("itables")
     assert cli.main(["run", config()]) == 0
     capsys.readouterr()
     page = tmp_path / "out" / "report.html"

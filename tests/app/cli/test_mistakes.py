@@ -112,7 +112,7 @@ PROBLEM: list[tuple[str, dict[str, Any], str]] = [
     ("a product in a constraint", {"constraints": ["width * width <= 99"]}, "must be one inequality, like"),
     ("a constraint nothing meets", {"constraints": ["width <= 3"]}, "must be met by more than 0 of"),
     ("a strict limit", {"constraints": {"latency": "< 20"}}, "constraints.latency = '< 20': must be like \"<= 20\""),
-    ("a second objective", {"constraints": {"latency": "minimize"}}, "for several objectives take Ax or BoTorch"),
+    ("a second objective", {"constraints": {"latency": "minimize"}}, "several objectives are named by objectives"),
     ("a limit on the value", {"constraints": {"value": ">= 3"}}, "must be the name of an outcome, other than 'value'"),
     ("neither true nor false", {"maximize": "maybe"}, "problem.maximize = 'maybe': must be true or false"),
     ("another word for it", {"minimize": True}, "did you mean maximize?"),

@@ -18,7 +18,13 @@ def test_odd_folders_are_one_line(whole, tmp_path, capsys, name):
     out, said = changed(whole, tmp_path, name), ODD[name][1]
     started = time.perf_counter()
     ended = []
-    for command in (["show", out], ["show", out, "--html"], ["best", out], ["export", out, tmp_path / "a.csv"]):
+    for command in (
+        ["show", out],
+        ["show", out, "--html"],
+        ["best", out],
+        ["export", out, tmp_path / "a.csv"],
+        ["why", out, "0"],
+    ):
         capsys.readouterr()
         argv = [str(argument) for argument in command]
         ended.append(cli.main(argv))
@@ -52,6 +58,19 @@ def test_comparisons_of_strangers(whole, tmp_path, capsys):
     instead(journal.name, "pipe")(journal.parent)
     fails(capsys, ["show", str(out)], "not a regular file")
     fails(capsys, ["export", str(out), str(tmp_path / "a.csv")], "not a regular file")
+
+
+def test_why(whole, monkeypatch, capsys):
+    """In the folder of a run, with its folder, and with a number that is none."""
+    out = whole / "run"
+    assert cli.main(["why", str(out), "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Query 1 ")
+    monkeypatch.chdir(out)
+    assert cli.main(["why", "1"]) == 0
+    assert capsys.readouterr().out == said
+    fails(capsys, ["why", "9999"], "query = 9999: must be the number of a query of .")
+    fails(capsys, ["why", "last"], "query = 'last': must be its number")
 
 
 def test_learning_curves_of_a_run(tmp_path, capsys, monkeypatch):

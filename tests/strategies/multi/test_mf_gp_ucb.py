@@ -15,6 +15,7 @@ from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.multi import upper_bounds
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART
 
 FAR = 1e3
 """A violation of every bound."""
@@ -222,17 +223,20 @@ def test_initial_designs_of_the_chain_are_nested():
     assert designs[2] <= designs[1] <= designs[0]
 
 
-def test_first_designs_above_the_lowest_fidelity_are_the_best_and_far_ones_below():
+def test_first_designs_above_the_lowest_fidelity_are_the_best_below_that_are_apart():
     space = box(3, 3)
     history = designed(strategy("recursive", space, 1e4, initial_capital=12.0), toy(space))
     first = {m: [r for r in history if r.query.fidelity == m] for m in range(3)}
     assert all(len(records) > 2 for records in first.values())
     for m in (1, 2):
         best = [r.query.x for r in sorted(first[m - 1], key=lambda r: -r.value)]
-        one, other, third = (first[m][i].query.x for i in range(3))
-        assert one == best[0]
-        assert other == max(best, key=lambda x: max(abs(a - b) for a, b in zip(x, one, strict=True)))
-        assert third == next(x for x in best if x not in (one, other))
+        chosen = [best[0]]
+        for record in first[m][1:]:
+            gaps = {x: min(max(abs(a - b) for a, b in zip(x, y, strict=True)) for y in chosen) for x in best}
+            apart = [x for x in best if gaps[x] > APART]
+            chosen.append(apart[0] if apart else max(gaps, key=gaps.__getitem__))
+            assert record.query.x == chosen[-1]
+        assert first[m][0].query.x == best[0]
 
 
 @pytest.mark.parametrize(("capital", "at_target"), [(2.0, 1), (5.0, 1), (6.0, 2), (20.0, 2), (200.0, 20)])

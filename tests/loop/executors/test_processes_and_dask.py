@@ -268,7 +268,7 @@ def test_no_scheduler_at_an_address():
 def test_settling_leaves_this_process_alone(monkeypatch):
     """Outside a worker there is no parent to end with."""
     monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(workers.torch, "set_num_threads", lambda _: None)
+    monkeypatch.setattr("torch.set_num_threads", lambda _: None)
     monkeypatch.setattr(workers.output_streams, "tolerate_broken_output", lambda: None)
     before = workers.threading.active_count()
     workers.set_up_worker()

@@ -1,16 +1,19 @@
-"""What a folder keeps of a problem, to show results without importing the problem's own class."""
+"""What is kept of a problem, to show results without importing the problem's own class."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
+from mfbo_torch.history.storage.journal import Journal, digest_path
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import write_text
 from mfbo_torch.utils.validation import number
 
 _SHOWN = ("signed", "value_of", "pseudo_rewards")
@@ -51,6 +54,37 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         return None
     return known
+
+
+def shown_of(problem: Problem) -> dict[str, Any]:
+    """What is needed to show a run in a few lines without its problem, as JSON values."""
+    space = problem.space
+    return {
+        "name": problem.name,
+        "maximize": problem.maximize,
+        "parameters": [
+            {
+                **{name: getattr(p, name) for name in ("name", "lower", "upper", "integer", "when")},
+                "choices": list(p.choices),
+            }
+            for p in space.parameters
+        ],
+        "levels": [[space.stretch_name(each), each.start, each.stop] for each in space.stretches],
+        "named": space.fidelities is not None,
+        "costs": list(space.costs),
+        "measured": space.measured,
+        "limits": [list(limit) for limit in space.limits],
+        **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
+    }
+
+
+def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
+    """Keep beside a journal what it is about: the problem as :func:`shown_of` has it, and what the ``run`` is; a run
+    goes on without it."""
+    if journal is None:
+        return
+    with suppress(OSError, TypeError, ValueError):
+        write_text(digest_path(journal.path), json.dumps({**shown_of(problem), **run}) + "\n")
 
 
 def stand_in(known: Any, class_path: str) -> Problem:

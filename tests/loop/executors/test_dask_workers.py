@@ -13,7 +13,7 @@ from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.executors import DaskWorkers, Processes, WorkerLost, dask_workers
+from mfbo_torch.loop.executors import DaskWorkers, Processes, WorkerLost, cluster, dask_workers
 from mfbo_torch.loop.runner import run
 
 
@@ -55,7 +55,7 @@ class Cluster:
 @pytest.fixture
 def brisk(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(dask_workers, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.02)
 
 
 def test_dask_workers_get_one_evaluation_a_thread(brisk):

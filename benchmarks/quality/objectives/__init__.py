@@ -1,0 +1,1 @@
+"""Several objectives at several fidelities: the hypervolume that a capital buys."""

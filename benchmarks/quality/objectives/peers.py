@@ -1,0 +1,180 @@
+"""Optimisers of several objectives of other packages, at the same capital.
+
+Each evaluates through a :class:`Ledger` until that is spent. BoTorch's get the problem's reference point; Optuna's need
+none, and the default of this package finds its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition.cost_aware import InverseCostWeightedUtility
+from botorch.acquisition.multi_objective import (
+    MOMF,
+    qLogNoisyExpectedHypervolumeImprovement,
+    qMultiFidelityHypervolumeKnowledgeGradient,
+)
+from botorch.acquisition.utils import project_to_target_fidelity
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import ModelListGP, SingleTaskGP, SingleTaskMultiFidelityGP
+from botorch.models.cost import AffineFidelityCostModel
+from botorch.models.transforms import Standardize
+from botorch.optim import optimize_acqf, optimize_acqf_mixed
+from botorch.utils.multi_objective.box_decompositions import FastNondominatedPartitioning
+from gpytorch.mlls import SumMarginalLogLikelihood
+from torch import Tensor
+
+from benchmarks.quality.objectives.problems import Fronts
+from mfbo_torch.history import History, Query, Record, payable
+from mfbo_torch.loop.evaluation import evaluate
+from mfbo_torch.metrics.front import objective_values
+
+COSTS = torch.tensor([1.0, 10.0]).double()
+
+
+class Spent(Exception):
+    """What is left does not pay for the next evaluation."""
+
+
+class Ledger:
+    """Evaluates a problem while the capital lasts."""
+
+    def __init__(self, problem: Fronts, capital: float) -> None:
+        self.problem, self.space, self.capital = problem, problem.space, capital
+        self.records: list[Record] = []
+        self.spent = 0.0
+
+    def values(self, u: Tensor, fidelity: int) -> Tensor:
+        """The values of a design of the unit cube, ``K``, to be maximised; :class:`Spent` where too little is left."""
+        cost = self.space.costs[fidelity]
+        if self.spent + cost > payable(self.capital):
+            raise Spent
+        x = tuple(self.space.from_unit(u.reshape(-1).double()).tolist())
+        found = evaluate(self.problem, x, fidelity, len(self.records))
+        assert found.observation is not None, found.reason
+        self.records.append(Record(len(self.records), Query(x, fidelity), cost).observed(found.observation))
+        self.spent += cost
+        return objective_values(self.records[-1:], self.space.objectives)[0]
+
+    def filled(self, method: Callable[[Ledger, int], None], seed: int) -> History:
+        """Everything that a method has evaluated when the capital is spent, or until it is interrupted."""
+        with suppress(Spent, KeyboardInterrupt), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            method(self, seed)
+        return History(self.records)
+
+    def sobol(self, n: int, seed: int) -> Tensor:
+        """Designs that fill the cube."""
+        engine = torch.quasirandom.SobolEngine(self.space.dim, scramble=True, seed=seed)
+        return engine.draw(n, dtype=torch.double)
+
+
+def _sobol(ledger: Ledger, seed: int) -> None:
+    for u in ledger.sobol(4096, seed):
+        ledger.values(u, 1)
+
+
+def _fitted(X: Tensor, Y: Tensor, fidelity: bool = False) -> ModelListGP:
+    kind: Any = partial(SingleTaskMultiFidelityGP, data_fidelities=[X.shape[-1] - 1]) if fidelity else SingleTaskGP
+    outputs = [kind(X, Y[:, k : k + 1], outcome_transform=Standardize(1)) for k in range(Y.shape[-1])]
+    model = ModelListGP(*outputs)
+    fit_gpytorch_mll(SumMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def _at_target(ledger: Ledger, seed: int) -> None:
+    """BoTorch's ``qLogNoisyExpectedHypervolumeImprovement`` at the target."""
+    torch.manual_seed(seed)
+    X = ledger.sobol(min(2 * (ledger.space.dim + 1), int(ledger.capital / COSTS[1] / 2)), seed)
+    Y = torch.stack([ledger.values(u, 1) for u in X])
+    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, ledger.space.dim)
+    while True:
+        improvement = qLogNoisyExpectedHypervolumeImprovement(
+            _fitted(X, Y), -ledger.problem.reference, X, prune_baseline=True
+        )
+        u, _ = optimize_acqf(improvement, cube, 1, 5, 128, options={"maxiter": 100})
+        X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u, 1)[None]])
+
+
+def _begun(ledger: Ledger, seed: int) -> tuple[Tensor, Tensor]:
+    """Designs with the fidelity 0 or 1 in the last column, a third of the capital of the first designs cheap."""
+    torch.manual_seed(seed)
+    n = max(2, min(2 * (ledger.space.dim + 1), int(ledger.capital / COSTS[1] / 2)) * 2 // 3)
+    pairs = [(u, m) for m, count in ((0, 5 * n), (1, n)) for u in ledger.sobol(count, seed + m)]
+    X = torch.stack([torch.cat([u, torch.tensor([m]).double()]) for u, m in pairs])
+    return X, torch.stack([ledger.values(u, m) for u, m in pairs])
+
+
+def _several(ledger: Ledger, seed: int, acquisition: Callable[[Ledger, Tensor, Tensor], Any], options: Any) -> None:
+    """An acquisition of designs and fidelities."""
+    X, Y = _begun(ledger, seed)
+    d = ledger.space.dim
+    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, d + 1)
+    while True:
+        score = acquisition(ledger, X, Y)
+        u, _ = optimize_acqf_mixed(score, cube, 1, fixed_features_list=[{d: 0.0}, {d: 1.0}], **options)
+        m = round(u[0, -1].item())
+        X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u[0, :-1], m)[None]])
+
+
+def _momf(ledger: Ledger, X: Tensor, Y: Tensor) -> MOMF:
+    """The fidelity is one more objective, as in BoTorch's tutorial."""
+    trusted = torch.cat([Y, X[:, -1:]], -1)
+    reference = torch.cat([-ledger.problem.reference, torch.zeros(1).double()])
+    boxes = FastNondominatedPartitioning(reference, trusted)
+    model = _fitted(X, trusted)
+
+    def cost(points: Tensor) -> Tensor:
+        return (COSTS[0] + (COSTS[1] - COSTS[0]) * points[..., -1:]) / COSTS[1]
+
+    return MOMF(model, reference, boxes, cost_call=cost)
+
+
+def _knowledge_gradient(ledger: Ledger, X: Tensor, Y: Tensor) -> qMultiFidelityHypervolumeKnowledgeGradient:
+    d = X.shape[-1] - 1
+    costs = AffineFidelityCostModel({d: (COSTS[1] - COSTS[0]).item()}, COSTS[0].item())
+    return qMultiFidelityHypervolumeKnowledgeGradient(
+        _fitted(X, Y, True),
+        -ledger.problem.reference,
+        target_fidelities={d: 1.0},
+        num_fantasies=4,
+        num_pareto=6,
+        cost_aware_utility=InverseCostWeightedUtility(costs),
+        project=partial(project_to_target_fidelity, target_fidelities={d: 1.0}, d=d + 1),
+    )
+
+
+def _optuna(ledger: Ledger, seed: int, kind: str, **settings: Any) -> None:
+    """Trials at the target."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = getattr(optuna.samplers, kind)(seed=seed, **settings)
+    study = optuna.create_study(directions=["maximize"] * len(ledger.space.objectives), sampler=sampler)
+    while True:
+        trial = study.ask()
+        u = [trial.suggest_float(p.name, 0.0, 1.0) for p in ledger.space.parameters]
+        study.tell(trial, ledger.values(torch.tensor(u), 1).tolist())
+
+
+PEERS: dict[str, Callable[[Ledger, int], None]] = {
+    "Sobol": _sobol,
+    "NSGA-II": partial(_optuna, kind="NSGAIISampler", population_size=8),
+    "TPE": partial(_optuna, kind="TPESampler"),
+    "OptunaGP": partial(_optuna, kind="GPSampler", deterministic_objective=True),
+    "qLogNEHVI": _at_target,
+    "MOMF": partial(
+        _several, acquisition=_momf, options={"num_restarts": 3, "raw_samples": 64, "options": {"maxiter": 50}}
+    ),
+    "MF-HVKG": partial(
+        _several,
+        acquisition=_knowledge_gradient,
+        options={"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30}},
+    ),
+}
+"""BoTorch's three, with the settings of its tutorials where time allows; Optuna's three; random designs."""

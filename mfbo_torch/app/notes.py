@@ -1,0 +1,45 @@
+"""Notes on the queries of a run, in a file of its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mfbo_torch.app.run_folder import writable
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import content, write_text
+from mfbo_torch.utils.validation import whole
+
+FILE, LONGEST, MOST_BYTES = "notes.json", 10_000, 2**24
+"""The file, the most characters of a note, and the most bytes of the file."""
+
+
+def read(folder: Path) -> dict[int, str]:
+    """The notes by the numbers of their queries; none where the file is no such file."""
+    path = folder / FILE
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
+            return {}
+        found = json.loads(content(path).decode())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {int(id): text for id, text in found.items() if id.isdecimal() and len(id) < 12 and isinstance(text, str)}
+
+
+def write(folder: Path, id: int, text: str) -> None:
+    """Keep a note on a query, or none where it is empty; the file is replaced at once.
+
+    Raises:
+        SettingError: The number is none, the text is too long, or the file cannot be written.
+    """
+    whole("id", id, 0)
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise SettingError(
+            "note", text if isinstance(text, str) else type(text).__name__, f"at most {LONGEST:,} characters"
+        )
+    found = {**read(folder), id: text.strip()}
+    kept = {str(each): note for each, note in sorted(found.items()) if note}
+    with writable("folder", folder, "folder"):
+        write_text(folder / FILE, json.dumps(kept, indent=1, ensure_ascii=True) + "\n")

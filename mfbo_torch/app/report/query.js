@@ -1,0 +1,39 @@
+// The panel of one query: why it was made, its parameters, what it printed, and notes on it.
+
+class QueryPanel {
+  constructor(place, ask) {
+    this.place = place;
+    this.ask = ask; // from a number to {why, output, note}; there is none in a file
+    this.notes = {};
+    $(".save", place).addEventListener("click", () => this.save());
+  }
+
+  async show(index, columns, cells) {
+    this.index = index;
+    const fill = (selector, text) => {
+      $(selector, this.place).textContent = text;
+    };
+    this.place.hidden = false;
+    fill("h3", `Query ${index}`);
+    const rows = columns.flatMap(({ title }, k) =>
+      cells[k] === null || cells[k] === "" ? [] : [element("div", {}, element("dt", { textContent: title }), element("dd", { textContent: String(cells[k]) }))],
+    );
+    $("dl", this.place).replaceChildren(...rows);
+    fill(".why", "…");
+    fill(".said", "");
+    const { why, output, note } = await this.ask(index);
+    if (this.index !== index) return;
+    fill(".why", why);
+    $(".output", this.place).hidden = !output;
+    fill(".output pre", output || "");
+    $("textarea", this.place).value = note ?? "";
+    this.place.scrollIntoView({ block: "nearest" });
+  }
+
+  async save() {
+    const text = $("textarea", this.place).value;
+    const body = JSON.stringify({ id: this.index, text });
+    const answer = await fetch("note", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => null);
+    $(".said", this.place).textContent = answer?.ok ? "Kept." : "It could not be kept.";
+  }
+}

@@ -1,0 +1,75 @@
+"""A sweep: jobs are launched until the capital is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobReturn
+
+from mfbo_torch import strategies
+from mfbo_torch.history import Record
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.hydra.codec import SweepCodec
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.utils.errors import SettingError, did_you_mean
+from mfbo_torch.utils.files import write_text
+from mfbo_torch.utils.validation import number, whole
+
+HISTORY, RESULTS = "history.sqlite", "optimization_results.yaml"
+"""Files in the folder of a sweep; one that is given the folder again goes on where the history ends."""
+
+
+def spend(
+    overrides: Sequence[Override],
+    launch: Callable[[list[list[str]], int], Sequence[JobReturn]],
+    folder: str,
+    *,
+    capital: float,
+    fidelity: str | None,
+    costs: Sequence[float] | None,
+    maximize: bool,
+    strategy: str,
+    seed: int,
+    workers: int,
+) -> list[Sequence[JobReturn]]:
+    """Launch jobs in batches of ``workers``; what they return, batch by batch.
+
+    Raises:
+        SettingError: A setting cannot work.
+    """
+    codec = SweepCodec(overrides, fidelity, costs)
+    if strategy not in strategies.__all__:
+        wanted = f"one of {', '.join(strategies.__all__)}{did_you_mean(strategy, strategies.__all__)}"
+        raise SettingError("hydra.sweeper.strategy", strategy, wanted)
+    number("hydra.sweeper.capital", capital, min(codec.space.costs))
+    whole("hydra.sweeper.workers", workers)
+    place = Path(folder).absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    sign, returns = 1.0 if maximize else -1.0, []
+    with Journal(place / HISTORY) as journal:
+        chosen = getattr(strategies, strategy)(seed=seed).bind(codec.space, capital)
+        optimizer = Optimizer(chosen, journal)
+        while batch := optimizer.history.pending[:workers] or optimizer.ask(workers, capital=capital):
+            jobs = launch([codec.job(r.query.x, r.query.fidelity) for r in batch], batch[0].id)
+            returns.append(jobs)
+            for record, job in zip(batch, jobs, strict=True):
+                _take(optimizer, record, job, sign)
+        best = optimizer.history.best(codec.space.target)
+    found = None if best is None else codec.decode(best.query.x, best.query.fidelity)
+    value = None if best is None or best.value is None else sign * best.value
+    results = {"name": "mfbo", "best_evaluated_params": found, "best_evaluated_result": value}
+    write_text(place / RESULTS, yaml.safe_dump(results, sort_keys=False))
+    return returns
+
+
+def _take(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) -> None:
+    """Take in what a job has returned, or that it has failed."""
+    try:
+        value = float(job.return_value)
+    except Exception as error:  # of whatever kind: the application's own
+        optimizer.fail(record.id, error)
+    else:
+        optimizer.tell(record.id, sign * value)

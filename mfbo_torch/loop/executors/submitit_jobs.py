@@ -1,0 +1,244 @@
+"""Jobs of submitit: on Slurm, or on this machine. They go on without their driver, which finds them again."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from secrets import token_hex
+from shutil import which
+from typing import Any, NamedTuple
+
+from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
+from mfbo_torch.loop.executors.processes import in_processes
+from mfbo_torch.loop.executors.resources import Placement
+from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
+from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import temporary_folder
+from mfbo_torch.utils.output_streams import logger
+
+LOG = logger(__name__)
+
+QUEUE_SECONDS = 5.0
+"""Seconds between two looks at Slurm's queue; whether there is a result is looked at once a second."""
+REQUEUES = 5
+"""How often a job that the cluster has ended, and not the evaluation, is sent again."""
+LOOKS = 3
+"""Looks at the states after which a job that has ended without a result is lost; other machines see files late."""
+OF_CLUSTER = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL")
+"""States of Slurm's jobs that the cluster has ended."""
+ALIVE = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "REQUEUE", "RESIZING", "SIGNALING")
+NO_LIMIT = 5_256_000
+"""Minutes that a job on this machine may take where no time is given: ten years."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk that is full."""
+SUBMITTED, RESULT, BEGUN = "_submitted.pkl", "_0_result.pkl", "begun"
+
+
+class _Submitted(NamedTuple):
+    """A job: its folder and its number."""
+
+    folder: Path
+    id: str
+
+    @property
+    def result(self) -> Path:
+        return self.folder / f"{self.id}{RESULT}"
+
+    def forget(self) -> None:
+        """Let the next driver send the evaluation again."""
+        (self.folder / f"{self.id}{SUBMITTED}").unlink(missing_ok=True)
+
+
+class SubmititJobs(ClusterWorkers[_Submitted]):
+    """Jobs of Slurm, or processes of this machine where ``placement.kind`` is ``"submitit"``, ``most`` at a time.
+
+    Each has a folder of its attempt's name in ``folder``, which all nodes see. submitit moves the result there once it
+    is whole, so a driver that comes back takes what ended meanwhile, and waits for what still runs.
+    """
+
+    def __init__(self, placement: Placement, most: int, folder: Path, timeout: float | None = None) -> None:
+        self._placement, self._most, self._folder = placement, most, folder
+        self._looked = -math.inf
+        self._gone: dict[Call, int] = {}
+        self._sent: dict[Call, int] = {}
+        super().__init__(timeout)
+
+    @property
+    def capacity(self) -> int:
+        return self._most
+
+    def packed(self, *content: Any) -> bytes:
+        import cloudpickle
+
+        return parcel(cloudpickle.dumps(content))
+
+    def _look(self) -> None:
+        while len(self._placed) < self._most and (call := self._next()):
+            folder = self._folder / (call.attempt.name if call.attempt else token_hex(8))
+            try:
+                self._placed_at(call, self._found(folder) or self._submitted(call, folder))
+            except Exception as error:  # of whatever kind: submitit's own, the disk's, what sbatch says
+                if getattr(error, "errno", 0) not in FULL and self._states([], force=True) is not None:
+                    said = " ".join(str(error).split())[-300:]
+                    call.end(error=SettingError("executor", self._placement.kind, f"one that takes jobs: {said}"))
+                    continue
+                LOG.warning("no job could be sent, trying again: %s", error)
+                self._waiting.appendleft(call)
+                break
+        states = self._states(self._placed.values())
+        for call, job in [*self._placed.items()]:
+            if call.begun is None and (job.folder / BEGUN).exists():
+                call.begun = time.perf_counter()
+            if job.result.exists():
+                self._collect(call, job)
+            elif states is not None and not states.get(job.id, "").startswith(ALIVE):
+                self._gone[call] = self._gone.get(call, 0) + 1
+                if self._gone[call] >= LOOKS:
+                    self._lose(call, job, states.get(job.id, ""))
+
+    def _collect(self, call: Call, job: _Submitted) -> None:
+        import cloudpickle
+
+        state, content = cloudpickle.loads(job.result.read_bytes())
+        if state == "success":
+            value, error = answered(content)
+            self._end(call, error, value)
+        else:  # of submitit's own: what the objective raises is in the answer
+            self._end(call, WorkerLost(f"job {job.id} failed: {content.strip().splitlines()[-1]}"))
+
+    def _lose(self, call: Call, job: _Submitted, state: str) -> None:
+        """Send a job again that the cluster has ended; else its evaluation is lost with it."""
+        job.forget()
+        del self._gone[call]
+        self._sent[call] = self._sent.get(call, 0) + 1
+        if state.startswith(OF_CLUSTER) and self._sent[call] <= REQUEUES and not call.cancelled():
+            self._placed[call] = self._submitted(call, job.folder)
+            return
+        if state.startswith("TIMEOUT"):
+            self._end(call, TimeoutError(f"job {job.id} was ended by its time limit"))
+            return
+        with suppress(OSError):
+            said = (job.folder / f"{job.id}_0_log.err").read_text("utf-8", "replace").strip().splitlines()
+            state = "; ".join(filter(None, [state, *said[-3:]]))
+        self._end(call, WorkerLost(f"job {job.id} ended without a value{f': {state}' if state else ''}"))
+
+    def _found(self, folder: Path) -> _Submitted | None:
+        """The job of an earlier driver, if it has a result or goes on."""
+        for path in folder.glob(f"*{SUBMITTED}"):
+            job = _Submitted(folder, path.name.removesuffix(SUBMITTED))
+            while (states := self._states([job], force=True)) is None and not job.result.exists() and not self._over:
+                time.sleep(QUEUE_SECONDS)  # the scheduler does not answer, and may know it
+            if job.result.exists() or (states or {}).get(job.id, "").startswith(ALIVE):
+                return job
+            job.forget()
+        return None
+
+    def _submitted(self, call: Call, folder: Path) -> _Submitted:
+        from submitit import AutoExecutor
+
+        needs, local = self._placement.of(call.attempt and call.attempt.fidelity), self._placement.kind == "submitit"
+        minutes = None if needs.time is None else math.ceil(needs.time / 60)
+        executor = AutoExecutor(folder, cluster="local" if local else "slurm")
+        of_slurm = {"slurm_partition": needs.partition, "slurm_additional_parameters": dict(needs.sbatch)}
+        executor.update_parameters(
+            name=f"mfbo-{folder.name}",
+            timeout_min=NO_LIMIT if local and minutes is None else minutes,
+            cpus_per_task=needs.cpus,
+            gpus_per_node=int(needs.gpus),
+            mem_gb=needs.memory,
+            **of_slurm,
+        )
+        if not local and minutes is None:
+            executor.parameters["time"] = None  # the partition's own; submitit's would be five minutes
+        (folder / BEGUN).unlink(missing_ok=True)
+        with without_ctrl_c():
+            job = executor.submit(run_job, call.content, self.timeout, needs.cpus)
+        return _Submitted(folder, job.job_id)
+
+    def _withdraw(self, place: _Submitted) -> None:
+        place.forget()
+        with suppress(OSError):
+            if self._placement.kind == "submitit":
+                os.kill(int(place.id), signal.SIGTERM)
+            else:
+                subprocess.run(["scancel", place.id], check=False, capture_output=True)
+
+    def _states(self, jobs: Iterable[_Submitted], force: bool = False) -> dict[str, str] | None:
+        """The states of jobs by their numbers; ``None`` while nobody says them, or when last asked a moment ago."""
+        if self._placement.kind == "submitit":
+            return _processes([job.id for job in jobs])
+        if not force and time.monotonic() - self._looked < QUEUE_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        found = _said(["squeue", "--me", "--noheader", "--states=all", "--format=%i|%T"])
+        return None if found is None else dict(line.strip().split("|", 1) for line in found.splitlines())
+
+
+def _processes(ids: list[str]) -> dict[str, str]:
+    """Those among some processes of this machine that are submitit's, and no others that have their numbers now."""
+    lines = (_said(["ps", "-o", "pid=,stat=,args=", "-p", ",".join(ids)]) or "").splitlines() if ids else []
+    found = [line.split(None, 2) for line in lines]
+    return {id: "RUNNING" for id, state, arguments in found if "submitit" in arguments and not state.startswith("Z")}
+
+
+def _said(command: list[str]) -> str | None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return None if done.returncode else done.stdout
+
+
+def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
+    """The answer to a parcel, in a job; in a process of its own where it has a timeout."""
+    import torch
+
+    for signal_of_end in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_of_end, signal.SIG_DFL)  # submitit would go on
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # submitit would give up before the limit
+    torch.set_num_threads(cpus)
+    Path(os.environ["SUBMITIT_FOLDER"], BEGUN).touch()
+    if timeout is None:
+        return answer(loaded(content))
+    with in_processes(1, timeout) as process:
+        return answer(lambda: process.submit(_apply, _Pickled(opened(content))).result())
+
+
+class _Pickled:
+    """A pickled call that is read where this is, by cloudpickle."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def __reduce__(self) -> Any:
+        import cloudpickle
+
+        return cloudpickle.loads, (self.content,)
+
+
+def _apply(call: tuple[Any, tuple[Any, ...]]) -> Any:
+    fn, args = call
+    return fn(*args)
+
+
+@contextmanager
+def in_jobs(placement: Placement, workers: int, folder: Path | None, timeout: float | None) -> Iterator[Workers]:
+    """Jobs for as long as the context lasts; without a folder, in one that does not outlast it."""
+    try:
+        import submitit  # noqa: F401
+    except ImportError:
+        raise SettingError("executor", placement.kind, "installed: pip install 'mfbo-torch[slurm]'") from None
+    if placement.kind == "slurm" and not which("sbatch"):
+        raise SettingError("executor", "slurm", "used where Slurm's sbatch is found")
+    if placement.kind == "slurm" and folder is None:
+        raise SettingError("folder", None, "a folder that all nodes of the cluster see")
+    with temporary_folder() if folder is None else nullcontext(folder.absolute()) as place:
+        jobs = SubmititJobs(placement, workers, place, timeout)
+        try:
+            yield jobs
+        finally:
+            jobs.shutdown(cancel_futures=True)

@@ -1,0 +1,1 @@
+"""The front of a run with several objectives, and its pictures."""

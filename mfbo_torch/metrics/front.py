@@ -1,0 +1,72 @@
+"""The front of several objectives: the designs that no other one dominates, and the hypervolume below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from botorch.utils.multi_objective.hypervolume import Hypervolume
+from botorch.utils.multi_objective.pareto import is_non_dominated
+from torch import Tensor
+
+from mfbo_torch.history import History, Record, Status
+from mfbo_torch.space import Space
+from mfbo_torch.space.objectives import Objective, worst_of_interest
+
+MARGIN = 0.1
+"""How far the reference point is below the worst values of a front, as a part of its ranges [Ishibuchi2011]_."""
+
+
+def objective_values(records: Iterable[Record], objectives: Sequence[Objective]) -> Tensor:
+    """The values ``n x K`` of some records, to be maximised."""
+    rows = [[one.signed(record.outcomes[one.name].value) for one in objectives] for record in records]
+    return torch.tensor(rows, dtype=torch.double).reshape(-1, len(objectives))
+
+
+def front(history: History, space: Space) -> list[Record]:
+    """The feasible records at the target that no other one dominates, from the best value of the first objective on;
+    of records with the same values the first one."""
+    records = [r for r in history.select(Status.DONE, space.target) if r.feasible]
+    Y = objective_values(records, space.objectives)
+    kept = is_non_dominated(Y, deduplicate=True).tolist() if len(Y) else []
+    first = [record for record, on_front in zip(records, kept, strict=True) if on_front]
+    return sorted(first, key=lambda record: (-(record.value or 0.0), record.id))
+
+
+def reference_point(space: Space, Y: Tensor) -> Tensor:
+    """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say, and
+    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there."""
+    best = Y[is_non_dominated(Y)]
+    nadir, extent = best.amin(0), best.amax(0) - best.amin(0)
+    for wider in (Y.amax(0) - Y.amin(0), nadir.abs(), torch.ones_like(nadir)):
+        extent = torch.where(extent > 0, extent, wider)
+    found = nadir - MARGIN * extent
+    given = worst_of_interest(space.objectives, space.limits)
+    return torch.tensor([f if g is None else g for f, g in zip(found.tolist(), given, strict=True)], dtype=torch.double)
+
+
+def hypervolume(Y: Tensor, reference: Tensor) -> float:
+    """The volume that ``n x K`` values to be maximised dominate above a reference point."""
+    above = Y[Y.gt(reference).all(-1)]
+    return float(Hypervolume(reference).compute(above[is_non_dominated(above)])) if len(above) else 0.0
+
+
+def hypervolumes(history: History, space: Space, reference: Tensor) -> Tensor:
+    """The hypervolume of the feasible values at the target after each of the ``n`` records, shape ``n``."""
+    found, seen, volume = [], torch.zeros(0, len(reference), dtype=torch.double), 0.0
+    for record in history:
+        if record.status == Status.DONE and record.query.fidelity == space.target and record.feasible:
+            new = objective_values([record], space.objectives)
+            if not (seen >= new).all(-1).any():
+                seen = torch.cat([seen[~(new >= seen).all(-1)], new])
+                volume = hypervolume(seen, reference)
+        found.append(volume)
+    return torch.tensor(found, dtype=torch.double)
+
+
+def knee(Y: Tensor) -> int:
+    """Which of the ``n x K`` values of a front, to be maximised, is nearest to the best of each objective, in units of
+    the ranges."""
+    extent = Y.amax(0) - Y.amin(0)
+    lost = (Y.amax(0) - Y) / torch.where(extent > 0, extent, torch.ones_like(extent))
+    return int(lost.square().sum(-1).argmin())

@@ -1,0 +1,81 @@
+"""Between the search space of Ray Tune and a :class:`~mfbo_torch.space.Space`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from ray.tune.search.variant_generator import parse_spec_vars
+
+from mfbo_torch.space import Parameter
+from mfbo_torch.space.codec import Codec, Coordinate
+from mfbo_torch.utils.errors import SettingError
+
+
+def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any, float] | None) -> Codec:
+    """The domains of a ``param_space`` as designs; the names of nested ones are joined by ``/``.
+
+    ``fidelity`` names one of choices, ``tune.choice([3, 9, 27])``, whose costs are the values if not given.
+    """
+    _, domains, grids = parse_spec_vars(dict(config))
+    if grids:
+        raise SettingError("/".join(grids[0][0]), "grid_search", "tune.choice: what is tried is the searcher's to say")
+    found = {"/".join(map(str, path)): domain for path, domain in domains}
+    levels, prices = [None], [1.0]
+    if fidelity is not None:
+        levels, prices = _levels(fidelity, found.pop(fidelity, None), costs, list(found))
+    if not found:
+        raise SettingError("param_space", list(config), "with something to search, as in tune.uniform(0, 1)")
+    return Codec([_coordinate(*item) for item in found.items()], fidelity, levels, costs=prices)
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by their joined names, as Ray nests them."""
+    found: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split("/")
+        place = found
+        for key in path:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return found
+
+
+def _coordinate(name: str, domain: Domain) -> Coordinate:
+    sampler = domain.get_sampler()
+    if isinstance(domain, Categorical):
+        values = list(domain.categories)
+        numbers = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+        values = sorted(values) if numbers else values
+        return Coordinate.among(Parameter(name, choices=tuple(range(len(values))), ordered=numbers), values)
+    step = None
+    if isinstance(sampler, Quantized):
+        step, sampler = sampler.q, sampler.get_sampler()
+    log = isinstance(sampler, LogUniform)
+    if isinstance(domain, Integer):  # the upper end is not in it, unless it is in steps
+        upper = domain.upper if step and step > 1 else domain.upper - 1
+        whole = Parameter(name, domain.lower, upper, log=log, integer=True)
+        return Coordinate(whole, float, lambda x: int(_rounded(x, step)))
+    if not isinstance(domain, Float):
+        raise SettingError(name, type(domain).__name__, "a uniform, loguniform, randint, lograndint or choice")
+    return Coordinate(Parameter(name, domain.lower, domain.upper, log=log), float, lambda x: _rounded(x, step))
+
+
+def _rounded(x: float, step: float | None) -> float:
+    return float(x) if step is None else round(x / step) * step
+
+
+def _levels(
+    name: str, domain: Domain | None, costs: Mapping[Any, float] | None, others: Sequence[str]
+) -> tuple[list[Any], list[float]]:
+    if not isinstance(domain, Categorical) or len(domain.categories) < 2:
+        wanted = f"a parameter with tune.choice of its values, such as [3, 9, 27]; others are {', '.join(others)}"
+        raise SettingError("fidelity", name, wanted)
+    values = list(domain.categories)
+    prices = {value: value for value in values} if costs is None else dict(costs)
+    if set(prices) != set(values) or not all(isinstance(price, int | float) and price > 0 for price in prices.values()):
+        raise SettingError("costs", costs, f"a positive number for each value of {name}: {', '.join(map(str, values))}")
+    ordered = sorted(values, key=lambda value: prices[value])
+    return ordered, [float(prices[value]) for value in ordered]

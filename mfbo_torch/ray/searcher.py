@@ -1,0 +1,116 @@
+"""A searcher of Ray Tune."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ray.cloudpickle as cloudpickle
+from ray.tune.search import Searcher as TuneSearcher
+
+from mfbo_torch.history import History
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.ray.codec import codec_of, nested
+from mfbo_torch.space.codec import Codec
+from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.utils.errors import SettingError
+
+
+class Searcher(TuneSearcher):
+    """A strategy as the ``search_alg`` of Ray Tune.
+
+    It chooses the parameters of each trial, and how far it goes: ``fidelity`` names the parameter that says so, of
+    which short trials come first. No scheduler is needed to stop trials early, and none should.
+
+    Args:
+        fidelity: The parameter whose values are the fidelities, as in ``{"epochs": tune.choice([3, 9, 27])}``.
+        costs: What a trial costs at each of its values; the values themselves if not given.
+        capital: What may be spent; without it Tune's ``num_samples`` ends the search, and strategies that plan for a
+            capital take that number of trials at the target.
+        strategy: How to search; :class:`~mfbo_torch.MFGPUCB` if not given.
+        seed: The seed of that strategy's random choices.
+        metric: What is optimised; Tune's own if not given.
+        mode: ``"min"`` or ``"max"``; Tune's own if not given.
+
+    Raises:
+        SettingError: A setting cannot work, or the search space has something that is none of a space here.
+    """
+
+    def __init__(
+        self,
+        fidelity: str | None = None,
+        costs: Mapping[Any, float] | None = None,
+        capital: float | None = None,
+        strategy: Strategy | None = None,
+        seed: int = 0,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> None:
+        super().__init__(metric=metric, mode=mode)
+        self._metric: str | None
+        self._mode: str | None
+        self.fidelity, self.costs, self.capital = fidelity, costs, capital
+        self.strategy = MFGPUCB(seed=seed) if strategy is None else strategy
+        self._config: dict[str, Any] = {}
+        self._total = 0.0
+        self._codec: Codec | None = None
+        self._optimizer: Optimizer | None = None
+        self._ids: dict[str, int] = {}
+
+    @property
+    def history(self) -> History:
+        """All trials so far; their values are to be maximised."""
+        return History() if self._optimizer is None else self._optimizer.history
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        """Take over Tune's search space, once."""
+        if self._optimizer is not None:
+            return False
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        self._config = config
+        self._total = self.capital or float(spec.get("num_samples") or 100) * codec_of(*self._space).space.costs[-1]
+        self._begin(History())
+        return True
+
+    @property
+    def _space(self) -> tuple[Any, ...]:
+        return self._config, self.fidelity, self.costs
+
+    def _begin(self, history: History) -> None:
+        self._codec = codec_of(*self._space)
+        self._optimizer = Optimizer(self.strategy.bind(self._codec.space, self._total), history=history)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The parameters of the next trial; Tune's ``FINISHED`` once the capital is spent."""
+        if self._optimizer is None or self._codec is None:
+            raise SettingError("param_space", None, "given to the Tuner, with something to search")
+        queried = self._optimizer.ask(capital=self.capital or math.inf)
+        if not queried:
+            return str(TuneSearcher.FINISHED)
+        self._ids[trial_id] = queried[0].id
+        query = queried[0].query
+        return nested(self._codec.decode(query.x, query.fidelity))
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Take in the last value of a trial, or that it has failed."""
+        if self._optimizer is None or (id := self._ids.pop(trial_id, None)) is None:
+            return
+        value = (result or {}).get(self.metric)
+        if error or value is None:
+            self._optimizer.fail(id, "the trial failed" if error else f"it has not reported {self.metric}")
+        else:
+            self._optimizer.tell(id, float(value) if self.mode == "max" else -float(value))
+
+    def save(self, checkpoint_path: str) -> None:
+        """Keep what :meth:`restore` needs."""
+        kept = self._metric, self._mode, self._config, self._total, [*self.history], self._ids
+        Path(checkpoint_path).write_bytes(cloudpickle.dumps(kept))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on where a saved search was; trials in flight then are still to come."""
+        kept = cloudpickle.loads(Path(checkpoint_path).read_bytes())
+        self._metric, self._mode, self._config, self._total, records, self._ids = kept
+        self._begin(History(records))

@@ -1,0 +1,284 @@
+"""Expected hypervolume improvement of the target, at the fidelity that explains enough of it for its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any, NamedTuple, Self
+
+import torch
+from botorch.models.model import ModelList
+from torch import Tensor
+
+from mfbo_torch.acquisition.hypervolume_improvement import LogExpectedHypervolumeImprovement
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
+from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.metrics.front import front, knee, objective_values, reference_point
+from mfbo_torch.models.multi_fidelity.target import TargetModel
+from mfbo_torch.models.outcome_transform import Warp
+from mfbo_torch.space import Space
+from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.common.outcome_models import promising
+from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
+from mfbo_torch.strategies.multi.model_hedge import ALONE, INTEGRATED, MIN_IMPROVEMENT, HedgedMFGPUCB, log_densities
+from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
+from mfbo_torch.strategies.multi_objective.predicted_front import predicted_front
+from mfbo_torch.strategies.multi_objective.views import Views, chebyshev, space_of_one
+from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.utils.errors import SettingError
+
+MODELS = (INTEGRATED, ALONE)
+MOST_OBJECTIVES = 4
+"""Number of objectives up to which hypervolumes are computed; beyond, objectives are scalarised."""
+
+
+class _Goal(NamedTuple):
+    """What is improved on: ``K`` values, to be maximised, from which and up to which."""
+
+    reference: Tensor
+    ideal: Tensor
+    designs: Tensor
+    """``f x D`` designs on the front that the chains predict."""
+
+
+class MFEHVI(Strategy):
+    r"""Several objectives at several fidelities: where the hypervolume of the target's front is expected to grow most.
+
+    Each objective has the models of the single-objective default
+    (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`). Two forms of them take turns by their record of
+    predicting the target: the chain of fidelities with its links integrated out, and the target alone, which no cheap
+    fidelity can mislead. Each maximises :class:`~mfbo_torch.acquisition.LogExpectedHypervolumeImprovement` over the
+    front of its means at the designs observed at the target [Yang2019ehvi]_.
+
+    A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
+    the objectives in units of the front's ranges, per unit of cost as the target itself does; thresholds grow as those
+    of :class:`~mfbo_torch.MFGPUCB`.
+
+    The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
+    decision: the worst value on the front that the chains predict
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
+    scalarisation [Knowles2006parego]_.
+
+    Args:
+        initial_capital: As that of :class:`~mfbo_torch.MFGPUCB`.
+        refit_every: Most observations between two fits of the hyper-parameters.
+        device: Where the models compute.
+        dtype: Their precision, ``"float64"`` or ``"float32"``.
+        **settings: ``seed``, ``space`` and ``capital``.
+    """
+
+    heeds_limits = heeds_objectives = True
+    most_fidelities = UpperBounds.most_fidelities
+
+    def __init__(
+        self,
+        *,
+        initial_capital: float | None = None,
+        refit_every: int = 25,
+        device: str = "cpu",
+        dtype: str = "float64",
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self._shared: dict[str, Any] = {"initial_capital": initial_capital, "refit_every": refit_every}
+        self._shared |= {"device": device, "dtype": dtype}
+        rule = HedgedMFGPUCB(**self._shared)
+        self.initial_capital, self.refit_every, self.device, self.dtype = (getattr(rule, name) for name in self._shared)
+        self._rules: list[HedgedMFGPUCB] = []
+        self._scalar: HedgedMFGPUCB | None = None
+        self._views = Views()
+
+    def bind(self, space: Space, capital: float | None = None) -> Self:
+        bound = super().bind(space, capital)
+        bound._rules, bound._scalar, bound._views = [], None, Views()
+        return bound
+
+    def _check_limits(self) -> None:
+        super()._check_limits()
+        if self._space is not None and not self._space.objectives:
+            raise SettingError("objectives", 1, "two or more for MFEHVI; MFGPUCB takes one")
+
+    @property
+    def rules(self) -> list[HedgedMFGPUCB]:
+        """The models of each objective; those of the first one know of limits on other outcomes."""
+        if not self._rules:
+            self._rules = [self._rule(limited=not k) for k in range(len(self.space.objectives))]
+        return self._rules
+
+    def _rule(self, limited: bool) -> HedgedMFGPUCB:
+        rule = HedgedMFGPUCB(seed=self.seed, **self._shared)
+        return rule.bind(space_of_one(self.space, limited), self.capital)
+
+    def snapshots(self, history: History) -> list[Snapshot]:
+        """What a decision is made from, for each objective."""
+        limited = frozenset(limit.name for limit in self.rules[0].space.limits)
+        views = self._views(history, self.space, limited)
+        return [rule.snapshot(view) for rule, view in zip(self.rules, views, strict=True)]
+
+    def decide(self, history: History) -> Query:
+        snapshots = self.snapshots(history)
+        first, snapshot = self.rules[0], snapshots[0]
+        due = first.due(snapshot)
+        if due is None and first.target_only.modelled(snapshot):
+            return self._proposed(history, snapshots, snapshot.generator(self.seed))
+        turn = 0 if due is None else snapshot.initial.count(due) // 2 % len(snapshots)
+        return self.rules[turn].next_query(snapshots[turn])  # the best designs below, by one objective and another
+
+    def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
+        """The decision of the model whose turn it is."""
+        name, parts = whose_turn(history.records, MODELS, self._log_densities)
+        goal = self._goal(snapshots)
+        signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
+        noted: dict[str, Any] = {"shares": parts, "reference": signs}
+        if len(snapshots) > MOST_OBJECTIVES:
+            name, query = self._scalarised(name, snapshots, goal, generator)
+        else:
+            name, query = self._improving(name, snapshots, goal, generator)
+        u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
+        if query.fidelity == self.space.target:
+            pairs = [*zip(self.rules, snapshots, strict=True)]
+            noted["predicted"] = [_of_models(rule.predictions(u, snapshot)) for rule, snapshot in pairs]
+            noted["maps"] = [[[*astuple(warp)] for warp in rule.transforms(snapshot)] for rule, snapshot in pairs]
+        return Query(query.x, query.fidelity, {"stage": "model", "model": name, **noted})
+
+    def _log_densities(self, record: Record, predictions: Sequence[Mapping[str, Prediction]]) -> dict[str, float]:
+        """The logarithm of the density that each model gave to the values of a record."""
+        total = dict.fromkeys(MODELS, 0.0)
+        for one, seen, maps in zip(self.space.objectives, predictions, record.query.meta["maps"], strict=True):
+            value = one.signed(record.outcomes[one.name].value)
+            found = log_densities(value, seen, *(Warp(*some) for some in maps))
+            total = {name: total[name] + found[name] for name in MODELS}
+        return total
+
+    def _goal(self, snapshots: list[Snapshot]) -> _Goal:
+        """The front that the chains predict; the reference point and the best of each objective there."""
+        pairs = [(rule.surrogate, *rule.best_model(seen)) for rule, seen in zip(self.rules, snapshots, strict=True)]
+        limits = self.rules[0].within_limits(snapshots[0])
+
+        def values(U: Tensor) -> Tensor:
+            with torch.no_grad():
+                found = [
+                    warp.inverse(model.mean_variance(surrogate.to(U))[0][:, -1].to("cpu", torch.double))
+                    for surrogate, model, warp in pairs
+                ]
+                Y = torch.stack(found, -1)
+                if limits is None:
+                    return Y
+                likely = limits.log(self.rules[0].surrogate.to(U)).to("cpu") > math.log(0.5)
+                return torch.where(likely.unsqueeze(-1), Y, Y.amin(0) - 1.0) if likely.any() else Y
+
+        seen = snapshots[0].designs(snapshots[0].done)
+        designs, Y = predicted_front(self.space, seen, values, self.seed)
+        reference = reference_point(self.space, Y)
+        return _Goal(reference, torch.maximum(Y.amax(0), reference), designs)
+
+    def _improving(
+        self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
+    ) -> tuple[str, Query]:
+        """The query of a model, or of the target alone where that model expects no gain; and whose it is."""
+        rule, snapshot, target = self.rules[0], snapshots[0], self.space.target
+        if name == INTEGRATED:
+            score = self._chained(snapshots, goal)
+            seen = snapshot.designs([r for r in snapshot.done if r.feasible] or snapshot.done)
+            bests = [each.incumbents for each in snapshots]
+            judged = rule.feasible(score, snapshot, target)
+            more = [promising(judged, designs, rule.surrogate.to) for designs in (seen, goal.designs)]
+            starts = torch.cat([*bests, *more]).unique(dim=0)
+            u = rule.snapped(rule.maximize_from(judged, starts, generator, screened=1024, climbed=6))
+            with torch.no_grad():
+                gain = score(u.unsqueeze(-2)).item()
+            if gain >= math.log(MIN_IMPROVEMENT) or snapshot.best(target) is None:
+                fidelity = rule.probing(u, self._level(u, snapshots, goal), snapshot)
+                return name, rule.placed(u, fidelity, snapshot, generator)
+        u = rule.target_only.maximiser(self._alone(snapshots, goal), snapshot, generator)
+        return ALONE, rule.placed(u, target, snapshot, generator)
+
+    def _chained(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
+        """The improvement by the chains of fidelities; where a value is pending, its mean counts as observed."""
+        models, edges = [], []
+        for rule, snapshot, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
+            warp, _ = rule.transforms(snapshot)
+            low, high = rule.surrogate.to(warp(torch.stack([worst, best])))
+            model = rule.integrated(snapshot).hallucinate(rule.pending(snapshot))
+            models.append(TargetModel(model, (high - low).clamp_min(torch.finfo(low.dtype).tiny)))
+            edges.append(low / models[-1].unit)
+        return self._improvement(models, torch.stack(edges), snapshots)
+
+    def _alone(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
+        """The improvement by the models of the target alone."""
+        models, edges = [], []
+        for rule, snapshot, worst in zip(self.rules, snapshots, goal.reference, strict=True):
+            seen = snapshot.transformed(rule.transform(snapshot))
+            alone = rule.target_only
+            models.append(alone.hallucinated(seen))
+            shift, scale = alone.gp.units(alone.observed(seen).Y)
+            edges.append(rule.surrogate.to((rule.transform(snapshot)(worst) - shift) / scale))
+        return self._improvement(models, torch.stack(edges), snapshots)
+
+    def _improvement(
+        self, models: list[Any], reference: Tensor, snapshots: list[Snapshot]
+    ) -> LogExpectedHypervolumeImprovement:
+        """The improvement on the means at the designs observed, feasible, or pending at the target."""
+        rule, snapshot, target = self.rules[0], snapshots[0], self.space.target
+        records = [r for r in rule.target_only.modelled(snapshot) if r.feasible]
+        records += [r for r in snapshot.pending if r.query.fidelity == target]
+        joint = ModelList(*models)
+        means = reference.new_zeros(0, len(models))
+        if records:
+            with torch.no_grad():
+                means = joint.posterior(rule.surrogate.to(snapshot.designs(records)).unsqueeze(-2)).mean.squeeze(-2)
+        return LogExpectedHypervolumeImprovement(joint, reference, means)
+
+    def _level(self, u: Tensor, snapshots: list[Snapshot], goal: _Goal) -> int:
+        """The lowest fidelity that explains enough of the target's variance, summed over the objectives, for its cost;
+        or one that does so of an outcome of which it is open whether it keeps its limit."""
+        rule, snapshot = self.rules[0], snapshots[0]
+        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+        total = torch.zeros(len(costs), dtype=torch.double)
+        for each, seen, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
+            low, high = each.transform(seen)(torch.stack([worst, best]))
+            found = explained_variance(each.model(seen), u, each.pending(seen))
+            total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
+        worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
+        level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
+        return min(level, rule.level_of_outcomes(u, 1.0, snapshot))
+
+    def _scalarised(
+        self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
+    ) -> tuple[str, Query]:
+        """The query of a model for one random scalarisation; and whose it is."""
+        weights = torch.rand(len(snapshots), generator=generator, dtype=torch.double).log().neg()  # of the simplex
+        history = chebyshev([s.history for s in snapshots], weights / weights.sum(), *goal[:2])
+        if self._scalar is None:
+            self._scalar = self._rule(limited=True)
+        return self._scalar.decided_by(name, self._scalar.snapshot(history), generator)
+
+    def recommend(self, history: History) -> Record | Recommendation | None:
+        """The knee of the front."""
+        best = front(history, self.space)
+        return best[knee(objective_values(best, self.space.objectives))] if best else None
+
+    def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the first objective."""
+        return self.rules[0].predict(self.snapshots(history)[0].history, X)
+
+    def predict_each(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation ``n x K`` of the objectives at the target, to be maximised."""
+        pairs = zip(self.rules, self.snapshots(history), strict=True)
+        found = [part for rule, s in pairs if (part := rule.predict(s.history, X)) is not None]
+        if not found:
+            return None
+        return torch.stack([mean[:, -1] for mean, _ in found], -1), torch.stack([dev[:, -1] for _, dev in found], -1)
+
+    def explained(self, history: History) -> tuple[float, ...] | None:
+        """The mean over the objectives."""
+        pairs = zip(self.rules, self.snapshots(history), strict=True)
+        found = [shares for rule, s in pairs if (shares := rule.explained(s.history)) is not None]
+        return tuple(map(math.fsum, zip(*[[s / len(found) for s in each] for each in found], strict=True))) or None
+
+
+def _of_models(predictions: Mapping[str, Prediction]) -> dict[str, Prediction]:
+    return {name: predictions[name] for name in MODELS}

@@ -1,0 +1,36 @@
+"""A run that goes on without its terminal."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from quiet_runs import until
+
+from mfbo_torch.app import cli, run_folder
+
+HELPERS = Path(__file__).parents[2] / "helpers"
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = os.pathsep.join([str(HELPERS), str(HELPERS.parents[1]), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", paths)
+    Path("a.yaml").write_text(yaml.safe_dump({"problem": "toy.Hill", "strategy": "toy.Walk", "capital": 30}))
+
+
+def test_what_cannot_start_is_refused_in_the_terminal(config, capsys):
+    assert cli.main(["run", "a.yaml", "--detach", "--capital", "0.5"]) == 2
+    assert "capital = 0.5" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.slow
+def test_a_run_is_detached_and_followed(config, capsys):
+    assert cli.main(["run", "a.yaml", "--detach"]) == 0
+    assert "mfbo show runs/a --follow" in capsys.readouterr().out
+    until(lambda: Path("runs/a/history.sqlite").exists(), 120)
+    assert cli.main(["show", "runs/a", "--follow"]) == 0
+    assert run_folder.finished(Path("runs/a"))
+    assert "Picture" in Path("runs/a", run_folder.SAID).read_text()

@@ -1,0 +1,96 @@
+"""A run in a few lines, without what decides or evaluates."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mfbo_torch import Journal, Parameter, Space, maximize, minimize
+from mfbo_torch.app import cli, digest
+from mfbo_torch.history.storage.journal import digest_path
+
+SPACE = Space(
+    [Parameter("x", 0, 1), Parameter("k", choices=["a", "bb"]), Parameter("n", 1, 3, integer=True, when={"k": "bb"})],
+    [1, 4],
+)
+
+
+def loss(parameters, fidelity):
+    return parameters["x"] + len(parameters["k"]) + parameters.get("n", 0) + 0.1 * (1 - fidelity)
+
+
+@pytest.mark.parametrize(("optimize", "sign"), [(minimize, 1), (maximize, -1)])
+def test_a_journal_made_in_python_is_shown_in_the_users_sign(tmp_path, capsys, optimize, sign):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        found = optimize(
+            lambda p, fidelity: sign * loss(p, fidelity), SPACE, 30, strategy="ExpectedImprovement", journal=journal
+        )
+    assert cli.main(["show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"Best value    {found.fun:.8g}" in shown
+    assert (
+        ", ".join(
+            f"{name} = {value:.6g}" if name != "k" else f"k = {value}" for name, value in found.parameters.items()
+        )
+        in shown
+    )
+    assert f"Spent         {found.spent:g} of 30" in shown
+    assert "Left          2, less than the next evaluation costs" in shown
+    assert "more evaluation" not in shown
+
+
+@pytest.mark.parametrize("kept", [None, "[]", "{", '{"name": 1}', "null"])
+def test_a_journal_of_which_nothing_is_known_is_shown_as_it_was_told(tmp_path, capsys, kept):
+    """Also beside a file that something else has written."""
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        minimize(lambda x: x, {"x": (1, 2)}, 3, strategy="RandomSearch", journal=journal)
+    digest_path(path).unlink() if kept is None else digest_path(path).write_text(kept)
+    assert cli.main(["show", str(path)]) == 0
+    assert "as it was told, larger is better, at fidelity 0" in capsys.readouterr().out
+
+
+def test_what_is_kept_by_a_stranger_is_not_believed(tmp_path, capsys):
+    """A design that does not fit what the file says is shown without it."""
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        minimize(lambda x: x, {"x": (1, 2)}, 3, strategy="RandomSearch", journal=journal)
+    known = json.loads(digest_path(path).read_text())
+    for changes in (
+        {"parameters": []},
+        {"costs": []},
+        {"parameters": 3},
+        {"levels": [[]]},
+        {"limits": [1]},
+    ):
+        digest_path(path).write_text(json.dumps({**known, **changes}))
+        assert cli.main(["show", str(path)]) == 0
+        assert "as it was told" in capsys.readouterr().out
+
+
+def test_showing_needs_no_model(tmp_path):
+    """Nor torch, which takes seconds to load."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(lambda x: x, {"x": (1, 2)}, 3, strategy="RandomSearch", journal=journal)
+    code = (
+        "import sys; from mfbo_torch.app import cli; cli.main(['show', 'a.sqlite']); sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    began = time.process_time()
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False).returncode == 0
+    assert time.process_time() - began < 1
+
+
+def test_conditions_of_a_design():
+    known = {
+        "parameters": [
+            {"name": "n", "choices": [], "integer": True, "when": [["k", ["b"]]]},
+            {"name": "k", "choices": ["a", "b"], "integer": False, "when": []},
+        ]
+    }
+    assert digest.named(known, (2.0, 1.0)) == {"n": 2, "k": "b"}
+    assert digest.named(known, (2.0, 0.0)) == {"k": "a"}

@@ -1,0 +1,114 @@
+"""Hydra with the sweeper: overrides as a space, and an application that is swept."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from installed import installed
+from refusals import refused
+
+if not installed("hydra-core"):
+    pytest.skip("hydra is not installed: pip install 'mfbo-torch[hydra]'", allow_module_level=True)
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+import mfbo_torch
+from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.hydra.codec import SweepCodec
+
+APP = """
+import hydra
+
+@hydra.main(version_base=None, config_name="config", config_path=".")
+def loss(config):
+    if config.rate > 0.09:
+        raise ValueError("diverged")
+    return (config.rate - 0.01) ** 2 + abs(config.width - 128) / 512 + 1 / config.epochs
+
+loss()
+"""
+
+
+def overrides(*given):
+    return OverridesParser.create().parse_overrides(list(given))
+
+
+def test_overrides_are_a_space():
+    swept = ("rate=tag(log,interval(1e-5,0.1))", "width=range(16,64,16)", "size=int(interval(1,9))", "kind=a,'b c'")
+    codec = SweepCodec(overrides(*swept, "+epochs=27,3,9", "seed=4"), "epochs", None)
+    assert codec.space.costs == (3.0, 9.0, 27.0)
+    rate, width, size, kind = codec.space.parameters
+    assert (rate.lower, rate.upper, rate.log, rate.integer) == (1e-5, 0.1, True, False)
+    assert (width.ordered, kind.ordered) == (True, False)
+    assert (size.integer, size.log) == (True, False)
+    assert codec.job((0.01, 2.0, 3.0, 1.0), 2) == [
+        "seed=4",
+        "rate=0.01",
+        "width=48",
+        "size=3",
+        "kind='b c'",
+        "+epochs=27",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "fidelity", "costs", "said"),
+    [
+        (["rate=interval(0,1)"], "epochs", None, "^hydra.sweeper.fidelity = 'epochs': must be one of the overrides"),
+        (["rate=interval(0,1)", "epochs=3"], "epochs", None, "must be some values, as in epochs=3,9,27"),
+        (["rate=interval(0,1)", "epochs=3,9"], "epochs", [1.0], "^hydra.sweeper.costs = .*: must be a positive number"),
+        (["rate=0.1"], None, None, "^overrides = 1: must be with something to search"),
+    ],
+)
+def test_what_cannot_be_swept(given, fidelity, costs, said):
+    refused(said, SweepCodec, overrides(*given), fidelity, costs)
+
+
+def with_plugin(place):
+    """The environment in which Hydra finds the plugin where an installed package has it."""
+    (place / "hydra_plugins").mkdir()
+    shutil.copy(Path(mfbo_torch.__file__).parent / "hydra" / "plugin.py", place / "hydra_plugins" / "mfbo.py")
+    paths = [str(place), os.environ.get("PYTHONPATH", str(Path(mfbo_torch.__file__).parents[1]))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs_as_written(tmp_path):
+    page = (Path(mfbo_torch.__file__).parents[1] / "docs" / "how-to" / "clusters.md").read_text("utf-8")
+    script = page.partition("```python\n# train.py")[2].partition("```")[0]
+    command = page.partition("```bash\npython train.py")[2].partition("```")[0].replace("\\\n", " ")
+    assert len((script + command).strip().splitlines()) <= 10
+    (tmp_path / "train.py").write_text(script)
+    words = [sys.executable, "train.py", *shlex.split(command)]
+    done = subprocess.run(words, cwd=tmp_path, env=with_plugin(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (results,) = tmp_path.rglob("optimization_results.yaml")
+    assert yaml.safe_load(results.read_text())["best_evaluated_params"]["epochs"] == 27
+
+
+@pytest.mark.slow
+def test_an_application_is_swept_and_a_sweep_goes_on_in_its_folder(tmp_path):
+    environment = with_plugin(tmp_path)
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "config.yaml").write_text("rate: 0.1\nwidth: 64\nepochs: 30\n")
+    settings = ["hydra/sweeper=mfbo", "hydra.sweeper.fidelity=epochs", "hydra.sweep.dir=out", "hydra.sweeper.workers=2"]
+    space = ["rate=tag(log,interval(1e-5,0.1))", "width=range(16,512)", "epochs=3,30"]
+    for capital in (40, 80):
+        command = [sys.executable, "app.py", "--multirun", *settings, *space, f"hydra.sweeper.capital={capital}"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with Journal(tmp_path / "out" / "history.sqlite", read_only=True) as journal:
+            history = journal.history()
+        assert capital - 30 < history.spent <= capital
+        assert not history.pending
+    found = yaml.safe_load((tmp_path / "out" / "optimization_results.yaml").read_text())
+    best = found["best_evaluated_params"]
+    value = (best["rate"] - 0.01) ** 2 + abs(best["width"] - 128) / 512 + 1 / 30
+    assert found["best_evaluated_result"] == pytest.approx(value)
+    first = yaml.safe_load((tmp_path / "out" / "0" / ".hydra" / "overrides.yaml").read_text())
+    assert [override.partition("=")[0] for override in first] == ["rate", "width", "epochs"]

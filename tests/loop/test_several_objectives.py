@@ -1,0 +1,195 @@
+"""Whole runs with several objectives: the front, kills, failures, missing values, limits, directions."""
+
+import itertools
+import math
+
+import pytest
+
+from mfbo_torch import MFEHVI, MFGPUCB, Journal, Observation, Optimizer, Parameter, Space, maximize, minimize
+from mfbo_torch.history import Status
+from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.strategies import RandomSearch
+from mfbo_torch.utils.errors import SettingError
+
+SPACE = Space([Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)], costs=[1, 4])
+NAMES = ("loss", "latency")
+
+
+def both(parameters, fidelity):
+    """The front is between a = 0.2 and a = 0.8, at b = 0.5."""
+    a, b, bias = parameters["a"], parameters["b"], 0.1 * (1 - fidelity)
+    return {"loss": (a - 0.2) ** 2 + (b - 0.5) ** 2 + bias * a, "latency": (a - 0.8) ** 2 + (b - 0.5) ** 2 + bias}
+
+
+def run(function=both, space=SPACE, capital=36, **settings):
+    return minimize(function, space, objectives=NAMES, capital=capital, **settings)
+
+
+def trace(history):
+    return [(r.query.x, r.query.fidelity, r.query.meta, r.value, r.status, r.outcomes) for r in history]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+def test_the_front_is_found(whole):
+    assert whole.success
+    assert len(whole.front) >= 3
+    assert all(set(solution.values) == {*NAMES} and set(solution.parameters) == {"a", "b"} for solution in whole.front)
+    losses, latencies = zip(*(s.values.values() for s in whole.front), strict=True)
+    assert list(losses) == sorted(losses)
+    assert list(latencies) == sorted(latencies, reverse=True)
+    for solution in whole.front:  # values are those of the user's function, in its own sign
+        assert solution.values == both(solution.parameters, 1)
+        assert all(deviation is not None and deviation >= 0 for deviation in solution.deviations.values())
+    assert sum(abs(solution.parameters["b"] - 0.5) < 0.15 for solution in whole.front) >= 2
+    labels = [label for solution in whole.front for label in solution.labels]
+    assert sorted(labels) == ["best latency", "best loss", "knee"]
+    knee = next(solution for solution in whole.front if "knee" in solution.labels)
+    assert knee.parameters == whole.parameters
+    assert whole.fun == knee.values["loss"]
+    assert whole.hypervolume > 0
+    assert "reference" in whole.history.records[-1].query.meta
+
+
+def test_runs_are_equal_and_a_killed_one_goes_on(whole, tmp_path):
+    calls = []
+
+    def killed(parameters, fidelity):
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        calls.append(parameters)
+        return both(parameters, fidelity)
+
+    path = tmp_path / "history.sqlite"
+    assert not run(killed, journal=Journal(path)).success
+    assert 0 < len(Journal(path).history().done) < len(whole.history.done)
+    resumed = run(journal=Journal(path))
+    assert trace(resumed.history) == trace(whole.history)
+    assert resumed.front == whole.front
+    assert trace(Journal(path).history()) == trace(whole.history)
+
+
+def test_one_objective_in_a_list_is_one_objective():
+    alone = minimize(lambda parameters, fidelity: both(parameters, fidelity)["loss"], SPACE, capital=12)
+    listed = minimize(lambda p, fidelity: {"loss": both(p, fidelity)["loss"]}, SPACE, objectives=["loss"], capital=12)
+    assert trace(listed.history) == trace(alone.history)
+    assert (listed.fun, listed.parameters) == (alone.fun, alone.parameters)
+    assert [s.values for s in listed.front] == [{"loss": listed.fun}]
+    assert [s.values for s in alone.front] == [{"value": alone.fun}]
+
+
+def test_directions_change_signs_alone(whole):
+    def mirrored(parameters, fidelity):
+        found = both(parameters, fidelity)
+        return {"loss": -found["loss"], "latency": found["latency"]}
+
+    found = maximize(mirrored, SPACE, objectives=NAMES, directions={"latency": "minimize"}, capital=36)
+    assert [q.query.x for q in found.history] == [q.query.x for q in whole.history]
+    assert [s.values["loss"] for s in found.front] == [-s.values["loss"] for s in whole.front]
+    assert found.fun == -whole.fun
+
+
+def test_failing_evaluations():
+    wrong = itertools.cycle([{"latency": math.nan}, {}, {"latency": "slow"}, None])
+
+    def sometimes(parameters, fidelity):
+        found = both(parameters, fidelity)
+        if parameters["a"] <= 0.5:
+            return found
+        instead = next(wrong)
+        return {"loss": found["loss"], **instead} if instead is not None else 1 / 0
+
+    found = run(sometimes, capital=20, strategy=MFEHVI(seed=1))
+    failed = found.history.select(Status.FAILED)
+    assert len(failed) >= 2
+    assert found.front
+    assert all(s.parameters["a"] <= 0.5 for s in found.front)
+    parts = ("latency is not finite", "'latency'", "latency = 'slow'", "ZeroDivisionError")
+    assert all(part in record.reason for record, part in zip(failed, itertools.cycle(parts), strict=False))
+
+
+def test_a_name_that_is_never_there_ends_the_run():
+    with pytest.raises(Hopeless, match="latency"):
+        run(lambda parameters, fidelity: {"loss": 1.0, "latencyy": 2.0})
+
+
+def test_limits_that_are_never_met():
+    limited = Space(SPACE.parameters, SPACE.costs, limits={"size": "<= 1"})
+    found = run(lambda p, fidelity: {**both(p, fidelity), "size": 2.0 + p["b"]}, limited, 14)
+    assert found.front == []
+    assert not found.success
+    assert math.isnan(found.fun)
+    assert math.isnan(found.hypervolume)
+    assert found.history.done
+    assert not any(r.feasible for r in found.history.done)
+
+
+def test_thresholds_bound_the_front():
+    limited = Space(SPACE.parameters, SPACE.costs, limits={"loss": "<= 0.1", "size": ">= 0.3"})
+    found = run(lambda p, fidelity: {**both(p, fidelity), "size": p["b"]}, limited, 18)
+    assert found.front
+    assert all(s.values["loss"] <= 0.1 and s.parameters["b"] >= 0.3 for s in found.front)
+    assert found.history.records[-1].query.meta["reference"][0] == pytest.approx(0.1)
+
+
+def test_one_fidelity_and_pairs_with_standard_errors():
+    space = Space(SPACE.parameters, costs=[1])
+    found = minimize(
+        lambda p: {name: (value, 0.01) for name, value in both(p, 1).items()}, space, objectives=NAMES, capital=6
+    )
+    assert found.nfev == 6
+    assert found.front[0].deviations == {"loss": 0.01, "latency": 0.01}
+
+
+def test_five_objectives_are_scalarised():
+    names = [f"y{k}" for k in range(5)]
+
+    def many(parameters, fidelity):
+        values = [(parameters["a"] - k / 4) ** 2 + (parameters["b"] - 0.5) ** 2 for k in range(5)]
+        return dict(zip(names, values, strict=True))
+
+    found = minimize(many, SPACE, objectives=names, capital=11)
+    assert found.history.records[-1].query.meta["stage"] == "model"
+    assert "best y4" in {label for s in found.front for label in s.labels}
+
+
+def test_ask_and_tell_with_pending_queries(tmp_path):
+    space = Space(SPACE.parameters, SPACE.costs, objectives=objectives_of({"loss": "minimize", "speed": "maximize"}))
+    with pytest.raises(SettingError, match="MFEHVI and RandomSearch"):
+        MFGPUCB(space=space).ask(Optimizer(RandomSearch(space=space)).history)
+    with pytest.raises(SettingError, match="MFGPUCB takes one"):
+        MFEHVI().bind(SPACE)
+    optimizer = Optimizer(MFEHVI(seed=2, space=space), Journal(tmp_path / "history.sqlite"))
+    for _ in range(4):
+        queries = optimizer.ask(3)
+        assert len({(r.query.x, r.query.fidelity) for r in queries}) == 3
+        for record in queries:
+            a, b = record.query.x
+            optimizer.tell(record.id, {"loss": a**2 + b, "speed": 1 - (a - 1) ** 2 - b})
+    first = optimizer.history.records[0]
+    assert first.value == -(first.query.x[0] ** 2 + first.query.x[1])
+    assert first.outcomes["loss"].value == -first.value
+    optimizer.add({"a": 0.1, "b": 0.1}, 1, Observation(-0.11, outcomes={"loss": 0.11, "speed": 0.09}))
+    with pytest.raises(SettingError, match="'speed'"):
+        optimizer.add({"a": 0.2, "b": 0.1}, 1, {"loss": 0.11})
+    best = optimizer.recommend()
+    assert best is not None
+    assert best.query.fidelity == 1
+    (record,) = optimizer.ask()
+    assert optimizer.tell(record.id, {"loss": math.nan, "speed": 1.0}).status == Status.FAILED
+
+
+def test_wrong_settings_are_refused():
+    for settings, part in (
+        ({"objectives": ["loss", "loss"]}, "differ"),
+        ({"directions": ["minimize"]}, "given with objectives"),
+        ({"objectives": NAMES, "reference": [1.0]}, "one for each of"),
+        ({"objectives": NAMES, "strategy": MFGPUCB()}, "one for MFGPUCB"),
+        ({"objectives": NAMES, "patience": 5.0}, "there are loss, latency"),
+    ):
+        with pytest.raises(SettingError, match=part):
+            minimize(both, SPACE, capital=20, **settings)

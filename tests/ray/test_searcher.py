@@ -1,0 +1,107 @@
+"""Ray Tune with the searcher; the search itself needs no cluster."""
+
+import pytest
+from installed import installed
+from refusals import refused
+
+if not installed("ray", "pyarrow"):
+    pytest.skip("ray is not installed: pip install 'mfbo-torch[ray]'", allow_module_level=True)
+
+from ray import tune
+
+from mfbo_torch.history import Status
+from mfbo_torch.ray import Searcher
+from mfbo_torch.strategies import RandomSearch
+
+SPACE = {
+    "rate": tune.loguniform(1e-4, 1e-1),
+    "model": {"width": tune.randint(4, 65), "kind": tune.choice(["linear", "tree"])},
+    "step": tune.quniform(0.0, 1.0, 0.25),
+    "epochs": tune.choice([27, 3, 9]),
+}
+
+
+def began(**settings):
+    searcher = Searcher(fidelity="epochs", metric="loss", mode="min", **settings)
+    assert searcher.set_search_properties(None, None, SPACE, num_samples=10)
+    return searcher
+
+
+def loss(config):
+    return (config["rate"] - 0.01) ** 2 + abs(config["model"]["width"] - 30) / 64 + config["step"] / config["epochs"]
+
+
+def search(searcher, trials, begin=0):
+    found = []
+    for i in range(begin, begin + trials):
+        config = searcher.suggest(str(i))
+        if config == Searcher.FINISHED:
+            break
+        found.append(config)
+        searcher.on_trial_complete(str(i), {"loss": loss(config)})
+    return found
+
+
+def test_trials_are_in_the_space_and_values_arrive():
+    searcher = began(capital=60.0)
+    found = search(searcher, 40)
+    assert 3 <= len(found) < 40
+    assert sum(config["epochs"] for config in found) <= 60
+    for config in found:
+        assert 1e-4 <= config["rate"] <= 1e-1
+        assert config["model"]["width"] in range(4, 65)
+        assert config["model"]["kind"] in ("linear", "tree")
+        assert config["step"] in (0.0, 0.25, 0.5, 0.75, 1.0)
+        assert config["epochs"] in (3, 9, 27)
+    assert [record.value for record in searcher.history] == [-loss(config) for config in found]
+
+
+def test_a_search_that_is_saved_goes_on_as_if_it_had_not_been(tmp_path):
+    whole = search(began(capital=80.0), 8)
+    first = began(capital=80.0)
+    search(first, 4)
+    first.save(str(tmp_path / "kept"))
+    second = Searcher(fidelity="epochs", capital=80.0)
+    second.restore(str(tmp_path / "kept"))
+    assert search(second, 4, begin=4) == whole[4:]
+
+
+def test_trials_that_fail_or_report_nothing_are_failures():
+    searcher = began(strategy=RandomSearch())
+    for i in range(2):
+        searcher.suggest(str(i))
+    searcher.on_trial_complete("0", error=True)
+    searcher.on_trial_complete("1", {"accuracy": 1.0})
+    assert [record.status for record in searcher.history] == [Status.FAILED] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "config", "said"),
+    [
+        ({"fidelity": "epoch"}, SPACE, "^fidelity = 'epoch': must be a parameter with tune.choice"),
+        ({"costs": {3: 1.0}}, SPACE, "^costs = .*: must be a positive number for each value of epochs"),
+        ({}, {"rate": tune.grid_search([1, 2])}, "^rate = 'grid_search': must be tune.choice"),
+        ({"fidelity": None}, {"rate": 1.0}, "^param_space = .*: must be with something to search"),
+    ],
+)
+def test_what_cannot_be_searched(settings, config, said):
+    searcher = Searcher(**{"fidelity": "epochs", **settings}, metric="loss", mode="min")
+    refused(said, searcher.set_search_properties, None, None, config)
+
+
+@pytest.mark.slow
+def test_a_tuner_uses_it(tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        how = tune.TuneConfig(metric="loss", mode="min", num_samples=6, max_concurrent_trials=2)
+        how.search_alg = searcher = Searcher(fidelity="epochs")
+        run = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+        trial = lambda config: tune.report({"loss": loss(config)})  # noqa: E731  # pickled by value, as a script's is
+        results = tune.Tuner(trial, param_space=SPACE, tune_config=how, run_config=run).fit()
+    finally:
+        ray.shutdown()
+    assert len(results) == 6
+    best = results.get_best_result()
+    assert best.metrics["loss"] == min(loss(result.config) for result in results)
+    assert len(searcher.history.done) == 6

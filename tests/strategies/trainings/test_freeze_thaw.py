@@ -1,0 +1,124 @@
+"""Rounds of successive halving, and the decisions made by forecasts."""
+
+import math
+
+import pytest
+
+from mfbo_torch import FreezeThaw, Optimizer, Parameter, Space, minimize
+from mfbo_torch.history import Status
+from mfbo_torch.strategies.trainings.successive_halving import Brackets, increments
+
+SPACE = Space([Parameter("rate", 0.0, 1.0), Parameter("width", 0.0, 1.0)], epochs=27)
+
+
+def loss(x, epoch):
+    return 0.01 + (x[0] - 0.3) ** 2 + 0.2 * (x[1] - 0.6) ** 2 + math.exp(-epoch / (1 + 9 * x[0]))
+
+
+def ended(capital, tell=None, workers=1, seed=0):
+    """The optimizer after a run of its own loop; ``tell`` may tell a record otherwise."""
+    optimizer = Optimizer(FreezeThaw(seed=seed).bind(SPACE, capital))
+    while True:
+        asked = optimizer.ask(workers, capital=capital)
+        for record in asked:
+            last = (1, 3, 9, 27)[record.query.fidelity]
+            if tell is None or not tell(optimizer, record):
+                curve = {e: -loss(record.query.x, e) for e in range(last // 3 + 1, last + 1)}
+                optimizer.tell(record.id, curve[last], curve=curve)
+        if not asked:
+            return optimizer
+
+
+@pytest.mark.parametrize(
+    ("costs", "capital", "size"),
+    [
+        ([1, 2, 6, 18], 81, [27, 9, 3, 1]),
+        ([1, 2, 6, 18], 162, [27, 9, 3, 1]),
+        ([1, 2, 6, 18], 120, [40, 40 / 3, 40 / 9, 40 / 27]),
+        ([1, 2, 6, 18], None, [27, 9, 3, 1]),
+        ([1, 2, 6, 18], math.inf, [27, 9, 3, 1]),
+        ([5], 50, [1]),
+    ],
+)
+def test_rounds_spend_the_capital(costs, capital, size):
+    assert Brackets.of(costs, capital).size == pytest.approx(size)
+
+
+def test_increments():
+    assert increments([1, 3, 9, 27], True) == [1, 2, 6, 18]
+    assert increments([1, 3, 9, 27], False) == [1, 3, 9, 27]
+
+
+def test_a_rung_is_filled_before_the_next():
+    brackets, ready = Brackets((9, 3, 1)), {1, 2}
+    reached, order = [0, 0, 0], []
+    for _ in range(26):
+        rung = brackets.next_rung(reached, ready)
+        reached = [n + (m == rung) for m, n in enumerate(reached)]
+        order.append(rung)
+    assert order == 2 * ([0] * 9 + [1] * 3 + [2])
+    assert brackets.next_rung([9, 2, 0], {2}) == 2
+    assert brackets.next_rung([9, 3, 0], set()) == 0, "none is ready, so the next round begins"
+
+
+def test_the_first_round_is_plain_successive_halving():
+    history = ended(81).history
+    assert [r.query.fidelity for r in history] == [0] * 27 + [1] * 9 + [2] * 3 + [3]
+    for rung in (1, 2, 3):
+        here = [r for r in history if r.query.fidelity == rung - 1]
+        best = {r.query.x for r in sorted(here, key=lambda r: -r.value)[: len(here) // 3]}
+        assert {r.query.x for r in history if r.query.fidelity == rung} == best
+    assert history.spent == 81
+
+
+@pytest.mark.parametrize("workers", [1, 4, 16])
+def test_later_rounds_find_better_ones(workers):
+    history = ended(324, workers=workers).history
+    assert history.spent == 324
+    ends = [r for r in history if r.query.fidelity == 3]
+    assert len(ends) >= 4
+    first = max(r.value for r in ends[:1])
+    assert history.best(3).value > first
+    assert len({r.query.x for r in history if r.query.fidelity == 0}) == sum(r.query.fidelity == 0 for r in history)
+
+
+@pytest.mark.parametrize("capital", [27, 28, 45, 62, 80, 97, 110, 161])
+def test_every_capital_that_pays_for_a_training_brings_one_to_its_end(capital):
+    history = ended(capital).history
+    assert history.best(3) is not None
+    assert history.spent <= capital
+
+
+@pytest.mark.parametrize("epochs", [2, 5, 50, 100])
+def test_any_number_of_epochs(epochs):
+    def training(rate, trial):
+        for epoch in trial.epochs():
+            trial.report(loss((rate, 0.6), epoch))
+
+    result = minimize(training, Space([Parameter("rate", 0.0, 1.0)], epochs=epochs), 3 * epochs)
+    assert result.success
+
+
+@pytest.mark.parametrize(
+    ("end", "after"), [("stopped", 36), ("stopped", 44), ("failed", 0), ("failed", 36), ("failed", 44)]
+)
+def test_a_training_that_ends_early_changes_nothing_but_its_curve(after, end):
+    """The values of all others are what they are without it, and none is taken for a value at the end."""
+
+    def tell(optimizer, record):
+        if record.id != after:
+            return False
+        if end == "stopped":
+            optimizer.tell(record.id, None, curve={(1, 2, 4, 10)[record.query.fidelity]: -1e-3})
+        else:
+            optimizer.fail(record.id, "a test")
+        return True
+
+    history = ended(97, tell).history
+    odd = history.records[after]
+    assert odd.status == (Status.STOPPED if end == "stopped" else Status.FAILED)
+    assert odd.value is None
+    others = [r for r in history if r.id != after]
+    assert all(r.value == -loss(r.query.x, (1, 3, 9, 27)[r.query.fidelity]) for r in others)
+    assert odd.query.x not in [r.query.x for r in history.records[after + 1 :]]
+    assert history.best(3) is not None
