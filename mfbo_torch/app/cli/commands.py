@@ -63,6 +63,9 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument(
         "file", metavar="FILE", nargs="?", help="NAME.csv or NAME.parquet; DIR/history.csv if not given"
     )
+    export.add_argument(
+        "--to", metavar="optuna", choices=("optuna",), help="a study that optuna-dashboard opens, FILE.db"
+    )
     init = command("init", "start:init", "write a commented config for your own objective; asks for what is not given")
     init.add_argument("file", metavar="FILE", nargs="?", default="mine.yaml", help="mine.yaml if not given")
     init.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to optimise, such as objective:evaluate")

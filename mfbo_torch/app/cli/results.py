@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -164,11 +165,13 @@ def _summary(out: Path) -> dict[str, Any]:
     return experiment.load(out).values
 
 
-def export(folder: str, file: str | None) -> int:
-    """Write the observations of a run or a comparison as a table."""
+def export(folder: str, file: str | None, to: str | None = None) -> int:
+    """Write the observations of a run or a comparison as a table, or those of a run as a study of Optuna."""
     out = run_folder.chosen(folder, "mfbo export runs/mine")
-    path = out / "history.csv" if file is None else Path(file)
     compares = run_folder.compares(out)
+    if to is not None:
+        return _export_study(out, out / "study.db" if file is None else Path(file), compares)
+    path = out / "history.csv" if file is None else Path(file)
     from mfbo_torch.app import compare, experiment, tabular_io
 
     if compares:
@@ -178,6 +181,25 @@ def export(folder: str, file: str | None) -> int:
         count, formulas = len(run.history), tabular_io.write(run.history, run.problem, path)
     say(f"{count} records in {path}")
     warn_of_formulas(path, formulas)
+    return 0
+
+
+def _export_study(out: Path, path: Path, compares: bool) -> int:
+    """Write a study of Optuna; the room that knows Optuna is above this one, and is reached by its name."""
+    if compares:
+        raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
+    from mfbo_torch.app import experiment
+    from mfbo_torch.strategies.explanation import Explanation
+
+    try:
+        write = import_module("mfbo_torch.optuna.export").write
+    except ImportError:
+        raise SettingError("to", "optuna", "left out, or Optuna installed: pip install mfbo-torch[optuna]") from None
+    run = experiment.load(out)
+    space, signed = run.problem.space, run.problem.signed
+    count = write(run.history, run.problem, path, lambda record: str(Explanation(record, run.history, space, signed)))
+    say(f"{count} trials in {path}")
+    say(f"To look at them: optuna-dashboard sqlite:///{path}")
     return 0
 
 
