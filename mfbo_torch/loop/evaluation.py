@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.history.record import Points
+from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
-from mfbo_torch.utils.captured_output import Output, captured
 from mfbo_torch.utils.errors import EvaluationError, SettingError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from refusals import refused
 
 from mfbo_torch import Journal, UserProblem, minimize, run
 from mfbo_torch.app import cli
+from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.history.storage.outputs import output_path, read
 from mfbo_torch.loop.executors import start
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.strategies import RandomSearch
-from mfbo_torch.utils.captured_output import Output, captured
 
 BOX = {"x": {"lower": 0.0, "upper": 1.0}}
 

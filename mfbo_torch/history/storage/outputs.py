@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mfbo_torch.utils.captured_output import cut
+from mfbo_torch.history.storage.captured_output import cut
 from mfbo_torch.utils.files import content, write_text
 
 

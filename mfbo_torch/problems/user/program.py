@@ -18,8 +18,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from mfbo_torch.history.observation import Returned
+from mfbo_torch.history.storage.captured_output import note
 from mfbo_torch.problems.user import guard, output_search
-from mfbo_torch.utils.captured_output import note
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.files import temporary_folder
 from mfbo_torch.utils.validation import number
