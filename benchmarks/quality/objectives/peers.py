@@ -92,13 +92,21 @@ def _at_target(ledger: Ledger, seed: int) -> None:
     torch.manual_seed(seed)
     X = ledger.sobol(min(2 * (ledger.space.dim + 1), int(ledger.capital / COSTS[1] / 2)), seed)
     Y = torch.stack([ledger.values(u, 1) for u in X])
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, ledger.space.dim)
     while True:
-        improvement = qLogNoisyExpectedHypervolumeImprovement(
-            _fitted(X, Y), -ledger.problem.reference, X, prune_baseline=True
-        )
-        u, _ = optimize_acqf(improvement, cube, 1, 5, 128, options={"maxiter": 100})
+        u = improving(ledger, X, Y)
         X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u, 1)[None]])
+
+
+def improving(ledger: Ledger, X: Tensor, Y: Tensor) -> Tensor:
+    """The next design, ``1 x d``, by models of the target alone."""
+    model, worst = _fitted(X, Y), -ledger.problem.reference
+    improvement = qLogNoisyExpectedHypervolumeImprovement(model, worst, X, prune_baseline=True)
+    u, _ = optimize_acqf(improvement, _cube(ledger.space.dim), 1, 5, 128, options={"maxiter": 100})
+    return u.detach()
+
+
+def _cube(dim: int) -> Tensor:
+    return torch.tensor([[0.0], [1.0]]).double().expand(2, dim)
 
 
 def _begun(ledger: Ledger, seed: int) -> tuple[Tensor, Tensor]:
@@ -110,16 +118,21 @@ def _begun(ledger: Ledger, seed: int) -> tuple[Tensor, Tensor]:
     return X, torch.stack([ledger.values(u, m) for u, m in pairs])
 
 
-def _several(ledger: Ledger, seed: int, acquisition: Callable[[Ledger, Tensor, Tensor], Any], options: Any) -> None:
-    """An acquisition of designs and fidelities."""
+def _several(ledger: Ledger, seed: int, method: str) -> None:
+    """Designs and fidelities until the capital is spent."""
     X, Y = _begun(ledger, seed)
-    d = ledger.space.dim
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, d + 1)
     while True:
-        score = acquisition(ledger, X, Y)
-        u, _ = optimize_acqf_mixed(score, cube, 1, fixed_features_list=[{d: 0.0}, {d: 1.0}], **options)
-        m = round(u[0, -1].item())
-        X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u[0, :-1], m)[None]])
+        u = at_any_fidelity(method, ledger, X, Y)
+        X, Y = torch.cat([X, u]), torch.cat([Y, ledger.values(u[0, :-1], round(u[0, -1].item()))[None]])
+
+
+def at_any_fidelity(method: str, ledger: Ledger, X: Tensor, Y: Tensor) -> Tensor:
+    """The next design and its fidelity, ``1 x (d + 1)``."""
+    acquisition, options = SEVERAL[method]
+    d = ledger.space.dim
+    levels: list[dict[int, float]] = [{d: 0.0}, {d: 1.0}]
+    u, _ = optimize_acqf_mixed(acquisition(ledger, X, Y), _cube(d + 1), 1, fixed_features_list=levels, **options)
+    return u.detach()
 
 
 def _momf(ledger: Ledger, X: Tensor, Y: Tensor) -> MOMF:
@@ -162,19 +175,17 @@ def _optuna(ledger: Ledger, seed: int, kind: str, **settings: Any) -> None:
         study.tell(trial, ledger.values(torch.tensor(u), 1).tolist())
 
 
+SEVERAL: dict[str, tuple[Callable[[Ledger, Tensor, Tensor], Any], dict[str, Any]]] = {
+    "MOMF": (_momf, {"num_restarts": 3, "raw_samples": 64, "options": {"maxiter": 50}}),
+    "MF-HVKG": (_knowledge_gradient, {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30}}),
+}
 PEERS: dict[str, Callable[[Ledger, int], None]] = {
     "Sobol": _sobol,
     "NSGA-II": partial(_optuna, kind="NSGAIISampler", population_size=8),
     "TPE": partial(_optuna, kind="TPESampler"),
     "OptunaGP": partial(_optuna, kind="GPSampler", deterministic_objective=True),
     "qLogNEHVI": _at_target,
-    "MOMF": partial(
-        _several, acquisition=_momf, options={"num_restarts": 3, "raw_samples": 64, "options": {"maxiter": 50}}
-    ),
-    "MF-HVKG": partial(
-        _several,
-        acquisition=_knowledge_gradient,
-        options={"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30}},
-    ),
+    "MOMF": partial(_several, method="MOMF"),
+    "MF-HVKG": partial(_several, method="MF-HVKG"),
 }
 """BoTorch's three, with the settings of its tutorials where time allows; Optuna's three; random designs."""
