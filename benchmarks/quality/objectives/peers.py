@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch.acquisition import FixedFeatureAcquisitionFunction
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from botorch.acquisition.multi_objective import (
     MOMF,
     qLogNoisyExpectedHypervolumeImprovement,
     qMultiFidelityHypervolumeKnowledgeGradient,
 )
+from botorch.acquisition.multi_objective.hypervolume_knowledge_gradient import _get_hv_value_function
 from botorch.acquisition.utils import project_to_target_fidelity
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP, SingleTaskMultiFidelityGP
@@ -34,6 +36,8 @@ from mfbo_torch.history import History, Query, Record, payable
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.metrics.front import objective_values
 
+PARETO = 6
+"""Number of designs of the front that MF-HVKG looks ahead to."""
 COSTS = torch.tensor([1.0, 10.0]).double()
 
 
@@ -151,12 +155,18 @@ def _momf(ledger: Ledger, X: Tensor, Y: Tensor) -> MOMF:
 def _knowledge_gradient(ledger: Ledger, X: Tensor, Y: Tensor) -> qMultiFidelityHypervolumeKnowledgeGradient:
     d = X.shape[-1] - 1
     costs = AffineFidelityCostModel({d: (COSTS[1] - COSTS[0]).item()}, COSTS[0].item())
+    model, worst = _fitted(X, Y, True), -ledger.problem.reference
+    now = FixedFeatureAcquisitionFunction(
+        _get_hv_value_function(model, worst, use_posterior_mean=True), d + 1, [d], [1.0]
+    )
+    _, value = optimize_acqf(now, _cube(d), PARETO, 1, 64, options={"maxiter": 30})
     return qMultiFidelityHypervolumeKnowledgeGradient(
-        _fitted(X, Y, True),
-        -ledger.problem.reference,
+        model,
+        worst,
         target_fidelities={d: 1.0},
         num_fantasies=4,
-        num_pareto=6,
+        num_pareto=PARETO,
+        current_value=value.detach(),
         cost_aware_utility=InverseCostWeightedUtility(costs),
         project=partial(project_to_target_fidelity, target_fidelities={d: 1.0}, d=d + 1),
     )
