@@ -43,6 +43,7 @@ the report alone).
 ``benchmarks.speed.workers``               how busy workers are kept, what an executor costs; ``workers.json``
 ``benchmarks.robustness.faults``           workers and drivers killed, every query accounted for; ``faults.csv``
 ``benchmarks.robustness.soak``             10,000 observations: time, memory, disk; ``soak.json``
+``benchmarks.robustness.width``            many workers: decisions, idle time, memory; ``width.json``
 ``benchmarks.robustness.bit_flips``        every bit of a journal changed: noticed or harmless? ``bit_flips.json``
 ``benchmarks.robustness.fuzz``             damaged files and forged folders, read as anyone would; ``fuzz.json``
 ``benchmarks.robustness.equal_histories``  do equal seeds give equal histories after a change?

@@ -26,6 +26,7 @@ from .models import (
 from .problems import UserProblem
 from .space import IndirectSpace, Parameter, Space
 from .strategies import CMES, CMETS, GPBUCB, MFEHVI, MFGPUCB, MFUCB, FreezeThaw, ShrinkingWindow
+from .tracking import Callback
 from .utils.errors import SettingError
 from .utils.version import __version__ as __version__
 
@@ -37,6 +38,7 @@ __all__ = [
     "MFGPUCB",
     "MFUCB",
     "CachedGP",
+    "Callback",
     "CoKrigingGP",
     "ConditionalMaxValueEntropy",
     "DeconditionalGP",

@@ -21,7 +21,7 @@ FILES = {
 
 FLOORS = (
     *("utils", "space", "history", "metrics", "confidence", "ops", "models", "acquisition"),
-    *("problems", "strategies", "loop", "app", "ax callbacks hydra optuna ray sklearn"),
+    *("problems", "strategies", "tracking", "loop", "app", "ax callbacks hydra optuna ray sklearn"),
 )
 """Rooms from the ground up: a room imports itself and rooms of lower floors;
 rooms of one floor do not know each other."""

@@ -46,7 +46,7 @@ NEEDS |= {
     "ray": "ray.exceptions",
     "tune": "pyarrow",
 }  # not tests/hydra, tests/ray
-NEEDS |= {name: name for name in ("lightning", "transformers")}
+NEEDS |= {name: name for name in ("lightning", "transformers")} | {"tracking.tensorboard": "tensorboard"}
 
 
 class Block(NamedTuple):

@@ -8,13 +8,14 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.history.record import Points
+from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
-from mfbo_torch.utils.errors import EvaluationError
+from mfbo_torch.utils.errors import EvaluationError, SettingError
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -35,6 +36,8 @@ class Evaluation(NamedTuple):
     """The step at which a training ended before its time."""
     curve: Points = ()
     """What a training has reported, to be maximised."""
+    output: str = ""
+    """What it has printed."""
 
     @property
     def hopeless(self) -> bool:
@@ -54,9 +57,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate query ``number`` here; never raises for what the objective does, except for Ctrl-C."""
     started, this = time.perf_counter(), os.getpid()
-    found, reason, raised = None, "", False
+    found, reason, raised, printed = None, "", False, Output()
     try:
-        given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
+        with captured() as printed:
+            given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         if trial is None or trial.cut_short is None:
             found = parse(given)
             reason = found.unusable(problem.space.objectives) or ""
@@ -68,7 +72,8 @@ def evaluate(
         reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
         os._exit(0)
-    ended = Evaluation(None if reason else found, reason, time.perf_counter() - started, raised)
+    seconds = time.perf_counter() - started
+    ended = Evaluation(None if reason else found, reason, seconds, raised, output=str(printed))
     return ended if trial is None else ended.of(trial)
 
 
@@ -87,3 +92,12 @@ def describe(error: BaseException) -> str:
     except BaseException as worse:  # what it says is the objective's own code
         message = f"what it says cannot be read, {type(worse).__name__}"
     return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def told_reason(reason: Any) -> str:
+    """Why a query has failed, as a user says it."""
+    if isinstance(reason, BaseException):
+        return describe(reason)
+    if isinstance(reason, str) and reason.strip():
+        return validation.reason(reason)
+    raise SettingError("reason", reason, "a text that says why, such as 'out of memory', or the exception")

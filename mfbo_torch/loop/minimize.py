@@ -139,6 +139,7 @@ def minimize(
     stop_at: float | None = None,
     patience: float | None = None,
     stop_gain: float | None = None,
+    callbacks: Sequence[Any] = (),
     objectives: Names | None = None,
     directions: Names | None = None,
     reference: Sequence[float] | Mapping[str, float] | None = None,
@@ -166,6 +167,8 @@ def minimize(
         stop_at: Ends the run once a value at the target is as good, in the function's own sign.
         patience: Ends it once this capital has brought nothing better.
         stop_gain: Ends it once what is left to gain is at most this part of the range of values, by the model.
+        callbacks: Told of every query and result, and of the end: functions, as in ``[Callback(on_result=print)]``, or
+            the loggers of :mod:`mfbo_torch.tracking`.
         objectives: Names of what is minimised where that is several numbers, ``("loss", "latency")``; the function then
             returns a mapping of these to numbers, or to pairs of one and its standard error.
         directions: ``"minimize"`` or ``"maximize"`` for each, in their order or by name.
@@ -185,7 +188,7 @@ def minimize(
         stop_gain=stop_gain,
     )
     problem = _problem(function, space, False, objectives, directions, reference)
-    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress, callbacks)
 
 
 def maximize(
@@ -204,6 +207,7 @@ def maximize(
     stop_at: float | None = None,
     patience: float | None = None,
     stop_gain: float | None = None,
+    callbacks: Sequence[Any] = (),
     objectives: Names | None = None,
     directions: Names | None = None,
     reference: Sequence[float] | Mapping[str, float] | None = None,
@@ -218,7 +222,7 @@ def maximize(
         stop_gain=stop_gain,
     )
     problem = _problem(function, space, True, objectives, directions, reference)
-    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress)
+    return _optimize(problem, capital, options, strategy, seed, executor, journal, progress, callbacks)
 
 
 def _problem(
@@ -260,10 +264,13 @@ def _optimize(
     executor: Executor | None,
     journal: Journal | None,
     progress: bool,
+    callbacks: Sequence[Any],
 ) -> Result:
     usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
     strategy = strategy_of(strategy, seed, usual)
-    history, finished, stopped = drive(problem, strategy, capital, options, executor, journal, progress)
+    history, finished, stopped = drive(
+        problem, strategy, capital, options, executor, journal, progress, callbacks=callbacks
+    )
     best, bound = history.best(problem.space.target), strategy.bind(problem.space, capital)
     front = solutions(history, problem, bound)
     if problem.space.objectives and best is not None:

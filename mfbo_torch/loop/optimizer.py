@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -14,17 +14,17 @@ from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
 from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
-from mfbo_torch.loop.evaluation import describe
+from mfbo_torch.loop.evaluation import told_reason
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
+from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import number, whole
-from mfbo_torch.utils.validation import reason as checked_reason
 
 
 class HasSpace(Protocol):
@@ -68,7 +68,8 @@ class Optimizer:
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
     is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
     it. A strategy that has no space yet takes that of ``problem``, a space or anything with one. It may be a name,
-    ``"RandomSearch"``, with ``seed``.
+    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told of queries and
+    their results.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -81,6 +82,7 @@ class Optimizer:
         *,
         problem: HasSpace | Space | None = None,
         seed: int | None = None,
+        callbacks: Sequence[Any] | Callbacks = (),
         history: History | None = None,
     ) -> None:
         strategy = strategy_of(strategy, seed, MFGPUCB)
@@ -95,6 +97,9 @@ class Optimizer:
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
+        if not isinstance(callbacks, Callbacks):
+            callbacks = Callbacks(callbacks, self.space, self._signed)
+        self.callbacks: Callbacks = callbacks
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
@@ -160,6 +165,8 @@ class Optimizer:
             queried = list(history.records[len(self._history) :])
             if queried:
                 self._keep(history, lambda journal: journal.asked(queried, decision.seen))
+                for record in queried:
+                    self.callbacks.query(record, self._history)
             return queried
 
     def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
@@ -239,7 +246,7 @@ class Optimizer:
         with self._lock:
             record = self._pending(id)
             end = self._changes(record, evaluation_seconds, cost) | {"curve": curve}
-            return self._end(record.failed(_told(reason), **end))
+            return self._end(record.failed(told_reason(reason), **end))
 
     def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
         """Take in that a pending query has failed and is tried again.
@@ -248,7 +255,7 @@ class Optimizer:
         """
         with self._lock:
             record = self._pending(id)
-            record = record.retried(_told(reason), self._changes(record, 0.0, cost)["cost"])
+            record = record.retried(told_reason(reason), self._changes(record, 0.0, cost)["cost"])
             self._keep(self._history.updated(record), lambda journal: journal.retried(record))
             return record
 
@@ -375,6 +382,7 @@ class Optimizer:
 
     def _end(self, record: Record) -> Record:
         self._keep(self._history.updated(record), lambda journal: journal.ended(record))
+        self.callbacks.result(record, self._history)
         return record
 
     def _keep(self, history: History, write: Callable[[Journal], None]) -> None:
@@ -387,12 +395,3 @@ class Optimizer:
             if self.journal is not None:
                 self._history = self._stored()
             raise
-
-
-def _told(reason: Any) -> str:
-    """Why a query has failed, as a user says it."""
-    if isinstance(reason, BaseException):
-        return describe(reason)
-    if isinstance(reason, str) and reason.strip():
-        return checked_reason(reason)
-    raise SettingError("reason", reason, "a text that says why, such as 'out of memory', or the exception")

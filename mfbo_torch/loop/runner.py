@@ -20,6 +20,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.history.storage.disk_waits import when_disk_has_room
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
@@ -38,6 +39,7 @@ from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
+from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 
@@ -73,6 +75,7 @@ def run(
     patience: float | None = None,
     stop_gain: float | None = None,
     folder: Path | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> History:
     """Spend a capital on a problem.
 
@@ -107,6 +110,7 @@ def run(
             :func:`mfbo_torch.loop.stopping.gain`. A run that has ended early can go on without the rule.
         folder: Where an objective that takes a ``trial`` (:class:`~mfbo_torch.problems.trial.Trial`) has its folders;
             beside the journal if not given.
+        callbacks: Told of every query and result, and of the end (:class:`~mfbo_torch.tracking.Callback`).
 
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
@@ -119,7 +123,9 @@ def run(
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
     strategy = strategy_of(strategy, seed, MFGPUCB)
-    return drive(problem, strategy, capital, options, executor, journal, progress, folder=folder).history
+    return drive(
+        problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks
+    ).history
 
 
 class Ended(NamedTuple):
@@ -143,6 +149,7 @@ def drive(
     given: Sequence[Record] = (),
     folder: Path | None = None,
     stopping: Stopping | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Ended:
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
     capital = check_capital(problem, capital)
@@ -150,7 +157,8 @@ def drive(
     check_sendable(problem, executor)
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
-        optimizer = Optimizer(strategy.bind(problem.space, capital), journal)
+        told = Callbacks(callbacks, problem.space, problem.signed)
+        optimizer = Optimizer(strategy.bind(problem.space, capital), journal, callbacks=told)
         stopping = stopping or Stopping(options, problem, optimizer.strategy)
         if given and not len(optimizer.history):
             optimizer.give(list(given))
@@ -167,13 +175,18 @@ def drive(
                 else:
                     loop.through(executor)
             except KeyboardInterrupt:
+                told.end(optimizer.history, False)
                 return Ended(optimizer.history, False)
+            except Exception as error:
+                told.end(optimizer.history, False, describe(error))
+                raise
             bar.show(optimizer.history, over=True)
             if loop.stopped:
                 LOG.info("stopped: %s", loop.stopped)
             elif not interrupted.is_set():
                 loop.expect_a_value(spent=True)
         finished = not (interrupted.is_set() or stopping.late)
+        told.end(optimizer.history, finished, loop.stopped)
         note(journal, problem, **about, finished=finished, stopped=loop.stopped)
         return Ended(optimizer.history, finished, loop.stopped)
 
@@ -313,7 +326,9 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        observation, reason, seconds, _, stopped, curve = evaluation
+        observation, reason, seconds, _, stopped, curve, printed = evaluation
+        if (journal := self.optimizer.journal) is not None:
+            outputs.keep(journal.path, record.id, printed, self.options.output_limit)
         base = self.trials.cost(record, seconds, stopped, curve)
         if self.options.charge_deciding and not record.sunk:
             base += record.decision_seconds

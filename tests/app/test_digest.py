@@ -66,7 +66,6 @@ def test_what_is_kept_by_a_stranger_is_not_believed(tmp_path, capsys):
         {"parameters": 3},
         {"levels": [[]]},
         {"limits": [1]},
-        {"costs": "x"},
     ):
         digest_path(path).write_text(json.dumps({**known, **changes}))
         assert cli.main(["show", str(path)]) == 0

@@ -221,6 +221,7 @@ SMOKE = [
         constants={"GIBIBYTES": 8},  # a worker of tests has more
     ),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
+    Smoke("robustness.width --observations 20 --batch 3", "width.json", constants={"WORKERS": (2,), "SECONDS": (1.0,)}),
     Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]
 METHOD = {"Random": {"class_path": "RandomSearch", "workers": 10}}
@@ -264,7 +265,7 @@ def test_smoke(smoke, tmp_path, monkeypatch, capsys):
         if path.suffix == ".json":
             report = json.loads(path.read_text())
             said = report if isinstance(report, list) else [report["about"]]
-            if file == "soak.json":
+            if file in ("soak.json", "width.json"):
                 said = list(said[0].values())
             assert all(set(one) >= SAID for one in said), file
             assert not isinstance(report, list) or len(report) == 1, file

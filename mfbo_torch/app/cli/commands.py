@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
+    kind.add_argument("--output", metavar="N", type=int, help="what the evaluation of query N has printed")
     kind.add_argument("--curves", action="store_true", help="draw the learning curves of its trainings")
     listing = command("list", "listing:show", "the runs and comparisons in a folder, the newest first")
     listing.add_argument("folder", metavar="DIR", nargs="?", default="runs", help="where to look; runs if not given")
@@ -62,15 +63,25 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument(
         "file", metavar="FILE", nargs="?", help="NAME.csv or NAME.parquet; DIR/history.csv if not given"
     )
+    export.add_argument(
+        "--to", metavar="optuna", choices=("optuna",), help="a study that optuna-dashboard opens, FILE.db"
+    )
     init = command("init", "start:init", "write a commented config for your own objective; asks for what is not given")
     init.add_argument("file", metavar="FILE", nargs="?", default="mine.yaml", help="mine.yaml if not given")
     init.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to optimise, such as objective:evaluate")
     init.add_argument(
-        *("--parameter", "-p"), dest="parameters", metavar="NAME:LOWER:UPPER[:log][:integer]", action="append"
+        *("--parameter", "-p"),
+        dest="parameters",
+        metavar="NAME:LOWER:UPPER[:log][:integer]|NAME:CHOICE,...",
+        action="append",
     )
-    init.add_argument("--costs", metavar="COST[,COST...]", help="of each fidelity, the target last")
+    init.add_argument("--program", metavar="COMMAND", help="a program in the place of a function, '{x}' for a value")
+    costs = "of each fidelity, the target last; or its name and values, epochs:3,9,27"
+    init.add_argument("--costs", "--fidelities", dest="costs", metavar="COST[,COST...]", help=costs)
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
-    init.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal = init.add_mutually_exclusive_group()
+    goal.add_argument("--minimize", action="store_true", help="smaller values are better")
+    goal.add_argument("--maximize", action="store_true", help="larger values are better, as without either")
     repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")

@@ -2,69 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from string import Template
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from mfbo_torch.app.cli.templates import COMMAND, CONFIG, COSTS, FUNCTION, MAIN, NAMED, SOURCE
 from mfbo_torch.app.cli.terminal import say
 from mfbo_torch.app.run_folder import writable
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
 T = TypeVar("T")
-PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or width:16:512:integer"
+PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or n:1:9:integer, or choices, as in kernel:rbf,linear"
 QUESTIONS = {
+    "goal": ("Are smaller or larger values better, minimize or maximize", "minimize"),
+    "parameters": ("Its parameters, NAME:LOWER:UPPER[:log][:integer] or NAME:ONE,OTHER, blanks between", "x:0:1 y:0:1"),
+    "costs": ("Its fidelities: their costs, the target's last, or a name and values, as in epochs:3,9,27", "1,10"),
+    "capital": ("What may be spent, in the unit of the costs", "100"),
+    "kind": ("Is it a function or a program", "function"),
     "objective": ("Your function, MODULE:FUNCTION", "objective:evaluate"),
-    "parameters": ("Its parameters, NAME:LOWER:UPPER[:log][:integer], blanks between", "x:0:1 width:16:512:integer"),
-    "costs": ("What an evaluation costs at each fidelity, the target last", "1,10"),
-    "capital": ("What may be spent, in the same unit", "100"),
+    "command": ("Your program and its arguments, {NAME} for a value", ""),
 }
-
-CONFIG = Template("""\
-# mfbo run $file spends the capital; run again, it goes on where it stopped.
-problem:
-  class_path: mfbo_torch.problems.UserProblem
-  init_args:
-    # A function f(parameters, fidelity) that returns a number, looked for in the current folder first.
-    # parameters is a mapping of names to values; fidelity counts from 0, the cheapest.
-    objective: $objective
-    # log: true searches the logarithm, integer: true whole numbers.
-    parameters:
-$parameters
-    # One increasing cost a fidelity, the target last. A single one: no cheap approximation.
-    # Or "measured", the seconds each evaluation takes, with num_fidelities: 2 beside it.
-    costs: $costs
-    maximize: $maximize
-strategy:
-  # mfbo run --strategy.help MFGPUCB explains its settings.
-  class_path: mfbo_torch.strategies.MFGPUCB
-# What may be spent in all, in the unit of the costs.
-capital: $capital
-# The seed of every random choice: the same seed, the same decisions.
-seed: 0
-# Settings of evaluating, as they are unless set:
-# workers: 1          # processes that evaluate at once
-# timeout: null       # seconds after which an evaluation is ended, and failed
-# retries: 0          # how often one that failed is tried again
-# warm_start: null    # a CSV file of observations to begin with
-out: runs/$name
-""")
-
-OBJECTIVE = Template('''\
-"""What is optimised; replace the body of the function by your own."""
+Parameters = dict[str, dict[str, Any]]
 
 
-def $function(parameters, fidelity):
-    """$better is better. fidelity counts from 0, the cheapest, to $target, the target."""
-    distance = sum((value - $middle[name]) ** 2 / $width[name] ** 2 for name, value in parameters.items())
-    return $sign(distance + 0.1 * ($target - fidelity))
-''')
+class Levels(NamedTuple):
+    """The fidelities: their costs, and a name and values where they have them."""
+
+    costs: list[float]
+    name: str = "fidelity"
+    values: tuple[Any, ...] = ()
 
 
 def init(
@@ -74,8 +48,10 @@ def init(
     costs: str | None,
     capital: str | None,
     minimize: bool,
+    maximize: bool = False,
+    program: str | None = None,
 ) -> int:
-    """Write a commented config, and a function to begin with where there is none yet.
+    """Write a commented config, and a function or a program to begin with where there is none yet.
 
     On a terminal, a question asks for each value that is not given; elsewhere it is the one that is suggested.
     """
@@ -84,44 +60,48 @@ def init(
         raise SettingError("file", file, "a name that ends with .yaml")
     if os.path.lexists(path):
         raise SettingError("file", file, "a new file; this one exists")
-    place = _answer("objective", objective, _place)
-    bounds = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
-    levels = _answer("costs", costs, _costs)
-    amount = _answer("capital", capital, lambda text: _capital(text, levels))
+    if objective is not None and program is not None:
+        raise SettingError("program", program, "left out where there is an objective")
+    given = "minimize" if minimize else "maximize" if maximize or not sys.stdin.isatty() else None
+    smaller = _answer("goal", given, _one_of("goal", "minimize", "maximize")) == "minimize"
+    searched = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
+    levels = _answer("costs", costs, _levels)
+    amount = _answer("capital", capital, lambda text: _capital(text, levels.costs))
+    kind = "program" if program else "function" if objective is not None or not sys.stdin.isatty() else None
+    if _answer("kind", kind, _one_of("kind", "function", "program")) == "program":
+        places = " ".join(f"{name}={{{name}}}" for name in [*searched, levels.name])
+        command = _answer("command", program, _command, f"python {{start}}/simulate.py {places}")
+        stated, source, name = COMMAND.substitute(command=json.dumps(command)), _script(command), "evaluate"
+    else:
+        place = _answer("objective", objective, _place)
+        counted = "" if levels.values else "; fidelity counts from 0, the cheapest"
+        stated = FUNCTION.substitute(fidelity=levels.name, counted=counted, place=place)
+        module, _, name = place.partition(":")
+        source = None if "." in module or Path(module).is_dir() else Path(module).with_suffix(".py")
     config = CONFIG.substitute(
         file=file,
-        objective=place,
-        parameters="\n".join(f"      {name}: {{{', '.join(parts)}}}" for name, parts in bounds.items()),
-        costs=f"[{', '.join(f'{cost:g}' for cost in levels)}]",
-        maximize=str(not minimize).lower(),
+        objective=stated,
+        parameters="\n".join(f"      {name}: {json.dumps(form)}" for name, form in searched.items()),
+        fidelities=_stated(levels),
+        maximize=str(not smaller).lower(),
         capital=f"{amount:g}",
         name=path.stem,
     )
     with writable("file", path, "file"):
         write_text(path, config)
     say(f"{path}  the settings")
-    module, _, function = place.partition(":")
-    source = Path(*module.split(".")).with_suffix(".py")
-    if not os.path.lexists(source) and not Path(*module.split(".")).is_dir() and "." not in module:
-        ends = {name: [float(part.partition(": ")[2]) for part in parts[:2]] for name, parts in bounds.items()}
-        text = OBJECTIVE.substitute(
-            function=function,
-            better="Smaller" if minimize else "Larger",
-            target=len(levels) - 1,
-            middle={name: (lower + upper) / 2 for name, (lower, upper) in ends.items()},
-            width={name: upper - lower for name, (lower, upper) in ends.items()},
-            sign="" if minimize else "-",
-        )
+    if source is not None and not os.path.lexists(source):
         with writable("objective", source, "file"):
-            write_text(source, text)
-        say(f"{source}  a function to begin with; put your own in its place")
+            write_text(source, _source(name, searched, levels, smaller, stated.lstrip().startswith("# A program")))
+        say(f"{source}  to begin with; put your own in its place")
     say()
     say(f"next: mfbo run {path}")
     return 0
 
 
-def _answer(name: str, given: str | None, read: Callable[[str], T]) -> T:
-    question, suggested = QUESTIONS[name]
+def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: str = "") -> T:
+    question, usual = QUESTIONS[name]
+    suggested = suggested or usual
     if given is not None or not sys.stdin.isatty():
         return read(suggested if given is None else given)
     while True:
@@ -130,7 +110,60 @@ def _answer(name: str, given: str | None, read: Callable[[str], T]) -> T:
         except SettingError as error:
             say(error)
         except EOFError:
-            raise SettingError(name, None, f"given as --{name.removesuffix('s')}, or answered") from None
+            flag = {"goal": "minimize", "command": "program", "kind": "program"}.get(name, name.removesuffix("s"))
+            raise SettingError(name, None, f"given as --{flag}, or answered") from None
+
+
+def _stated(levels: Levels) -> str:
+    """The fidelities as a config has them."""
+    if levels.values:
+        return NAMED.substitute(name=levels.name, values=json.dumps(levels.values))
+    return COSTS.substitute(costs=f"[{', '.join(f'{cost:g}' for cost in levels.costs)}]")
+
+
+def _source(function: str, searched: Parameters, levels: Levels, smaller: bool, program: bool) -> str:
+    """A function to begin with, in a program where that is wanted."""
+    target = levels.values[-1] if levels.values else len(levels.costs) - 1
+    counted = f"fidelity counts from 0, the cheapest, to {target}, the target."
+    meaning = f"The target is {target}." if levels.values else counted
+    text = SOURCE.substitute(
+        imports="\nimport sys\n" if program else "",
+        function=function,
+        fidelity=levels.name,
+        numbers={name: (form["lower"], form["upper"]) for name, form in searched.items() if "lower" in form},
+        choices={name: form["choices"] for name, form in searched.items() if "choices" in form},
+        better="Smaller" if smaller else "Larger",
+        meaning=meaning,
+        sign="" if smaller else "-",
+        bias=f"(1 - {levels.name} / {target})" if levels.values else f"({target} - {levels.name})",
+    )
+    return text + (MAIN.substitute(fidelity=levels.name, function=function) if program else "")
+
+
+def _script(command: list[str]) -> Path | None:
+    """The script beside the config that a command runs, if it does."""
+    found = [part.removeprefix("{start}/") for part in command if part.startswith("{start}/") and part.endswith(".py")]
+    return Path(found[0]) if found and "/" not in found[0] else None
+
+
+def _one_of(name: str, *words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        known = [word for word in words if text and word.startswith(text.lower())]
+        if len(known) != 1:
+            raise SettingError(name, text, f"one of {', '.join(words)}")
+        return known[0]
+
+    return read
+
+
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SettingError("program", text, f"a program and its arguments: {error}") from None
+    if not words:
+        raise SettingError("program", text, "a program and its arguments, as in './simulate {x} {fidelity}'")
+    return words
 
 
 def _place(text: str) -> str:
@@ -139,26 +172,52 @@ def _place(text: str) -> str:
     return text
 
 
-def _parameters(text: str) -> dict[str, list[str]]:
-    """For each name its settings as they are written in YAML."""
-    found: dict[str, list[str]] = {}
+def _parameters(text: str) -> Parameters:
+    """For each name its settings as a config has them."""
+    found: Parameters = {}
     for part in text.split():
         name, *rest = part.split(":")
-        ends, kinds = [_number(end) for end in rest[:2]], rest[2:]
-        known = {"log": ends[:1] > [0.0], "integer": all(end == round(end) for end in ends if end is not None)}
-        if not name.isidentifier() or name in found or len(ends) < 2 or None in ends or not all(map(known.get, kinds)):
+        if not name.isidentifier() or name in found or not rest:
             raise SettingError("parameter", part, PARAMETER)
-        lower, upper = (end for end in ends if end is not None)
-        if lower >= upper:
-            raise SettingError("parameter", part, f"{PARAMETER}, the smaller bound first")
-        written = [f"{end:.0f}" if "integer" in kinds else repr(end) for end in (lower, upper)]
-        found[name] = [f"lower: {written[0]}", f"upper: {written[1]}", *(f"{kind}: true" for kind in kinds)]
+        found[name] = _choices(part, rest[0]) if len(rest) == 1 and "," in rest[0] else _bounds(part, rest)
     if not found:
         raise SettingError("parameter", text, PARAMETER)
     return found
 
 
-def _costs(text: str) -> list[float]:
+def _choices(part: str, text: str) -> dict[str, Any]:
+    names = text.split(",")
+    numbers = [_number(name) for name in names]
+    if not all(names) or len({*names}) < len(names):
+        raise SettingError("parameter", part, f"{PARAMETER}, each once")
+    if None in numbers:
+        return {"choices": names}
+    return {"choices": [_whole(number) for number in numbers if number is not None], "ordered": True}
+
+
+def _bounds(part: str, rest: list[str]) -> dict[str, Any]:
+    ends, kinds = [_number(end) for end in rest[:2]], rest[2:]
+    known = {"log": ends[:1] > [0.0], "integer": all(end == round(end) for end in ends if end is not None)}
+    if len(ends) < 2 or None in ends or not all(map(known.get, kinds)):
+        raise SettingError("parameter", part, PARAMETER)
+    lower, upper = (end for end in ends if end is not None)
+    if lower >= upper:
+        raise SettingError("parameter", part, f"{PARAMETER}, the smaller bound first")
+    lower, upper = (round(lower), round(upper)) if "integer" in kinds else (lower, upper)
+    return {"lower": lower, "upper": upper, **dict.fromkeys(kinds, True)}
+
+
+def _levels(text: str) -> Levels:
+    name, colon, values = text.partition(":")
+    if not colon:
+        return Levels(_increasing(text))
+    if not name.isidentifier() or name in ("parameters", "fidelity", "trial"):
+        raise SettingError("costs", text, "increasing numbers, as in 1,10, or a name and values, as in epochs:3,9,27")
+    found = _increasing(values)
+    return Levels(found, name, tuple(map(_whole, found)))
+
+
+def _increasing(text: str) -> list[float]:
     costs = [_number(part) for part in text.split(",")]
     found = [cost for cost in costs if cost is not None and cost > 0]
     if len(found) < len(costs) or any(a >= b for a, b in pairwise(found)):
@@ -171,6 +230,10 @@ def _capital(text: str, costs: list[float]) -> float:
     if found is None or found < costs[0]:
         raise SettingError("capital", text, f"a number from {costs[0]:g} on, the cost of the cheapest evaluation")
     return found
+
+
+def _whole(value: float) -> float:
+    return round(value) if value == round(value) else value
 
 
 def _number(text: str) -> float | None:

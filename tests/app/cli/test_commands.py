@@ -122,15 +122,38 @@ def test_init_writes_a_config_that_runs(tmp_path, monkeypatch, capsys):
 
 def test_init_asks_until_it_has_an_answer(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    answers = iter(["", "x:1:0", "x:0:1", "10,1", "1,10", "0.5", ""])
+    answers = iter(["best", "", "x:1:0", "x:0:1 k:a,b", "10,1", "epochs:1,10", "0.5", "", "", ""])
     monkeypatch.setattr("builtins.input", lambda question: next(answers))
     monkeypatch.setattr("sys.stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
     assert cli.main(["init"]) == 0
     assert next(answers, None) is None
-    assert capsys.readouterr().out.count("must be") == 3
+    assert capsys.readouterr().out.count("must be") == 4
     settings = yaml.safe_load(Path("mine.yaml").read_text())
-    assert settings["problem"]["init_args"]["parameters"] == {"x": {"lower": 0.0, "upper": 1.0}}
+    own = settings["problem"]["init_args"]
+    assert own["parameters"] == {"x": {"lower": 0.0, "upper": 1.0}, "k": {"choices": ["a", "b"]}}
+    assert (own["fidelities"], own["maximize"]) == ({"epochs": [1, 10]}, False)
     assert settings["capital"] == 100
+
+
+@pytest.mark.parametrize("levels", ["1,10", "mesh:1,10"])
+@pytest.mark.parametrize("kind", ["function", "program"])
+@pytest.mark.parametrize("goal", ["minimize", "maximize"])
+def test_what_init_writes_runs_at_once(tmp_path, monkeypatch, capsys, levels, kind, goal):
+    """Choices, sizes, named fidelities, a function or a program, smaller or larger: as it was answered."""
+    monkeypatch.chdir(tmp_path)
+    answers = iter([goal, "x:0:2 k:a,b n:1,2,4", levels, "25", kind, "" if kind == "program" else "own_objective:loss"])
+    monkeypatch.setattr("builtins.input", lambda question: next(answers))
+    monkeypatch.setattr("sys.stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
+    assert cli.main(["init"]) == 0
+    assert next(answers, None) is None
+    problem, _ = build(resolve_run(settings_of_command(RUN, ["mine.yaml"])))
+    assert problem.maximize == (goal == "maximize")
+    assert (problem.space.fidelities is not None) == (levels != "1,10")
+    best, worst = (problem.evaluate(x, 1) for x in ([1.0, 0.0, 0.0], [0.0, 1.0, 2.0]))
+    assert best == 0
+    assert (worst < best) == problem.maximize
+    assert cli.main(["run", "mine.yaml", "--strategy", "RandomSearch"]) == 0
+    sys.modules.pop("own_objective", None)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +168,11 @@ def test_init_asks_until_it_has_an_answer(tmp_path, monkeypatch, capsys):
         (["--parameter", "x:0:1", "--parameter", "x:0:2"], "parameter = 'x:0:2'"),
         (["--costs", "1,nan"], "costs = '1,nan'"),
         (["--capital", "0"], "capital = '0'"),
+        (["--parameter", "k:a,a"], "parameter = 'k:a,a'"),
+        (["--parameter", "k:a,"], "parameter = 'k:a,'"),
+        (["--fidelities", "trial:1,2"], "costs = 'trial:1,2'"),
+        (["--program", "'"], "program = "),
+        (["--program", "./a", "--objective", "a:b"], "program = './a': must be left out"),
     ],
 )
 def test_init_refuses_what_cannot_work(tmp_path, monkeypatch, capsys, flags, said):
