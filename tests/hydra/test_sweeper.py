@@ -17,10 +17,10 @@ if not installed("hydra-core"):
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-import mfbo_torch
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.hydra.codec import SweepCodec
 
+ROOT = Path(__file__).parents[2]
 APP = """
 import hydra
 
@@ -72,14 +72,14 @@ def test_what_cannot_be_swept(given, fidelity, costs, said):
 def with_plugin(place):
     """The environment in which Hydra finds the plugin where an installed package has it."""
     (place / "hydra_plugins").mkdir()
-    shutil.copy(Path(mfbo_torch.__file__).parent / "hydra" / "plugin.py", place / "hydra_plugins" / "mfbo.py")
-    paths = [str(place), os.environ.get("PYTHONPATH", str(Path(mfbo_torch.__file__).parents[1]))]
+    shutil.copy(ROOT / "mfbo_torch" / "hydra" / "plugin.py", place / "hydra_plugins" / "mfbo.py")
+    paths = [str(place), os.environ.get("PYTHONPATH", str(ROOT))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @pytest.mark.slow
 def test_the_example_of_the_page_runs_as_written(tmp_path):
-    page = (Path(mfbo_torch.__file__).parents[1] / "docs" / "how-to" / "clusters.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "clusters.md").read_text("utf-8")
     script = page.partition("```python\n# train.py")[2].partition("```")[0]
     command = page.partition("```bash\npython train.py")[2].partition("```")[0].replace("\\\n", " ")
     assert len((script + command).strip().splitlines()) <= 10
