@@ -25,7 +25,7 @@ BESIDE = tuple(
         "mfbo_torch": "app",
         "mfbo_torch.loop": "early_failures eta evaluation executors interrupt optimizer plots progress run_options "
         "runner trial_folders waiting_trainings",
-        "benchmarks": "common dependencies figures provenance study",
+        "benchmarks": "common dependencies provenance study",
     }.items()
     for name in names.split()
 )

@@ -163,7 +163,9 @@ class Study:
         """A hash of what the rows of a group depend on: how the study plays and measures, and what its module has for
         the problem and the method under their names."""
         played = (self.measure, self.execute, self.play)
-        roots = [(made.__module__, made.__qualname__) for made in played if made is not None]
+        # a module that runs as a program is called __main__
+        home = {"__main__": self.module}
+        roots = [(home.get(m.__module__, m.__module__), m.__qualname__) for m in played if m is not None]
         skipped, extra = [], []
         for label, table in ((problem, self.problems), (method, self.methods)):
             if found := dependencies.entry(label, self.module):
@@ -172,7 +174,7 @@ class Study:
                 roots += dependencies.named(found[1], self.module)
             elif (made := table.get(label)) is not None:
                 made = getattr(made, "func", made)
-                roots.append((made.__module__, made.__qualname__))
+                roots.append((home.get(made.__module__, made.__module__), made.__qualname__))
         return dependencies.digest(roots, skipped, extra)
 
     def _played(self, job: Job, problem: Any, capital: float) -> History:
@@ -307,15 +309,15 @@ def measure(
 
 
 def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
-    """Do the first job of each group again; note the groups whose rows are those of the file, seconds aside. The exit
-    status, 1 if a row is another one."""
+    """Do the first job of each group again; note the groups whose rows are the same as in the file, as far as it has
+    them, seconds aside. The exit status, 1 if a row is another one."""
     known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
     first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
     for job in tqdm([*first.values()][::-1], unit="run"):
         rows = [dict(zip(next(iter(known.values())), map(str, row), strict=True)) for row in _rows(execute, job)]
-        equal = [_equal(row, known.get(tuple(row[name] for name in KEY), {})) for row in rows]
+        equal = [_equal(row, known[key]) for row in rows if (key := tuple(row[name] for name in KEY)) in known]
         (same if equal and all(equal) else other).append(job)
-        tqdm.write(f"{job[:3]}: {sum(equal)} of {len(rows)} rows are the same")
+        tqdm.write(f"{job[:3]}: {sum(equal)} of {len(equal)} rows are the same")
     if same:
         note(path, told(_all_groups(same), code))
     return int(bool(other))
@@ -323,7 +325,7 @@ def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Pa
 
 def _equal(row: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return all(
-        other.get(name) == value or (name in other and _close(value, other[name]))
+        other[name] == value or _close(value, other[name])
         for name, value in row.items()
         if not name.endswith("seconds")
     )

@@ -20,6 +20,7 @@ from PIL import Image
 from benchmarks import quality
 from benchmarks.common import RESULTS
 from benchmarks.dependencies import digest
+from benchmarks.figures import claims
 from benchmarks.provenance import Code, Group, states
 from benchmarks.quality.batch.run import code_of
 from benchmarks.robustness import faults
@@ -124,7 +125,7 @@ def wanted() -> Iterator[tuple[Path, str, str]]:
     """Every page, as it is and as it should be."""
     for page in [*PAGES, *sorted(RESULTS.rglob("*.md"))]:
         text = page.read_text("utf-8")
-        yield page, text, (daggered if page in PAGES else noted)(page, text)
+        yield page, text, daggered(page, claims.drawn(text)) if page in PAGES else noted(page, text)
 
 
 def untold() -> list[str]:

@@ -13,6 +13,16 @@ def practical_beta(t: int, dim: int) -> float:
     return 0.2 * whole("dim", dim) * math.log(2 * whole("t", t))
 
 
+def gp_ucb_beta(t: int, dim: int, delta: float = 0.1, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:
+    """``β_t = 2 log(2π² t² / 3δ) + 2d log(t² b d r √(4ad/δ))`` for a box of side ``r`` and the constants
+    ``a, b`` of the kernel's Lipschitz assumption [Kandasamy2016mfgpucb]_ (Theorem 4). :func:`box_alpha` has a logarithm
+    under the root. The second term is the logarithm of a number of points and left out where that is below one."""
+    _check(t, delta, dim=dim)
+    _check_positive(a=a, b=b, r=r)
+    cover = t**2 * b * dim * r * math.sqrt(4 * a * dim / delta)
+    return 2 * math.log(2 * math.pi**2 * t**2 / (3 * delta)) + (2 * dim * math.log(cover) if cover > 1 else 0.0)
+
+
 def mf_gp_ucb_beta(
     t: int, dim: int, num_fidelities: int, *, delta: float = 0.1, a: float = 1.0, b: float = 1.0, r: float = 1.0
 ) -> float:

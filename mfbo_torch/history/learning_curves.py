@@ -66,22 +66,22 @@ def steps(space: Space) -> tuple[float, ...]:
 
 def learning_curves(records: Iterable[Record], space: Space) -> list[LearningCurve]:
     """The curve of each design, in the order in which they were begun; a value at a fidelity is one at its step."""
-    at, found, points = (
-        steps(space),
-        dict[tuple[float, ...], LearningCurve](),
-        dict[tuple[float, ...], dict[float, float]](),
-    )
+    at, own = steps(space), dict[tuple[float, ...], list[Record]]()
     for record in records:
-        x, query = record.query.x, record.query
-        here = points.setdefault(x, {})
-        here.update(record.curve)
-        curve = found.get(x) or LearningCurve(record.id, x, (), -1, record.status)
-        reached = curve.fidelity
+        own.setdefault(record.query.x, []).append(record)
+    return [_curve(x, some, at) for x, some in own.items()]
+
+
+def _curve(x: tuple[float, ...], records: list[Record], at: tuple[float, ...]) -> LearningCurve:
+    """The curve of all the queries of one design."""
+    points, reached = dict[float, float](), -1
+    for record in records:
+        points.update(record.curve)
         if record.status == Status.DONE and record.value is not None:
-            here[at[query.fidelity]], reached = record.value, max(reached, query.fidelity)
-        status = Status.PENDING if Status.PENDING in (curve.status, record.status) else record.status
-        found[x] = replace(curve, fidelity=reached, status=status)
-    return [replace(curve, points=tuple(sorted(points[x].items()))) for x, curve in found.items()]
+            points[at[record.query.fidelity]], reached = record.value, max(reached, record.query.fidelity)
+    pending = any(record.status == Status.PENDING for record in records)
+    status = Status.PENDING if pending else records[-1].status
+    return LearningCurve(records[0].id, x, tuple(sorted(points.items())), reached, status)
 
 
 def cost_at(space: Space, step: float, record: Record, records: Iterable[Record]) -> float:

@@ -23,18 +23,21 @@ ITERATIONS = 40
 """Most iterations of a fit."""
 JITTER = 1e-6
 """Variance that is added to each observation's."""
+SAME = 1e-12
+"""Squared distance, in lengthscales, below which two designs are one training."""
 FARTHEST = 4.0
 """Most deviations of its prior that a logarithm of a hyper-parameter is from its mean."""
 
 
 class Parameters(NamedTuple):
-    """Hyper-parameters: lengthscales of the design, one a column, and of the step; variances of the level, the change
-    and the noise; the mean."""
+    """Hyper-parameters: lengthscales of the design, one a column, and of the step; variances of the level, the change,
+    each training's own change and the noise; the mean."""
 
     design: Tensor
     along: Tensor
     level: Tensor
     change: Tensor
+    own: Tensor
     noise: Tensor
     mean: Tensor
 
@@ -42,12 +45,14 @@ class Parameters(NamedTuple):
 class LearningCurveGP:
     r"""An exact GP of points on learning curves whose differences grow with the steps, cf. [Swersky2014freezethaw]_.
 
-    .. math:: k((x, t), (x', t')) = k_x(x, x') \, (a + b \, t \, t' \, k_t(t, t'))
+    .. math::
+
+        k((x, t), (x', t')) = a \, k_x(x, x') + \big(b \, k_x(x, x') + c \, [x = x']\big) \, t \, t' \, k_t(t, t')
 
     with Matérn kernels of smoothness 5/2: at the first step, where :math:`t = 0`, curves differ by a level of variance
-    ``a``; from there they move apart, up to a variance of ``a + b`` at the last one. Curves may cross, and what is
-    known of the steps of one says something of all near it. The logarithms of the hyper-parameters have normal priors;
-    that of the lengthscales of the design scales with the dimension.
+    ``a``; from there they move apart, up to a variance of ``a + b + c`` at the last one, of which ``c`` is a training's
+    own. Curves may cross, and what is known of the steps of one says something of all near it. The logarithms of the
+    hyper-parameters have normal priors; that of the lengthscales of the design scales with the dimension.
 
     Args:
         X: ``n x (d + 1)`` designs in the unit cube, and :math:`t = \log e / \log E` for the step ``e`` of at most
@@ -71,17 +76,18 @@ class LearningCurveGP:
         dim = X.shape[-1] - 1
         self.groups = torch.arange(dim) if groups is None else torch.as_tensor(groups, dtype=torch.long)
         self.designs, self.of = torch.unique(X[:, :-1], dim=0, return_inverse=True)
+        self.steps, self.at = torch.unique(X[:, -1], return_inverse=True)
         scales = int(self.groups.max()) + 1
-        means = [math.sqrt(2) + 0.5 * math.log(scales)] * scales + [0.0, -0.5, -0.5, -10.0, 0.0]
+        means = [math.sqrt(2) + 0.5 * math.log(scales)] * scales + [0.0, -0.5, -0.5, -5.0, -10.0, 0.0]
         self.prior_mean = torch.tensor(means, dtype=torch.double)
-        self.prior_deviation = torch.tensor([math.sqrt(3)] * scales + [1.0, 1.0, 1.0, 3.0, math.inf]).double()
+        self.prior_deviation = torch.tensor([math.sqrt(3)] * scales + [1.0, 1.0, 1.0, 2.0, 3.0, math.inf]).double()
         self.state = self._start() if state is None else state
         self._factor: tuple[Tensor, Tensor] | None = None
 
     def _start(self) -> Tensor:
         """Where a fit begins: shorter lengthscales, and more noise, than the priors' means."""
         start = self.prior_mean.clone()
-        start[:-5] -= 1.0
+        start[:-6] -= 1.0
         start[-2] += 3.0
         return start
 
@@ -91,8 +97,8 @@ class LearningCurveGP:
         return self._parameters(self.state)
 
     def _parameters(self, state: Tensor) -> Parameters:
-        along, level, change, noise = state[-5:-1].exp()
-        return Parameters(state[:-5].exp()[self.groups], along, level, change, noise, state[-1])
+        along, level, change, own, noise = state[-6:-1].exp()
+        return Parameters(state[:-6].exp()[self.groups], along, level, change, own, noise, state[-1])
 
     def fit(self) -> LearningCurveGP:
         """The same with hyper-parameters whose logarithms have the largest posterior density."""
@@ -114,53 +120,58 @@ class LearningCurveGP:
 
     def loss(self, state: Tensor) -> tuple[float, Tensor]:
         """Minus the log posterior density of hyper-parameters, up to a constant, and its gradient."""
-        p, t = self._parameters(state), self.X[:, -1]
-        U, of, n = self.designs / p.design, self.of, len(self.y)
+        p, n = self._parameters(state), len(self.y)
+        U, of, at = self.designs / p.design, self.of, self.at
         K, slope = matern(_squared(U, U))
-        there = K[of[:, None], of]
-        apart = (t[:, None] - t).square() / p.along.square()
+        there, same = K[of[:, None], of], (of[:, None] == of).to(K)
+        apart = (self.steps[:, None] - self.steps).square() / p.along.square()
         along, slope_along = matern(apart)
-        growth = p.change * torch.outer(t, t)
-        along, slope_along = growth * along, growth * slope_along
+        growth = torch.outer(self.steps, self.steps)
+        changes = (growth * along)[at[:, None], at]
+        spread = p.change * there + p.own * same
         noise = p.noise.expand(n) if self.Yvar is None else self.Yvar
-        root = psd_safe_cholesky(there * (p.level + along) + torch.diag(noise + JITTER))
+        root = psd_safe_cholesky(p.level * there + spread * changes + torch.diag(noise + JITTER))
         residuals = self.y - p.mean
         weights = torch.cholesky_solve(residuals.unsqueeze(-1), root).squeeze(-1)
         z = (state - self.prior_mean) / self.prior_deviation
         value = 0.5 * residuals @ weights + root.diagonal().log().sum() + 0.5 * z @ z
         G = 0.5 * (torch.cholesky_inverse(root) - torch.outer(weights, weights))
-        H, within = G * there, G * (p.level + along)
-        by_design = torch.zeros(len(U), n).to(within).index_add_(0, of, within)
-        D = torch.zeros(len(U), len(U)).to(within).index_add_(1, of, by_design) * slope
-        lengths = 2 * ((D.sum(1)[:, None] * U * U).sum(0) - ((D @ U) * U).sum(0))
+        by_design = _sums(G * (p.level + p.change * changes), of, len(U)) * slope
+        by_step = _sums(G * spread, at, len(self.steps)) * growth * slope_along
+        lengths = 2 * ((by_design.sum(1)[:, None] * U * U).sum(0) - ((by_design @ U) * U).sum(0))
+        H = G * there
         found = torch.zeros_like(state)
-        found[:-5].index_add_(0, self.groups, lengths)
-        found[-5] = (H * slope_along * apart).sum()
-        found[-4], found[-3] = p.level * H.sum(), (H * along).sum()
+        found[:-6].index_add_(0, self.groups, lengths)
+        found[-6] = (by_step * apart).sum()
+        found[-5], found[-4] = p.level * H.sum(), p.change * (H * changes).sum()
+        found[-3] = p.own * (G * same * changes).sum()
         found[-2] = p.noise * G.diagonal().sum() if self.Yvar is None else 0.0
         found[-1] = -weights.sum()
         return value.item(), found + z / self.prior_deviation
 
-    def _covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
-        p, (t1, t2) = self.parameters, (X1[:, -1:], X2[:, -1:])
-        designs = matern(_squared(X1[:, :-1] / p.design, X2[:, :-1] / p.design))[0]
-        along = matern((t1 - t2.mT).square() / p.along.square())[0]
-        return designs * (p.level + p.change * t1 * t2.mT * along)
+    def _covariance(self, X: Tensor) -> Tensor:
+        """Of the observations with points."""
+        p, t = self.parameters, X[:, -1]
+        squared = _squared(self.designs / p.design, X[:, :-1] / p.design)
+        near, _ = matern(squared)
+        changes = self.steps[:, None] * t * matern((self.steps[:, None] - t).square() / p.along.square())[0]
+        spread = torch.where(squared < SAME, p.change * near + p.own, p.change * near)
+        return spread[self.of].mul_(changes[self.at]).add_((p.level * near)[self.of])
 
     def _solved(self) -> tuple[Tensor, Tensor]:
         """The factor of the covariance of the observations, and their weights."""
         p = self.parameters
         noise = p.noise.expand_as(self.y) if self.Yvar is None else self.Yvar
-        root = psd_safe_cholesky(self._covariance(self.X, self.X) + torch.diag(noise + JITTER))
+        root = psd_safe_cholesky(self._covariance(self.X) + torch.diag(noise + JITTER))
         return root, torch.cholesky_solve((self.y - p.mean).unsqueeze(-1), root).squeeze(-1)
 
     def predict(self, at: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the noise-free value at ``n x (d + 1)`` points, ``n`` each."""
         self._factor = self._factor or self._solved()
         p, (root, weights) = self.parameters, self._factor
-        cross = self._covariance(self.X, at)
+        cross = self._covariance(at)
         explained = torch.linalg.solve_triangular(root, cross, upper=False).square().sum(0)
-        prior = p.level + p.change * at[:, -1].square()
+        prior = p.level + (p.change + p.own) * at[:, -1].square()
         return p.mean + weights @ cross, (prior - explained).clamp_min(1e-12)
 
 
@@ -174,3 +185,9 @@ def matern(squared: Tensor) -> tuple[Tensor, Tensor]:
 
 def _squared(A: Tensor, B: Tensor) -> Tensor:
     return (A.square().sum(-1)[:, None] + B.square().sum(-1) - 2.0 * A @ B.mT).clamp_min(0.0)
+
+
+def _sums(A: Tensor, of: Tensor, size: int) -> Tensor:
+    """Sums of the entries of an ``n x n`` matrix over equal pairs of indices, ``size x size``."""
+    rows = A.new_zeros(size, len(A)).index_add_(0, of, A)
+    return A.new_zeros(size, size).index_add_(1, of, rows)

@@ -22,15 +22,15 @@ from torch import Tensor
 from mfbo_torch.models.learning_curves import LearningCurveGP
 from mfbo_torch.optuna.codec import StudyCodec
 from mfbo_torch.space.fidelities import epoch_rungs
-from mfbo_torch.strategies.common.fit_schedule import fitting
 from mfbo_torch.strategies.trainings.curve_data import CurveScale
 from mfbo_torch.strategies.trainings.successive_halving import REDUCTION
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.standardize import shift_scale
 from mfbo_torch.utils.validation import whole
 
-TRIALS = 60
-"""Number of trials, the latest that have come as far, that a model is made of."""
+TRIALS, FITTED = 60, 64
+"""Number of trials, the latest that have come as far, that a model is made of, and of their reports that its
+hyper-parameters are fitted to at most."""
 
 
 class Pruner(BasePruner):
@@ -89,9 +89,12 @@ class Pruner(BasePruner):
         Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
         Z = CurveScale.of(Y)(Y)
         shift, spread = shift_scale(Z)
-        with self._state.restored(), fitting():
-            model = LearningCurveGP(torch.stack(rows), (Z - shift) / spread, groups=space.groups).fit()
-        return model.predict(torch.cat([designs, torch.ones_like(now).unsqueeze(-1)], dim=-1))[0]
+        X, Z = torch.stack(rows), (Z - shift) / spread
+        some = torch.linspace(0, len(Z) - 1, min(len(Z), FITTED)).round().long()
+        with self._state.restored():
+            state = LearningCurveGP(X[some], Z[some], groups=space.groups).fit().state
+            model = LearningCurveGP(X, Z, groups=space.groups, state=state)
+            return model.predict(torch.cat([designs, torch.ones_like(now).unsqueeze(-1)], dim=-1))[0]
 
 
 def _values(trial: FrozenTrial) -> list[float]:

@@ -89,6 +89,12 @@ def test_a_method_depends_on_its_own_strategy():
     assert regret.STUDY.code("Currin", "LogEI") != regret.STUDY.code("Park", "LogEI")
 
 
+def test_a_study_that_runs_as_a_program_has_the_same_hash(monkeypatch):
+    before = indirect.STUDY.code("fixed linear", "CMES")
+    monkeypatch.setattr(indirect.execute, "__module__", "__main__")
+    assert indirect.STUDY.code("fixed linear", "CMES") == before
+
+
 def test_source_reads_alike_without_what_does_not_count():
     one, two = (ast.parse(text) for text in ('def f(a: int):\n    """Doc."""\n    return a', "def f(a):\n    return a"))
     assert dependencies.text(one) == dependencies.text(two)

@@ -15,6 +15,7 @@ from mfbo_torch.confidence import (
     box_alpha,
     finite_alpha,
     gp_bucb_beta,
+    gp_ucb_beta,
     information_gain,
     linear_initialization,
     matern_initialization,
@@ -54,6 +55,9 @@ def test_widths_of_gp_bucb(t, delta):
     assert box_alpha(t, d, delta, a=a, b=b, side=side) == pytest.approx(expected)
     assert box_alpha(t, d, delta, a=a, b=1e-9, side=side) == pytest.approx(first)
     assert box_alpha(t, 1, delta, a=1e-9) == pytest.approx(first)
+    expected = first + 2 * d * math.log(t**2 * b * d * side * math.sqrt(4 * a * d / delta))
+    assert gp_ucb_beta(t, d, delta, a=a, b=b, r=side) == pytest.approx(expected)
+    assert gp_ucb_beta(t, d, delta, a=a, b=1e-9, r=side) == pytest.approx(first)
     expected = 2 * 1.5**2 + 300 * 4.2 * math.log(t / delta) ** 3
     assert rkhs_alpha(t, 4.2, delta, norm=1.5) == pytest.approx(expected)
     # a batch widens the band by so much that the band at its end still holds the one at its begin

@@ -32,8 +32,9 @@ def dense(model, A, B):
         kernel.lengthscale = lengthscale
         return kernel(a, b).to_dense()
 
-    along = matern(p.along, s, t)
-    return (matern(p.design, A[:, :-1], B[:, :-1]) * (p.level + p.change * s * t.mT * along)).detach()
+    along, near = s * t.mT * matern(p.along, s, t), matern(p.design, A[:, :-1], B[:, :-1])
+    same = torch.tensor([[float(torch.equal(a, b)) for b in B[:, :-1]] for a in A[:, :-1]]).double()
+    return (p.level * near + (p.change * near + p.own * same) * along).detach()
 
 
 @pytest.mark.parametrize("known", [True, False])

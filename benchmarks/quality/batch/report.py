@@ -20,6 +20,8 @@ FOLDER = "batch"
 COLUMNS = ("spent", "time", "average", "minimum", "seconds")
 NUMBERS = ("capital", "spent", "time", "average", "minimum", "seconds")
 REGRETS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+FOUND = 1e-9
+"""Regret of the optimum, up to rounding."""
 FIRST = 10
 """Queries of the first batch, which nobody has any information for."""
 
@@ -51,9 +53,10 @@ def later_average(run: Run) -> float:
 
 
 def batch_table(runs: Runs) -> list[str]:
-    """Average regret after the first batch, its ratio to the first strategy's, minimum regret and run time."""
+    """Average regret, after the first batch too with its ratio to the first strategy's, minimum regret and run time."""
     last = int(next(iter(next(iter(runs.values())).values()))["capital"][-1])
-    head = ["strategy", "trials", f"regret over queries {FIRST + 1} to {last}", "ratio", "minimum regret", "seconds"]
+    averages_of = f"queries 1 to {last}", f"queries {FIRST + 1} to {last}", "ratio"
+    head = ["strategy", "trials", *averages_of, "minimum regret", "optimum found", "seconds"]
     body = []
     reference: dict[int, float] = {}
     for (_, label), trials in runs.items():
@@ -64,9 +67,16 @@ def batch_table(runs: Runs) -> list[str]:
         least = mean_and_error([float(run["minimum"][-1]) for run in trials.values()], ".4f", ".4f")
         seconds = median(float(run["seconds"][-1]) for run in trials.values())
         average = mean_and_error(list(averages.values()), ".4f", ".4f")
-        body.append([label, str(len(trials)), average, f"{ratio:.2f}", least, f"{seconds:.2f}"])
-    notes = "Means and standard errors; ratio to the first strategy over the trials that both have; seconds of"
-    return [*markdown(head, body), "", f"{notes} processor time for all decisions of a trial, median."]
+        whole = mean_and_error([float(run["average"][-1]) for run in trials.values()], ".4f", ".4f")
+        found = sum(float(run["minimum"][-1]) < FOUND for run in trials.values())
+        numbers = [whole, average, f"{ratio:.2f}", least, str(found), f"{seconds:.2f}"]
+        body.append([label, str(len(trials)), *numbers])
+    notes = [
+        "Means and standard errors of the regret, averaged over these queries, and of the smallest one; ratio to the"
+    ]
+    notes += ["first strategy over the trials that both have; in how many trials the optimum was queried; seconds of"]
+    notes += ["processor time for all decisions of a trial, median."]
+    return [*markdown(head, body), "", *notes]
 
 
 def reached(run: Run, regret: float, name: str) -> float:

@@ -1,28 +1,39 @@
-"""Why CMES does not lead on the linear Branin windows: its rule and MES with parts exchanged, on paired seeds.
+"""Why CMES does not lead at one resolution: its rule and MES with parts exchanged, on paired seeds.
 
-A study (:mod:`benchmarks.study`): ``indirect-ablation.csv`` and ``.md``, on ``fixed linear`` of
-:mod:`benchmarks.quality.indirect.run`; the capital is the number of queries. ``simple`` is the regret of the best input
-recommended so far, as the paper has it, ``current`` that of the one recommended now: what a user gets, and what luck in
-between does not mend; ``mean_current`` is the mean of ``current`` from the tenth query on.
+A study (:mod:`benchmarks.study`): ``indirect-ablation.csv`` and ``.md``. The problems are those of ``fixed`` in
+:mod:`benchmarks.quality.indirect.run` with windows that are known, which is quicker than 2000 samples of them; the
+capital is the number of queries. ``simple`` is the regret of the best input recommended so far, as the paper has it,
+``current`` that of the one recommended now, ``instant`` that of the best query.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 
 from benchmarks.common import markdown, mean_and_error
 from benchmarks.quality.indirect import run
 from benchmarks.study import Job, Row, Study, read
 from mfbo_torch.acquisition import ConditionalMaxValueEntropy
-from mfbo_torch.strategies import CMES, QueryEI, QueryMES, Strategy
+from mfbo_torch.problems import IndirectBranin
+from mfbo_torch.strategies import CMES, QueryMES, Strategy
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
 from mfbo_torch.strategies.snapshot import Snapshot
 
-SETTING, SETTLED = "fixed linear", 10
 Seeds = dict[int, float]
+REGRETS = {
+    "simple": "Best input recommended so far",
+    "current": "Input recommended now",
+    "instant": "Best query so far",
+}
+NEARLY = 0.8
+NOISE = "noise known"
+"""In the name of a variant whose model is told the noise."""
 
 
 class OfAverages(CMES):
@@ -37,52 +48,72 @@ class OfAverages(CMES):
         return acquisition
 
 
+class NearlyBest(CMES):
+    """Asks any of the candidates that tell at least :data:`NEARLY` of the most, at random."""
+
+    def maximize(
+        self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
+    ) -> tuple[torch.Tensor, float]:
+        candidates = self.surrogate.to(self.space.unit_candidates)
+        with torch.no_grad():
+            told = acquisition(candidates.unsqueeze(-2))
+        nearly = (told >= told.max() + math.log(NEARLY)).nonzero().squeeze(-1)
+        j = int(nearly[torch.randint(len(nearly), (1,), generator=generator)])
+        return candidates[j : j + 1], told[j].item()
+
+
 VARIANTS: dict[str, Callable[[int], Strategy]] = {
     "CMES": lambda seed: CMES(seed=seed),
+    "CMES, noise known": lambda seed: CMES(seed=seed),
+    "CMES, nearly the best": lambda seed: NearlyBest(seed=seed),
+    "CMES, 5 initial queries": lambda seed: CMES(initial=5, seed=seed),
     "CMES, 64 samples": lambda seed: CMES(num_max_value_samples=64, seed=seed),
-    "CMES, Gumbel": lambda seed: CMES(sampler="gumbel", seed=seed),
-    "CMES, truncated": lambda seed: CMES(form="truncated", seed=seed),
     "CMES, maximum of g": lambda seed: OfAverages(seed=seed),
     "MES": lambda seed: QueryMES(seed=seed),
-    "EI": lambda seed: QueryEI(seed=seed),
+    "MES, noise known": lambda seed: QueryMES(seed=seed),
+    "MES, 5 initial queries": lambda seed: QueryMES(initial=5, seed=seed),
 }
+PROBLEMS = {f"{name} windows": partial(IndirectBranin, name, grid=20, known=True) for name in ("linear", "nonlinear")}
 
 
 def execute(job: Job) -> list[Row]:
     """Run a job; one row for each number of queries."""
-    problem = run.problem_of(job)
+    problem = PROBLEMS[job.problem](seed=job.seed)
+    if NOISE in job.method:
+        problem.space = replace(problem.space, noise_std=problem.noise)
     history, advised, _ = run.advised_run(job, problem, VARIANTS[job.method])
-    simple = problem.regrets(history, advised)[0].tolist()
+    simple, instant = (regret.tolist() for regret in problem.regrets(history, advised))
     inputs = torch.tensor([found.x for found in advised if found is not None], dtype=torch.double)
     current = (problem.latent_optimum - problem.latent(inputs)).tolist()
-    settled = round(fmean(current[SETTLED - 1 :] or current), 6)
-    return [(*job[:3], n, round(simple[n - 1], 6), round(current[n - 1], 6), settled) for n in job.capitals]
+    kinds = simple, current, instant
+    return [(*job[:3], n, *(round(kind[n - 1], 6) for kind in kinds)) for n in job.capitals]
 
 
 def report(path: Path) -> None:
     """Mean and standard error over the seeds, and the paired difference from MES."""
-    simple, current = defaultdict[tuple[str, str], Seeds](dict), defaultdict[tuple[str, str], Seeds](dict)
+    found = defaultdict[tuple[str, str, str, str], Seeds](dict)
     for row in read(path):
-        seed, key = int(row["seed"]), (row["method"], row["capital"])
-        simple[key][seed], current[key][seed] = float(row["simple"]), float(row["current"])
-        current[row["method"], "settled"][seed] = float(row["mean_current"])
-    lines = ["# Variants of CMES, and MES, on the linear windows", ""]
+        for regret in REGRETS:
+            found[row["problem"], regret, row["method"], row["capital"]][int(row["seed"])] = float(row[regret])
+    lines = ["# Variants of CMES, and MES, at one resolution", ""]
     lines += ["Mean regret ± standard error over the seeds. In brackets: mean difference from MES on the same seeds."]
     lines += ["Branin's function has standard deviation 1 on its box.", ""]
-    columns = {str(n): str(n) for n in STUDY.capitals}
-    lines += _table("Best input recommended so far", simple, columns)
-    lines += _table("Input recommended now", current, {**columns, "settled": f"mean from {SETTLED} on"})
+    for problem in PROBLEMS:
+        for regret, title in REGRETS.items():
+            body = []
+            for variant in VARIANTS:
+                rows, others = (
+                    [found.get((problem, regret, one, str(n)), {}) for n in STUDY.capitals] for one in (variant, "MES")
+                )
+                if len(rows[0]) > 1:
+                    body.append([variant, str(len(rows[0])), *map(_cell, rows, others)])
+            lines += [
+                f"## {problem}: {title.lower()}",
+                "",
+                *markdown(["variant", "seeds", *map(str, STUDY.capitals)], body),
+            ]
+            lines.append("")
     path.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
-
-
-def _table(title: str, regrets: Mapping[tuple[str, str], Seeds], columns: Mapping[str, str]) -> list[str]:
-    body = []
-    for variant in VARIANTS:
-        rows = [regrets.get((variant, column), {}) for column in columns]
-        if len(rows[0]) > 1:
-            others = [regrets.get(("MES", column), {}) for column in columns]
-            body.append([variant, str(len(rows[0])), *map(_cell, rows, others)])
-    return [f"## {title}", "", *markdown(["variant", "seeds", *columns.values()], body), ""]
 
 
 def _cell(values: Seeds, others: Seeds) -> str:
@@ -94,11 +125,10 @@ def _cell(values: Seeds, others: Seeds) -> str:
 STUDY = Study(
     "benchmarks.quality.indirect.ablation",
     "indirect-ablation",
-    {SETTING: run.STUDY.problems[SETTING]},
+    PROBLEMS,
     VARIANTS,
-    (5, 10, 20, 30),
-    ("simple", "current", "mean_current"),
-    seeds=20,
+    (5, 10, 20),
+    ("simple", "current", "instant"),
     execute=execute,
     report=report,
 )

@@ -20,11 +20,26 @@ CAPITALS = {
 """At which a run is looked at, by kind of setting."""
 SETTINGS = [f"{kind} {transformation}" for kind in CAPITALS for transformation in TRANSFORMATIONS]
 OF_A_TREE = (3.5, 7.0, 10.5, 17.5, 35.0, 70.0)
-SHOWN = {"fixed": (10.0, 30.0, 100.0), "tree": OF_A_TREE, "learned": OF_A_TREE}
+SHOWN = {"fixed": (5.0, 10.0, 20.0, 30.0, 50.0, 100.0), "tree": OF_A_TREE, "learned": OF_A_TREE}
 ROWS = {"fixed": "one resolution", "tree": "seven resolutions", "learned": "seven, windows learned"}
 REGRETS = ("simple", "instant")
-COLORS = {"CMETS": "#d55e00", "CMES": "#0072b2", "MES": "#009e73", "UCB": "#e69f00", "EI": "#cc79a7"}
-DASHES = {"CMETS": "-", "CMES": "-", "MES": (0, (5, 1.5)), "UCB": (0, (1.2, 1.2)), "EI": (0, (5, 1.5, 1.2, 1.5))}
+TREES = ("CMETS", "CMETS, strict")
+COLORS = {
+    "CMETS": "#d55e00",
+    "CMETS, strict": "#999999",
+    "CMES": "#0072b2",
+    "MES": "#009e73",
+    "UCB": "#e69f00",
+    "EI": "#cc79a7",
+}
+DASHES = {
+    "CMETS": "-",
+    "CMETS, strict": "-",
+    "CMES": "-",
+    "MES": (0, (5, 1.5)),
+    "UCB": (0, (1.2, 1.2)),
+    "EI": (0, (5, 1.5, 1.2, 1.5)),
+}
 
 Key = tuple[str, str, str, float]
 """Setting, strategy, which regret, capital."""
@@ -54,7 +69,7 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
                 own = found.get((setting, champion, regret, capital), [])
                 for label in COLORS:
                     other = found.get((setting, label, regret, capital), [])
-                    if label == champion or len(own) < 2 or len(other) < 2:
+                    if label in (champion, TREES[1]) or len(own) < 2 or len(other) < 2:
                         continue
                     if mean(own) - mean(other) > max(standard_error(own), standard_error(other)):
                         lines.append(
@@ -77,15 +92,16 @@ def table(found: dict[Key, list[float]]) -> str:
             parts.append(f"No query of ``{setting}`` has an instant regret below {least:.4f}.")
     for setting in SETTINGS:
         for regret in REGRETS:
-            capitals = SHOWN[setting.split()[0]]
-            labels = [label for label in COLORS if (setting, label, regret, capitals[-1]) in found]
+            rows = [(label, capital) for of, label, which, capital in found if (of, which) == (setting, regret)]
+            labels = [label for label in COLORS if any(label == one for one, _ in rows)]
+            capitals = [c for c in SHOWN[setting.split()[0]] if any(c == capital for _, capital in rows)]
             if not labels:
                 continue
             parts += ["", f"## {setting}: {regret} regret", ""]
             best, body = {}, []
             for c in capitals:
-                rows = (found.get((setting, label, regret, c)) for label in labels)
-                best[c] = min((values for values in rows if values), key=mean)
+                those = (found.get((setting, label, regret, c)) for label in labels)
+                best[c] = min((values for values in those if values), key=mean)
             for label in labels:
                 cells = []
                 for c in capitals:
@@ -97,7 +113,7 @@ def table(found: dict[Key, list[float]]) -> str:
                     worst = f" ({max(values):.3g})" if len(values) > 1 else ""
                     tie = mean(values) - mean(best[c]) <= max(standard_error(values), standard_error(best[c]), 0.0)
                     cells.append((f"**{text}**" if tie or values is best[c] else text) + worst)
-                body.append([label, str(len(found[setting, label, regret, capitals[-1]])), *cells])
+                body.append([label, str(len(found.get((setting, label, regret, capitals[0]), []))), *cells])
             parts += markdown(["strategy", "seeds", *(f"{c:g}" for c in capitals)], body)
     wrong = exceptions(found)
     parts += ["", "## Where a baseline is better by more than a standard error", "", *(wrong or ["Nowhere."])]

@@ -26,8 +26,11 @@ from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
 
+STRICT = "CMETS, strict"
+"""Algorithm 1 to the letter, on trees alone."""
 MAKERS: dict[str, Callable[[int], Strategy]] = {
     "CMETS": lambda seed: strategies.CMETS(seed=seed),
+    "CMETS, strict": lambda seed: strategies.CMETS(strict=True, seed=seed),
     "CMES": lambda seed: strategies.CMES(seed=seed),
     "MES": lambda seed: strategies.QueryMES(seed=seed),
     "UCB": lambda seed: strategies.QueryUCB(seed=seed),
@@ -40,13 +43,18 @@ def problem_of(job: Job) -> IndirectBranin:
     kind, transformation = job.problem.split()
     if kind == "fixed":
         return IndirectBranin(transformation, grid=20, num_samples=2000, seed=job.seed)
-    grid = None if job.method == "CMETS" else 64
+    grid = None if job.method in report.TREES else 64
     return IndirectBranin(transformation, resolutions=7, grid=grid, known=kind == "tree", seed=job.seed)
 
 
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[float, ...]]:
     """The capitals of a setting; a tree only where there are resolutions."""
-    return [] if method == "CMETS" and problem.startswith("fixed") else [CAPITALS[problem.split()[0]]]
+    kind = problem.split()[0]
+    return (
+        []
+        if (method in report.TREES and kind == "fixed") or (method == STRICT and kind != "tree")
+        else [CAPITALS[kind]]
+    )
 
 
 def execute(job: Job) -> list[Row]:

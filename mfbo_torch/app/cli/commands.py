@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
+    kind.add_argument("--output", metavar="N", type=int, help="what the evaluation of query N has printed")
     kind.add_argument("--curves", action="store_true", help="draw the learning curves of its trainings")
     listing = command("list", "listing:show", "the runs and comparisons in a folder, the newest first")
     listing.add_argument("folder", metavar="DIR", nargs="?", default="runs", help="where to look; runs if not given")
@@ -61,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="DIR", help="folder of a run or a comparison")
     export.add_argument(
         "file", metavar="FILE", nargs="?", help="NAME.csv or NAME.parquet; DIR/history.csv if not given"
+    )
+    export.add_argument(
+        "--to", metavar="optuna", choices=("optuna",), help="a study that optuna-dashboard opens, FILE.db"
     )
     init = command("init", "start:init", "write a commented config for your own objective; asks for what is not given")
     init.add_argument("file", metavar="FILE", nargs="?", default="mine.yaml", help="mine.yaml if not given")

@@ -6,12 +6,14 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
 from mfbo_torch.history import History
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.history.storage.journal import Journal, digest_path
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
@@ -20,8 +22,11 @@ FOLLOW_SECONDS = 1.0
 """Between two looks at a run that is going on."""
 
 
-def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
-    """Print what a folder or a journal holds, or write it as a page, or draw its learning curves."""
+def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int | None = None) -> int:
+    """Print what a folder or a journal holds, or an evaluation has printed, or write it as a page, or draw its learning
+    curves."""
+    if output is not None:
+        return _output(folder, output)
     if folder is not None and Path(folder).is_file():
         if follow or html or curves:
             raise SettingError("folder", folder, "the folder of a run where --follow, --html or --curves is given")
@@ -48,6 +53,18 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
             say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
     else:
         _described(out, follow)
+    return 0
+
+
+def _output(folder: str | None, number: int) -> int:
+    """Print what an evaluation has printed."""
+    place = Path(folder) if folder is not None and Path(folder).is_file() else None
+    journal = place or run_folder.chosen(folder, "mfbo show runs/mine --output 3") / run_folder.JOURNAL
+    text = outputs.read(journal, number)
+    if text is None:
+        raise SettingError("output", number, "the number of a query that has ended and printed something")
+    for line in text.splitlines():
+        say(line)
     return 0
 
 
@@ -148,11 +165,13 @@ def _summary(out: Path) -> dict[str, Any]:
     return experiment.load(out).values
 
 
-def export(folder: str, file: str | None) -> int:
-    """Write the observations of a run or a comparison as a table."""
+def export(folder: str, file: str | None, to: str | None = None) -> int:
+    """Write the observations of a run or a comparison as a table, or those of a run as a study of Optuna."""
     out = run_folder.chosen(folder, "mfbo export runs/mine")
-    path = out / "history.csv" if file is None else Path(file)
     compares = run_folder.compares(out)
+    if to is not None:
+        return _export_study(out, out / "study.db" if file is None else Path(file), compares)
+    path = out / "history.csv" if file is None else Path(file)
     from mfbo_torch.app import compare, experiment, tabular_io
 
     if compares:
@@ -162,6 +181,25 @@ def export(folder: str, file: str | None) -> int:
         count, formulas = len(run.history), tabular_io.write(run.history, run.problem, path)
     say(f"{count} records in {path}")
     warn_of_formulas(path, formulas)
+    return 0
+
+
+def _export_study(out: Path, path: Path, compares: bool) -> int:
+    """Write a study of Optuna; the room that knows Optuna is above this one, and is reached by its name."""
+    if compares:
+        raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
+    from mfbo_torch.app import experiment
+    from mfbo_torch.strategies.explanation import Explanation
+
+    try:
+        write = import_module("mfbo_torch.optuna.export").write
+    except ImportError:
+        raise SettingError("to", "optuna", "left out, or Optuna installed: pip install mfbo-torch[optuna]") from None
+    run = experiment.load(out)
+    space, signed = run.problem.space, run.problem.signed
+    count = write(run.history, run.problem, path, lambda record: str(Explanation(record, run.history, space, signed)))
+    say(f"{count} trials in {path}")
+    say(f"To look at them: optuna-dashboard sqlite:///{path}")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mfbo_torch.app.report.content import predict
+from mfbo_torch.app.report.designs import decades
 from mfbo_torch.app.report.importance import Importance
 from mfbo_torch.app.report.view import INK, PAGE, ReportView, axis, figure, labels, short
 
@@ -67,7 +68,9 @@ def contours(view: ReportView, important: Importance | str) -> tuple[list[dict[s
 
 def _side(view: ReportView, i: int) -> dict[str, Any]:
     parameter = view.space.parameters[i]
-    look = {"type": "log"} if parameter.log else labels(parameter) if parameter.choices else {"nticks": 5}
+    powers = [10.0**k for k in decades(parameter)] if parameter.log else []
+    ticks = {"type": "log", "tickvals": powers, "ticktext": [f"{power:.4g}" for power in powers]}
+    look = ticks if parameter.log else labels(parameter) if parameter.choices else {"nticks": 5}
     ends = (parameter.lower, parameter.upper)
     if parameter.log:
         ends = (math.log10(parameter.lower), math.log10(parameter.upper))

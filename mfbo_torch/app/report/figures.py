@@ -49,7 +49,7 @@ def progress(view: ReportView) -> tuple[Figures, str]:
     layout: dict[str, Any] = {
         "shapes": shapes,
         "showlegend": len(view.names) > 1,
-        "margin": {"l": 56, "r": 12, "t": 56, "b": 48},
+        "margin": {"l": 56, "r": 12, "t": 76, "b": 48},
         "xaxis": axis(f"capital spent{view.unit}", **along),
         "yaxis": axis("value", domain=[0.07 if view.failed else 0, 1], **({"range": scale} if scale else {})),
         "yaxis2": {"domain": [0, 0.05], "range": [-1, 1], "visible": False, "fixedrange": True},
@@ -62,14 +62,15 @@ def progress(view: ReportView) -> tuple[Figures, str]:
         to = {"yaxis.type": "log", "yaxis.autorange": True}
         buttons.append({"label": "log value", "method": "relayout", "args": [to]})
     if view.done:
-        layout["updatemenus"] = [menu(buttons, x=1, xanchor="right", y=1.16, type="buttons", direction="right")]
+        layout["updatemenus"] = [menu(buttons)]
     return [figure(data, **layout)], " ".join(notes)
 
 
-def menu(buttons: Figures, **place: Any) -> dict[str, Any]:
-    """Buttons in the page's colours."""
+def menu(buttons: Figures) -> dict[str, Any]:
+    """Buttons in a row above the legend, in the page's colours."""
     look = {"bgcolor": PAGE, "bordercolor": "--edge", "font": {"color": INK, "size": 12}, "showactive": False}
-    return {"buttons": buttons, "yanchor": "top", **look, **place}
+    place = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "pad": {"b": 30}, "type": "buttons"}
+    return {"buttons": buttons, "direction": "right", **look, **place}
 
 
 def best_so_far(view: ReportView) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,16 +64,21 @@ def importance(run: Summary) -> Importance | str:
         found = sobol_indices(func=mean, n=n, dists=[uniform()] * space.dim, rng=np.random.default_rng(0))
         if not np.isfinite(found.total_order).all():
             return "The model's mean is the same everywhere."
-        ends = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=199)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a parameter without effect: each sample says the same
+            ends = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=199)
     except _Missing as missing:
         return str(missing)
     parts = ((found.first_order, ends.first_order), (found.total_order, ends.total_order))
-    first, total = (
-        np.stack([value, each.confidence_interval.low, each.confidence_interval.high], -1).clip(0.0, 1.0)
-        for value, each in parts
-    )
+    first, total = (_between(value, each.confidence_interval) for value, each in parts)
     unsure, variance = float(np.mean(np.concatenate(seen))), float(np.var(np.concatenate(means)))
     return Importance(first, total, unsure / (unsure + variance))
+
+
+def _between(value: np.ndarray, interval: Any) -> np.ndarray:
+    """Indices with the ends of their intervals, which are themselves where nothing varies."""
+    ends = [np.where(np.isfinite(end), end, value) for end in (interval.low, interval.high)]
+    return np.stack([value, np.minimum(ends[0], value), np.maximum(ends[1], value)], -1).clip(0.0, 1.0)
 
 
 def drawn(view: ReportView, found: Importance | str) -> tuple[list[dict[str, Any]], str]:

@@ -1,6 +1,7 @@
 // A table of which only the rows in sight are in the document: sorted, searched and filtered by an array of indices.
 
 const HEIGHT = 30;
+const MOST_HIGH = 608; // of the box, as page.css has it
 const brief = (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
 const shown = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? brief(value) : value);
 const element = (name, properties = {}, ...children) => {
@@ -124,7 +125,7 @@ class RecordTable {
   /** Put the rows in sight into the document. */
   draw() {
     const above = Math.max(0, Math.floor(this.box.scrollTop / HEIGHT) - 4);
-    const below = Math.min(this.order.length, above + Math.ceil(this.box.clientHeight / HEIGHT) + 8);
+    const below = Math.min(this.order.length, above + Math.ceil(Math.max(this.box.clientHeight, MOST_HIGH) / HEIGHT) + 8);
     const space = (count) => element("tr", { className: "space", style: `height: ${count * HEIGHT}px` });
     const rows = this.order.slice(above, below).map((index) => {
       const row = element("tr", { className: index === this.best ? "best" : "" });

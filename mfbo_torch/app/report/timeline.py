@@ -26,7 +26,7 @@ class BusyTime(NamedTuple):
     end: float | None
 
 
-def spans(view: ReportView, folder: Path | None) -> list[BusyTime]:
+def busy_times(view: ReportView, folder: Path | None) -> list[BusyTime]:
     """The evaluations whose times the log of a run's folder has, in the order of their starts.
 
     One that has ended began its evaluation's seconds before, one that runs when it was queried.
@@ -64,7 +64,7 @@ def _events(folder: Path | None) -> list[tuple[float, int, str]]:
 
 def timeline(view: ReportView, folder: Path | None, now: float) -> tuple[list[dict[str, Any]], str]:
     """A bar for each evaluation, each worker in a row of its own."""
-    found = spans(view, folder)
+    found = busy_times(view, folder)
     if not found:
         return [], "The run's folder has no log with times."
     lanes, free, busy = dict[int, int](), list[int](), list[tuple[float, int]]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.indirect.base import Informative
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import whole
+from mfbo_torch.utils.validation import one_of, whole
 
 MOST_CHILDREN = 256
 """Largest number of children of a node: nobody could query more."""
@@ -30,12 +30,14 @@ class Tree:
 
     It has the leaves :math:`\mathcal L`, whose cells are to be queried next, and ahead of them :math:`\mathcal L'`, the
     children of leaves past and present, which may be queried before their parents. ``highest`` is :math:`l_{max}`.
+    ``strict``: by the letter a node may be in both, and what was queried may be there again.
     """
 
     leaves: frozenset[Node]
     ahead: frozenset[Node]
     highest: int
     cut: Cut
+    strict: bool = False
 
     @property
     def active(self) -> list[Node]:
@@ -45,16 +47,19 @@ class Tree:
     def queried(self, node: Node) -> Tree:
         """The tree after a query: a node that was ahead replaces its parent, its children become leaves."""
         below = partial(self.cut.below, highest=self.highest)
-        gone = {self.cut.parent(node)} if node in self.ahead and node.height else set()
-        leaves = (self.leaves - gone - {node}) | set(below(node))
-        ahead = self.ahead | {child for leaf in leaves for child in below(leaf)}
-        return Tree(leaves, ahead - leaves - {node}, self.highest, self.cut)
+        early = node in self.ahead
+        gone = {self.cut.parent(node)} if early and node.height else set()
+        if not (self.strict and early):
+            gone.add(node)
+        leaves = (self.leaves - gone) | set(below(node))
+        ahead = (self.ahead - {node}) | {child for leaf in leaves for child in below(leaf)}
+        return replace(self, leaves=leaves, ahead=ahead if self.strict else ahead - leaves - {node})
 
 
-def fold(nodes: Iterable[Node], cut: Cut, highest: int) -> Tree:
+def fold(nodes: Iterable[Node], cut: Cut, highest: int, strict: bool = False) -> Tree:
     """The tree after some queries; first the root is the only leaf. A node that is not active changes nothing."""
     root = Node(0, (0,) * cut.dim)
-    tree = Tree(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut)
+    tree = Tree(frozenset({root}), frozenset(cut.below(root, highest)), highest, cut, strict)
     for node in nodes:
         if node in tree.leaves or node in tree.ahead:
             tree = tree.queried(node)
@@ -68,17 +73,19 @@ class CMETS(Informative):
     of the tree is a cell, queried at its centre or at the candidate in it nearest to that; its height is its fidelity.
     Each query is :math:`\arg\max I(z; f^* \mid a) / \lambda_{l(a)}` over the leaves and their children.
 
-    No node is queried twice. There is no initial design (``initial`` is not used): the first query follows from the
-    prior. Once every node has been queried the search goes on at the finest resolution, at random points or at the
-    candidates that are left.
+    No node is queried twice, unless ``strict``. There is no initial design (``initial`` is not used): the first query
+    follows from the prior. Once every node has been queried the search goes on at the finest resolution, at random
+    points or at the candidates that are left.
 
     Args:
         children: ``K``, how many cells a cell is cut into, from 2 to :data:`MOST_CHILDREN`: a ``d``-th power cuts every
             side, another number one side after another. ``None`` for :math:`2^d`.
+        strict: The sets of nodes as Algorithm 1 prints them: some nodes may be queried again (:class:`Tree`).
     """
 
-    def __init__(self, *, children: int | None = None, **settings: Any) -> None:
+    def __init__(self, *, children: int | None = None, strict: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
+        self.strict = one_of("strict", strict, (True, False))
         wanted = f"a whole number from 2 to {MOST_CHILDREN}, or None"
         self.children = None if children is None else whole("children", children, 2, MOST_CHILDREN, wanted=wanted)
 
@@ -98,7 +105,7 @@ class CMETS(Informative):
         """The tree as the history left it."""
         queries = (r.query for r in snapshot.records if "node" in r.query.meta)
         nodes = (Node(query.fidelity, tuple(query.meta["node"])) for query in queries)
-        return fold(nodes, self.cut, self.space.target)
+        return fold(nodes, self.cut, self.space.target, self.strict)
 
     def places(self, tree: Tree) -> list[tuple[Node, Tensor]]:
         """The active nodes that can be queried, each with where, ``d`` numbers of the unit cube."""
@@ -131,8 +138,10 @@ class CMETS(Informative):
 
     def _at_once(self, u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generator, **meta: Any) -> Query:
         """The query at a point itself, unless it was queried: whole numbers give several cells one centre, and an
-        exhausted tree has none left."""
+        exhausted tree has none left. By the letter a node may be queried again."""
         query = self.query(u, fidelity, **meta)
+        if self.strict and "node" in meta:
+            return query
         queried = any(r.query.x == query.x and r.query.fidelity == fidelity for r in snapshot.records)
         return self.placed(u, fidelity, snapshot, generator, **meta) if queried else query
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mfbo_torch.confidence import practical_beta
+from mfbo_torch.confidence import finite_alpha, practical_beta
 from mfbo_torch.history import Query
 from mfbo_torch.space.indirect import Window
 from mfbo_torch.strategies.indirect.base import OverAverages
@@ -35,12 +35,17 @@ class ShrinkingWindow(OverAverages):
     the capital it is :math:`\tau_t^2 = \tau_1^2 t^{-r}` (:meth:`rate`). The initial queries follow the schedule too.
 
     Args:
-        beta: :math:`\beta`, from 0 on; by default ``0.2 d log 2t``.
+        beta: :math:`\beta`, from 0 on; by default ``0.2 d log 2t``. ``"theory"``: that of the bound,
+            :math:`2 \log(|\mathcal X| \pi_t / \delta)` with :math:`\pi_t = \pi^2 t^2 / 6` and the space's inputs for
+            :math:`\mathcal X` [Zhang2024indirect]_ (Lemma 5).
+        delta: Probability with which the bound may fail, in (0, 1).
     """
 
-    def __init__(self, *, beta: float | None = None, **settings: Any) -> None:
+    def __init__(self, *, beta: float | str | None = None, delta: float = 0.1, **settings: Any) -> None:
         super().__init__(**settings)
-        self.beta = None if beta is None else number("beta", beta, 0)
+        if beta is not None and beta != "theory":
+            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
+        self.beta, self.delta = beta, number("delta", delta, above=0, below=1)
 
     def widths(self) -> list[float]:
         """The largest width of each resolution, relative to the coarsest."""
@@ -67,9 +72,11 @@ class ShrinkingWindow(OverAverages):
         return counts
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
-        t, d = 1 + sum(r.decided for r in snapshot.records), self.space.dim
+        t = 1 + sum(r.decided for r in snapshot.records)
         fidelity = self.resolution(t)
-        beta = practical_beta(t, d) if self.beta is None else self.beta
+        beta = practical_beta(t, self.space.dim) if self.beta is None else self.beta
+        if isinstance(beta, str):
+            beta = finite_alpha(t, len(self.space.inputs), self.delta)
         model = self.model(snapshot).model
         with torch.no_grad():
             mean, variance = model.hallucinate(self.queries(snapshot.pending)).latent_mean_variance(self.inputs())

@@ -6,6 +6,7 @@ import torch
 from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
 from botorch.acquisition.analytic import LogProbabilityOfImprovement
 
+from mfbo_torch.confidence import gp_ucb_beta
 from mfbo_torch.strategies.single.base import Banded, Noted, OneFidelity
 from mfbo_torch.strategies.snapshot import Snapshot
 
@@ -17,6 +18,9 @@ class GPUCB(Banded):
     """GP-UCB, ``argmax μ_{t-1}(x) + β_t^½ σ_{t-1}(x)`` [Srinivas2010gpucb]_ (Eq. 6)."""
 
     heeds_limits = True
+
+    def box_width(self, t: int) -> float:
+        return gp_ucb_beta(t, self.space.dim, self.delta, a=self.a, b=self.b, r=self.r)
 
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         beta = self.width(snapshot)

@@ -206,12 +206,16 @@ class Banded(OneFidelity):
     Args:
         beta: The squared width ``β``. ``None``: the practical ``β_t = 0.2 d log 2t``
             [Kandasamy2016mfgpucb]_ (Appendix B). ``"theory"``: the ``α_t`` of the regret bound, case 1 for a
-            space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), times ``scale``; ``"rkhs"``:
+            space with candidates and case 2 for a box [Desautels2012gpbucb]_ (Theorem 1), for a box with ``GPUCB`` that
+            of [Kandasamy2016mfgpucb]_ (Theorem 4), times ``scale``; ``"rkhs"``:
             case 3, for a fixed function whose norm in the space of the kernel of ``prior`` is at most ``norm``.
             ``t`` is one more than the queries at this fidelity that have ended, so that a batch has one width.
         delta: Probability with which the bound may fail, in (0, 1).
         scale: What ``α_t`` is multiplied by, above 0; 0.2 in the experiments of [Srinivas2010gpucb]_.
         norm: The bound ``M`` of case 3, above 0.
+        a: For a box: slopes of the process exceed ``L`` with probability at most ``a exp(-(L/b)²)``, above 0.
+        b: As there, above 0, in units of values per side of the unit cube.
+        r: The side of the box, above 0.
     """
 
     def __init__(
@@ -221,6 +225,9 @@ class Banded(OneFidelity):
         delta: float = 0.1,
         scale: float = 1.0,
         norm: float = 1.0,
+        a: float = 1.0,
+        b: float = 1.0,
+        r: float = 1.0,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -231,6 +238,11 @@ class Banded(OneFidelity):
         self.norm = number("norm", norm, above=0)
         self.beta, self.delta = beta, number("delta", delta, above=0, below=1)
         self.scale = number("scale", scale, above=0)
+        self.a, self.b, self.r = (number(name, given, above=0) for name, given in (("a", a), ("b", b), ("r", r)))
+
+    def box_width(self, t: int) -> float:
+        """The ``α_t`` of a box."""
+        return box_alpha(t, self.space.dim, self.delta, a=self.a, b=self.b, side=self.r)
 
     def width(self, snapshot: Snapshot) -> float:
         """``β_t``."""
@@ -247,7 +259,7 @@ class Banded(OneFidelity):
             return self.scale * rkhs_alpha(t, gain, self.delta, norm=self.norm)
         if self.space.candidates:
             return self.scale * finite_alpha(t, len(self.space.candidates), self.delta)
-        return self.scale * box_alpha(t, self.space.dim, self.delta)
+        return self.scale * self.box_width(t)
 
     def discounted(self, acquisition: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """A bound gains what it is above the largest mean of an observed design."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -57,6 +58,7 @@ def curve_data(records: Iterable[Record], space: Space) -> CurveData:
     at, seen, rows, values = steps(space), marks(space), list[list[float]](), list[list[float]]()
     errors: list[float | None] = []
     known: set[tuple[tuple[float, ...], float]] = set()
+    times = cache(lambda step: time_of(step, space))
     for record in records:
         points = dict(record.curve)
         if record.status == Status.DONE and record.value is not None:
@@ -65,7 +67,7 @@ def curve_data(records: Iterable[Record], space: Space) -> CurveData:
         for step, value in sorted(kept.items()):
             if (record.query.x, step) not in known:
                 known.add((record.query.x, step))
-                rows.append([*record.query.x, time_of(step, space)])
+                rows.append([*record.query.x, times(step)])
                 values.append([value])
                 errors.append(record.standard_error if value == record.value else None)
     raw = torch.tensor(rows, dtype=torch.double).reshape(-1, space.dim + 1)

@@ -23,9 +23,9 @@ from mfbo_torch.utils.standardize import shift_scale
 
 SCREENED, BEST, NEAR = 400, 5, 16
 """Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
-REFIT_EVERY = 20
-"""Most observations between two fits of the hyper-parameters."""
-FITTED, KNOWN = 256, 1000
+REFIT_EVERY = 100
+"""Most observations between two fits of the hyper-parameters; there is one whenever they are a tenth more."""
+FITTED, KNOWN = 256, 600
 """Number of observations that hyper-parameters are fitted to at most, and that a model is made of."""
 
 
@@ -59,20 +59,21 @@ class FreezeThaw(Strategy):
         rung = brackets.next_rung(reached, {curve.fidelity + 1 for curve in paused})
         rivals = self._last(paused, costs, rung, history) or [c for c in paused if c.fidelity == rung - 1]
         first = not brackets.complete(reached)
-        if rivals:
-            best = self._promising(rivals, snapshot, curves, first)
-            fidelity, u = best.fidelity + 1, self._designs([best])
-            return Query(
-                best.x,
-                fidelity,
-                {"stage": "halving"} if first else self._noted("forecast", u, fidelity, snapshot, curves),
-            )
-        if reached[0] < brackets.quota(0, 1) or not any(curve.points for curve in curves):
+        if rivals and first:
+            best = max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
+            return Query(best.x, best.fidelity + 1, {"stage": "halving"})
+        if not rivals and (reached[0] < brackets.quota(0, 1) or not snapshot.done):
             seed = draw_seed(torch.Generator().manual_seed(self.seed))
             u = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1]
             return self.query(clear(u, 0, snapshot, generator), 0, stage="initial")
-        u = clear(self._improving(snapshot, curves, generator), 0, snapshot, generator)
-        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, snapshot, curves))
+        seen = self.seen(snapshot)
+        if rivals:
+            best = rivals[int(seen.ends(self._designs(rivals))[0].argmax())]
+            return Query(
+                best.x, best.fidelity + 1, self._noted("forecast", self._designs([best]), best.fidelity + 1, seen)
+            )
+        u = clear(self._improving(seen, curves, generator), 0, snapshot, generator)
+        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, seen))
 
     def _last(
         self, paused: list[LearningCurve], costs: list[float], rung: int, history: History
@@ -87,36 +88,21 @@ class FreezeThaw(Strategy):
             return []
         return [curve for curve, cost in zip(paused, ahead, strict=True) if cost <= left]
 
-    def _noted(
-        self, rule: str, u: Tensor, fidelity: int, snapshot: Snapshot, curves: list[LearningCurve]
-    ) -> dict[str, Any]:
+    def _noted(self, rule: str, u: Tensor, fidelity: int, seen: Seen) -> dict[str, Any]:
         """What a query notes that the model has decided: the rule, and what it expects at its fidelity."""
-        mean, deviation = self.seen(snapshot, curves).at(u, time_of(steps(self.space)[fidelity], self.space))
+        mean, deviation = seen.at(u, time_of(steps(self.space)[fidelity], self.space))
         return {"stage": "model", "rule": rule, "mean": mean.item(), "deviation": deviation.item()}
 
-    def _promising(
-        self, rivals: list[LearningCurve], snapshot: Snapshot, curves: list[LearningCurve], first: bool
-    ) -> LearningCurve:
-        """The one with the best value; by the forecast from the second round on."""
-        if first:
-            return max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
-        mean, _ = self._ends(self._designs(rivals), snapshot, curves)
-        return rivals[int(mean.argmax())]
-
-    def _improving(self, snapshot: Snapshot, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
+    def _improving(self, seen: Seen, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
         """The new design with the largest expected improvement over the best forecast of all trainings."""
         new, known = self._candidates(curves, generator), self._designs([curve for curve in curves if curve.points])
-        mean, variance = self._ends(torch.cat([known, new]), snapshot, curves)
+        mean, variance = seen.ends(torch.cat([known, new]))
         best, deviation = mean[: len(known)].max(), variance[len(known) :].sqrt()
         return new[int((_log_ei_helper((mean[len(known) :] - best) / deviation) + deviation.log()).argmax())]
 
     def _designs(self, curves: list[LearningCurve]) -> Tensor:
         X = torch.tensor([curve.x for curve in curves], dtype=torch.double).reshape(-1, self.space.dim)
         return self.space.to_unit(X)
-
-    def _ends(self, U: Tensor, snapshot: Snapshot, curves: list[LearningCurve]) -> tuple[Tensor, Tensor]:
-        """Mean and variance of what designs come to at the last step, as the model sees values."""
-        return self.seen(snapshot, curves).model.predict(torch.cat([U, U.new_ones(len(U), 1)], dim=-1))
 
     def _candidates(self, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
         """New designs: ones that fill the space, and steps from the best trainings."""
@@ -129,7 +115,7 @@ class FreezeThaw(Strategy):
         near = space.snap((U.unsqueeze(1) + sizes * noise).clamp(0.0, 1.0).reshape(-1, space.unit_dim))
         return torch.cat([spread, near[space.allows(near)]])
 
-    def seen(self, snapshot: Snapshot, curves: list[LearningCurve]) -> Seen:
+    def seen(self, snapshot: Snapshot) -> Seen:
         """The model of all curves, what is pending at its mean."""
         data, space = curve_data(snapshot.records, self.space), self.space
         pending = [
@@ -167,7 +153,7 @@ class FreezeThaw(Strategy):
         snapshot = self.snapshot(history)
         if not snapshot.done:
             return None
-        seen, U = self.seen(snapshot, learning_curves(history, self.space)), self.space.to_unit(X)
+        seen, U = self.seen(snapshot), self.space.to_unit(X)
         at = torch.tensor([time_of(step, self.space) for step in steps(self.space)], dtype=torch.double)
         middle, deviation = seen.at(U.repeat_interleave(len(at), 0), at.repeat(len(U)))
         return middle.reshape(len(U), len(at)), deviation.reshape(len(U), len(at))
@@ -180,6 +166,10 @@ class Seen(NamedTuple):
     scale: CurveScale
     shift: float
     spread: float
+
+    def ends(self, U: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of what ``n`` designs come to at the last step, as the model sees values."""
+        return self.model.predict(torch.cat([U, U.new_ones(len(U), 1)], dim=-1))
 
     def at(self, U: Tensor, times: Tensor | float) -> tuple[Tensor, Tensor]:
         """Median and half-width of the values at ``n`` designs and times, in the units of the values."""

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 import warnings
 from pathlib import Path
 
@@ -100,6 +101,58 @@ def test_a_tree_by_hand():
     assert tree.active == sorted(tree.leaves | tree.ahead)
     assert fold([node(1, 1), node(2, 2), node(3, 6), node(1, 0)], Cut(1), 3) == tree
     assert fold([node(3, 1), node(1, 1)], Cut(1), 3) == fold([], Cut(1), 3).queried(node(1, 1))  # no active node
+
+
+def by_the_letter(nodes, highest):
+    """Lines 5 to 16 of Algorithm 1 in one dimension."""
+
+    def children(i):
+        return {node(i.height + 1, 2 * i.index[0] + side) for side in (0, 1)} if i.height < highest else set()
+
+    leaves = {node(0, 0)}
+    ahead = children(node(0, 0))
+    for a in nodes:
+        if a in ahead:
+            parent = {node(a.height - 1, a.index[0] // 2)} if a.height else set()
+            leaves = (leaves - parent) | children(a)
+            ahead = ahead - {a}
+        else:
+            leaves = (leaves - {a}) | children(a)
+        for i in leaves:
+            ahead = ahead | children(i)
+    return leaves, ahead
+
+
+def test_a_tree_by_the_letter():
+    """Any walk through active nodes; some are queried again."""
+    repeated = 0
+    for seed in range(20):
+        draws, walked = random.Random(seed), []
+        for _ in range(12):
+            tree = fold(walked, Cut(1), 3, strict=True)
+            leaves, ahead = by_the_letter(walked, 3)
+            assert (tree.leaves, tree.ahead) == (leaves, ahead)
+            if not tree.active:
+                break
+            walked.append(draws.choice(tree.active))
+        repeated += len(walked) > len(set(walked))
+    assert repeated > 5
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_strict_tree_search_may_ask_again(strict):
+    """The root is a leaf; its child is then a leaf and ahead."""
+    strategy = CMETS(space=windows((1.0, 1.1, 1.2)), strict=strict)
+    again, found = node(1, 0, 0), History()
+    for one in (node(0, 0, 0), again):
+        query = Query((0.5, 0.5), one.height, {"node": list(one.index)})
+        found = found.asked(query, 1.0)
+        found = found.updated(found.records[-1].done(1.0))
+    snapshot = strategy.snapshot(found)
+    assert (again in strategy.tree(snapshot).active) == strict
+    u = strategy.space.to_unit(torch.tensor(query.x, dtype=torch.double))
+    asked = strategy._at_once(u, again.height, snapshot, snapshot.generator(0), node=list(again.index))
+    assert (asked.x == query.x) == strict
 
 
 def test_cells_halve():
@@ -294,6 +347,9 @@ def test_shrinking_window_follows_the_schedule():
     assert expected[0] == 0
     inputs = Windows(space.inputs.numpy() / 2, np.zeros(len(space.inputs)))
     mean, variance, _ = posterior(*observed(strategy, found), inputs)
+    t = 1 + sum(r.decided for r in found)
+    wanted = 2 * math.log(len(space.inputs) * math.pi**2 * t**2 / 6 / 0.2)
+    assert ShrinkingWindow(space=space, beta="theory", delta=0.2).ask(found)[0].meta["beta"] == pytest.approx(wanted)
     query = ShrinkingWindow(space=space, beta=4.0).ask(found)[0]
     assert query.x == pytest.approx(space.inputs[(mean + 2 * np.sqrt(variance)).argmax()].tolist())
 

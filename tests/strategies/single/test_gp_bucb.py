@@ -14,7 +14,7 @@ from mfbo_torch import confidence
 from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History, Query
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import GPBUCB
+from mfbo_torch.strategies import GPBUCB, GPUCB
 
 
 @pytest.mark.parametrize("lazy", [True, False])
@@ -150,6 +150,12 @@ def test_widths():
     assert beta(FINITE, out, beta=2.5) == 2.5
     assert beta(FINITE, beta="theory", delta=0.2) == pytest.approx(confidence.finite_alpha(5, len(GRID), 0.2))
     assert beta(plain, beta="theory", scale=0.2) == pytest.approx(0.2 * confidence.box_alpha(5, 2))
+    constants = {"a": 2.0, "b": 3.0}
+    wanted = confidence.box_alpha(5, 2, 0.1, **constants, side=4.0)
+    assert beta(plain, beta="theory", **constants, r=4.0) == pytest.approx(wanted)
+    printed = confidence.gp_ucb_beta(5, 2, 0.2, **constants, r=4.0)
+    single = GPUCB(prior=PRIOR, space=plain, beta="theory", delta=0.2, **constants, r=4.0)
+    assert single.ask(history)[0].meta["beta"] == pytest.approx(printed)
     given = {"beta": "theory", "gain": 0.5, "initialisation": 1}
     assert beta(FINITE, out, **given) == pytest.approx(math.e * confidence.finite_alpha(5, len(GRID)))
     unit = FINITE.unit_candidates
