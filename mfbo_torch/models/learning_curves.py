@@ -78,9 +78,9 @@ class LearningCurveGP:
         self.designs, self.of = torch.unique(X[:, :-1], dim=0, return_inverse=True)
         self.steps, self.at = torch.unique(X[:, -1], return_inverse=True)
         scales = int(self.groups.max()) + 1
-        means = [math.sqrt(2) + 0.5 * math.log(scales)] * scales + [0.0, -0.5, -0.5, -3.0, -10.0, 0.0]
+        means = [math.sqrt(2) + 0.5 * math.log(scales)] * scales + [0.0, -0.5, -0.5, -5.0, -10.0, 0.0]
         self.prior_mean = torch.tensor(means, dtype=torch.double)
-        self.prior_deviation = torch.tensor([math.sqrt(3)] * scales + [1.0, 1.0, 1.0, 1.0, 3.0, math.inf]).double()
+        self.prior_deviation = torch.tensor([math.sqrt(3)] * scales + [1.0, 1.0, 1.0, 2.0, 3.0, math.inf]).double()
         self.state = self._start() if state is None else state
         self._factor: tuple[Tensor, Tensor] | None = None
 
