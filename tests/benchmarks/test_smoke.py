@@ -147,6 +147,17 @@ SMOKE = [
         {"methods": RANDOM},
     ),
     Smoke(
+        "quality.objectives.run --problems BraninCurrin --methods Sobol TPE --seeds 1",
+        "objectives .md",
+        {"capitals": (2, 3)},
+        {"CAPITALS": (2, 3)},
+    ),
+    Smoke(
+        "speed.objectives --observations 12 --repeats 1",
+        "objectives_decision.json",
+        constants={"looking_ahead": lambda *given: None},
+    ),
+    Smoke(
         "quality.mixed --problems trees --methods Random OptunaTPE SMACMultiFidelity --seeds 1",
         "mixed .md",
         {"problems": {"trees": Quick}, "capitals": (1, 4)},
@@ -210,6 +221,7 @@ SMOKE = [
         constants={"GIBIBYTES": 8},  # a worker of tests has more
     ),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
+    Smoke("robustness.width --observations 20 --batch 3", "width.json", constants={"WORKERS": (2,), "SECONDS": (1.0,)}),
     Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]
 METHOD = {"Random": {"class_path": "RandomSearch", "workers": 10}}
@@ -253,7 +265,7 @@ def test_smoke(smoke, tmp_path, monkeypatch, capsys):
         if path.suffix == ".json":
             report = json.loads(path.read_text())
             said = report if isinstance(report, list) else [report["about"]]
-            if file == "soak.json":
+            if file in ("soak.json", "width.json"):
                 said = list(said[0].values())
             assert all(set(one) >= SAID for one in said), file
             assert not isinstance(report, list) or len(report) == 1, file

@@ -88,4 +88,4 @@ def test_the_command(tmp_path, capsys):
     fails(capsys, ["export", str(out), str(tmp_path / "a.csv"), "--to", "optuna"], "ends with .db or .sqlite3")
     fails(capsys, ["export", str(out), str(tmp_path / "no" / "a.db"), "--to", "optuna"], "a file that can be written")
     fails(capsys, ["export", str(out), "--to", "elsewhere"], "invalid choice")
-    assert [path.name for path in out.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in out.iterdir() if path.name.endswith(".part")] == []

@@ -9,6 +9,7 @@ const inflate = (id) => {
 };
 const system = matchMedia("(prefers-color-scheme: dark)");
 const drawn = new Map(); // from the id of a section to its boxes, each with the picture as it came
+const pressed = new Map(); // from a box to the button that was pressed last
 let chosen = root.dataset.chosen ?? null;
 
 /** Put the colours that a picture names into what plotly draws. */
@@ -59,6 +60,9 @@ const draw = async (id, figures) => {
     const { data, layout } = dressed(named);
     if (layout.height) boxes[k].style.height = `${layout.height}px`;
     await Plotly.react(boxes[k], data, layout, { responsive: true, displayModeBar: false, showTips: false });
+    if (before.length !== figures.length) boxes[k].on("plotly_buttonclicked", ({ button }) => pressed.set(boxes[k], button));
+    const button = pressed.get(boxes[k]); // plotly forgets it when new data come
+    if (button) await Plotly[button.method](boxes[k], ...structuredClone(button.args));
     drawn.get(id)[k] = [boxes[k], named];
   }
   // the legend of the first panel speaks for all, which have the same traces

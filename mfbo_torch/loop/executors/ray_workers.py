@@ -90,6 +90,7 @@ class RayWorkers(ClusterWorkers["ObjectRefGenerator"]):
         else:
             value, raised = answered(content)
             self._end(call, raised, value)
+        self._wake.set()
 
 
 def answer_in_steps(parcel: bytes) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ TEN = {
 """The parts with pictures of a run of trainings; the table, the notes and the output are the rest."""
 
 
+def written(out: Path) -> bool:
+    """Whether the journal of a run has some queries."""
+    try:
+        return (out / "history.sqlite-wal").stat().st_size > 60_000
+    except OSError:
+        return False
+
+
 @pytest.fixture
 def live(tmp_path):
     """A run of trainings that goes on, beside one that has ended, and its server; names are markup."""
@@ -58,8 +67,9 @@ def live(tmp_path):
     started.append(mfbo("run", "run.yaml", "--out", folder / "<b>this", "--capital", 400, stderr=subprocess.DEVNULL))
     try:
         out = folder / "<b>this"
-        while not (out / "history.sqlite").exists() or (out / "history.sqlite-wal").stat().st_size < 60_000:
+        while not written(out):
             assert started[0].poll() is None
+            time.sleep(0.2)
         started.append(mfbo("serve", out, stdout=subprocess.PIPE))
         address = started[1].stdout.readline().split()[-1]
         yield out, address
@@ -88,8 +98,11 @@ def test_a_live_run(browser, live):
     for section in TEN:
         page.wait_for_selector(f"#{section} .js-plotly-plot", timeout=120_000)
     records = "Number(document.querySelector('#records .count').textContent.replace(/[^0-9]/g, ''))"
+    page.locator("#progress .updatemenu-button", has_text="log capital").click()
     before = page.evaluate(records)
     page.wait_for_function(f"{records} > {before}", timeout=120_000)  # it follows
+    page.wait_for_function(f"document.querySelector('#progress .chart').data[0].x.at(-1) > {before / 10}")
+    assert page.evaluate("document.querySelector('#progress .chart')._fullLayout.xaxis.type") == "log"
 
     page.locator("#records tr[data-row] button").first.click()
     page.wait_for_function("document.querySelector('#query .why').textContent.startsWith('Query 0 ')")

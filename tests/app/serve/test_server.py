@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import threading
+import time
 
 import pytest
 import yaml
@@ -185,3 +186,17 @@ def test_wrong_commands(out, capsys):
     ):
         assert cli.main(argv) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_folder_that_goes_away_is_said(tmp_path, out):
+    shutil.copytree(out, tmp_path / "run")
+    run = LiveRun(tmp_path / "run")
+    run._look()
+    run.start()
+    shutil.rmtree(tmp_path / "run")
+    ends = time.monotonic() + 30
+    while not (trouble := run.state(0)["trouble"]) and time.monotonic() < ends:
+        time.sleep(0.1)
+    assert trouble.startswith("The folder could not be read: JournalError")
+    assert len(run.state(0)["rows"]) == len(run.run.history)
+    run.close()
