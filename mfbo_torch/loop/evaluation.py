@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mfbo_torch.history.observation import Observation, parse
 from mfbo_torch.history.record import Points
+from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError, SettingError
@@ -35,6 +36,8 @@ class Evaluation(NamedTuple):
     """The step at which a training ended before its time."""
     curve: Points = ()
     """What a training has reported, to be maximised."""
+    output: str = ""
+    """What it has printed."""
 
     @property
     def hopeless(self) -> bool:
@@ -54,9 +57,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate query ``number`` here; never raises for what the objective does, except for Ctrl-C."""
     started, this = time.perf_counter(), os.getpid()
-    found, reason, raised = None, "", False
+    found, reason, raised, printed = None, "", False, Output()
     try:
-        given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
+        with captured() as printed:
+            given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         if trial is None or trial.cut_short is None:
             found = parse(given)
             reason = found.unusable(problem.space.objectives) or ""
@@ -68,7 +72,8 @@ def evaluate(
         reason, raised = validation.reason(_message(error)), True
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
         os._exit(0)
-    ended = Evaluation(None if reason else found, reason, time.perf_counter() - started, raised)
+    seconds = time.perf_counter() - started
+    ended = Evaluation(None if reason else found, reason, seconds, raised, output=str(printed))
     return ended if trial is None else ended.of(trial)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfbo_torch.history.storage.captured_output import LONGEST
 from mfbo_torch.loop.executors.resources import Kind, Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
@@ -49,12 +50,14 @@ class RunOptions:
     time_limit: float | None = _option(None, "seconds after which nothing more is started")
     stop_at: float | None = _option(None, "a value at the target that is good enough")
     patience: float | None = _option(None, "capital after which a run ends that found no better value")
+    output_limit: int = _option(20_000, "characters that are kept of what an evaluation prints; 0: none")
     stop_gain: float | None = _option(None, "part of the range of values that is not worth going on for")
 
     def __post_init__(self) -> None:
         if self.max_pending is not None:
             whole("max_pending", self.max_pending)
         whole("retries", self.retries, 0)
+        whole("output_limit", self.output_limit, 0, LONGEST)
         for flag in ("charge_retries", "charge_deciding"):
             one_of(flag, getattr(self, flag), (True, False))
         for setting, bounds in _LIMITS.items():

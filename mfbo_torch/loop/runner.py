@@ -20,6 +20,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mfbo_torch.history import History, Record, Status
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.history.storage.disk_waits import when_disk_has_room
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
@@ -325,7 +326,9 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        observation, reason, seconds, _, stopped, curve = evaluation
+        observation, reason, seconds, _, stopped, curve, printed = evaluation
+        if (journal := self.optimizer.journal) is not None:
+            outputs.keep(journal.path, record.id, printed, self.options.output_limit)
         base = self.trials.cost(record, seconds, stopped, curve)
         if self.options.charge_deciding and not record.sunk:
             base += record.decision_seconds

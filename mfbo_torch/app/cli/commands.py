@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
+    kind.add_argument("--output", metavar="N", type=int, help="what the evaluation of query N has printed")
     kind.add_argument("--curves", action="store_true", help="draw the learning curves of its trainings")
     listing = command("list", "listing:show", "the runs and comparisons in a folder, the newest first")
     listing.add_argument("folder", metavar="DIR", nargs="?", default="runs", help="where to look; runs if not given")

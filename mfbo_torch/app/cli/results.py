@@ -13,6 +13,7 @@ from typing import Any
 from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
 from mfbo_torch.history import History
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.history.storage.journal import Journal, digest_path
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
@@ -21,8 +22,11 @@ FOLLOW_SECONDS = 1.0
 """Between two looks at a run that is going on."""
 
 
-def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
-    """Print what a folder or a journal holds, or write it as a page, or draw its learning curves."""
+def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int | None = None) -> int:
+    """Print what a folder or a journal holds, or an evaluation has printed, or write it as a page, or draw its learning
+    curves."""
+    if output is not None:
+        return _output(folder, output)
     if folder is not None and Path(folder).is_file():
         if follow or html or curves:
             raise SettingError("folder", folder, "the folder of a run where --follow, --html or --curves is given")
@@ -49,6 +53,18 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool) -> int:
             say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
     else:
         _described(out, follow)
+    return 0
+
+
+def _output(folder: str | None, number: int) -> int:
+    """Print what an evaluation has printed."""
+    place = Path(folder) if folder is not None and Path(folder).is_file() else None
+    journal = place or run_folder.chosen(folder, "mfbo show runs/mine --output 3") / run_folder.JOURNAL
+    text = outputs.read(journal, number)
+    if text is None:
+        raise SettingError("output", number, "the number of a query that has ended and printed something")
+    for line in text.splitlines():
+        say(line)
     return 0
 
 

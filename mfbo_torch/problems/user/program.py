@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from mfbo_torch.history.observation import Returned
+from mfbo_torch.history.storage.captured_output import note
 from mfbo_torch.problems.user import guard, output_search
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.files import temporary_folder
@@ -28,6 +29,8 @@ LAST_LINE = "last line"
 STDOUT, STDERR = "stdout.txt", "stderr.txt"
 TAIL, LONGEST = 2_000, 20_000_000
 """Bytes of the standard error in the reason of a failure, and of an output that is searched for a value."""
+OUTPUT = 1_000_000
+"""Bytes that are kept of each output."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 PATIENCE = 5.0
@@ -143,6 +146,9 @@ class Program:
         began = time.monotonic()
         with (folder / STDOUT).open("wb") as out, (folder / STDERR).open("wb") as err:
             code = _guarded(command, folder, out, err, self.timeout, {**os.environ, **added})
+        for name in (STDOUT, STDERR):
+            with suppress(EvaluationError):
+                note(_content(folder / name, OUTPUT))
         if code is None:
             raise EvaluationError(f"no value within {self.timeout:g} seconds", _tail(folder))
         if code:

@@ -1,0 +1,32 @@
+"""What evaluations have printed, in files beside a journal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from mfbo_torch.history.storage.captured_output import cut
+from mfbo_torch.utils.files import content, write_text
+
+
+def output_path(journal: Path, number: int) -> Path:
+    """Where the output of a query is."""
+    return journal.with_name(f"{journal.stem}.output") / f"{number:05d}.txt"
+
+
+def keep(journal: Path, number: int, text: str, limit: int) -> None:
+    """Keep the output of a query, at most ``limit`` characters; a run goes on without it."""
+    path = output_path(journal, number)
+    if not text or not limit or path.parent.is_symlink():
+        return
+    with suppress(OSError, UnicodeError):
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, cut(text, limit))
+
+
+def read(journal: Path, number: int) -> str | None:
+    """The output of a query; ``None`` where none was kept."""
+    path = output_path(journal, number)
+    if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
+        return None
+    return content(path).decode("utf-8", "replace")
