@@ -22,6 +22,7 @@ the report alone).
 ``benchmarks.quality.trainings.run``         every epoch observed, beside pruners at equal epochs; ``trainings.*``
 ``benchmarks.quality.trainings.table``       the curves of 24 real trainings; ``curves.npz`` beside it
 ``benchmarks.quality.constrained``         limits on outcomes, BoTorch's constrained functions; ``constrained.csv``
+``benchmarks.quality.objectives.run``      several objectives at several fidelities beside others; ``objectives.*``
 ``benchmarks.quality.searches``            the search of scikit-learn beside its own; ``doors-searches.csv``
 ``benchmarks.quality.samplers``            the sampler of Optuna beside its own; ``doors-samplers.csv``
 ``benchmarks.quality.batch.run CONFIG``    batches and delays, simulated (``configs/batch``); ``batch/NAME.*``
@@ -36,6 +37,7 @@ the report alone).
 ``benchmarks.speed.bandit``                time a play, three ways; ``bandit-speed.json``
 ``benchmarks.speed.indirect``              time and memory against samples and queries; ``indirect-scaling.json``
 ``benchmarks.speed.decision_time``         decisions beside MF-GIBBON's, and as data grow; ``decision_time.json``
+``benchmarks.speed.objectives``            decisions with two objectives; ``objectives_decision.json``
 ``benchmarks.speed.mixed_decision``        decisions with choices and without; ``mixed_decision.json``
 ``benchmarks.speed.ax_overhead``           what Ax adds to a decision; ``ax_overhead.json``
 ``benchmarks.speed.workers``               how busy workers are kept, what an executor costs; ``workers.json``

@@ -36,7 +36,7 @@ SLOW = (
     "mfbo serve",
 )
 """Settings of commands that are checked and not run."""
-LONG = ("ax-and-optuna", "clusters", "long-runs", "outcomes")
+LONG = ("ax-and-optuna", "clusters", "five-users", "long-runs", "outcomes")
 """Pages whose blocks run for seconds."""
 ELSEWHERE = ("pytest", "ruff", "mypy", "mkdocs", "bash .ci/", "python train.py --multirun")
 """What other jobs run."""

@@ -147,6 +147,17 @@ SMOKE = [
         {"methods": RANDOM},
     ),
     Smoke(
+        "quality.objectives.run --problems BraninCurrin --methods Sobol TPE --seeds 1",
+        "objectives .md",
+        {"capitals": (2, 3)},
+        {"CAPITALS": (2, 3)},
+    ),
+    Smoke(
+        "speed.objectives --observations 12 --repeats 1",
+        "objectives_decision.json",
+        constants={"looking_ahead": lambda *given: None},
+    ),
+    Smoke(
         "quality.mixed --problems trees --methods Random OptunaTPE SMACMultiFidelity --seeds 1",
         "mixed .md",
         {"problems": {"trees": Quick}, "capitals": (1, 4)},

@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch.acquisition import FixedFeatureAcquisitionFunction
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from botorch.acquisition.multi_objective import (
     MOMF,
     qLogNoisyExpectedHypervolumeImprovement,
     qMultiFidelityHypervolumeKnowledgeGradient,
 )
+from botorch.acquisition.multi_objective.hypervolume_knowledge_gradient import _get_hv_value_function
 from botorch.acquisition.utils import project_to_target_fidelity
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP, SingleTaskMultiFidelityGP
@@ -34,6 +36,8 @@ from mfbo_torch.history import History, Query, Record, payable
 from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.metrics.front import objective_values
 
+PARETO = 6
+"""Number of designs of the front that MF-HVKG looks ahead to."""
 COSTS = torch.tensor([1.0, 10.0]).double()
 
 
@@ -92,13 +96,21 @@ def _at_target(ledger: Ledger, seed: int) -> None:
     torch.manual_seed(seed)
     X = ledger.sobol(min(2 * (ledger.space.dim + 1), int(ledger.capital / COSTS[1] / 2)), seed)
     Y = torch.stack([ledger.values(u, 1) for u in X])
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, ledger.space.dim)
     while True:
-        improvement = qLogNoisyExpectedHypervolumeImprovement(
-            _fitted(X, Y), -ledger.problem.reference, X, prune_baseline=True
-        )
-        u, _ = optimize_acqf(improvement, cube, 1, 5, 128, options={"maxiter": 100})
+        u = improving(ledger, X, Y)
         X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u, 1)[None]])
+
+
+def improving(ledger: Ledger, X: Tensor, Y: Tensor) -> Tensor:
+    """The next design, ``1 x d``, by models of the target alone."""
+    model, worst = _fitted(X, Y), -ledger.problem.reference
+    improvement = qLogNoisyExpectedHypervolumeImprovement(model, worst, X, prune_baseline=True)
+    u, _ = optimize_acqf(improvement, _cube(ledger.space.dim), 1, 5, 128, options={"maxiter": 100})
+    return u.detach()
+
+
+def _cube(dim: int) -> Tensor:
+    return torch.tensor([[0.0], [1.0]]).double().expand(2, dim)
 
 
 def _begun(ledger: Ledger, seed: int) -> tuple[Tensor, Tensor]:
@@ -110,16 +122,21 @@ def _begun(ledger: Ledger, seed: int) -> tuple[Tensor, Tensor]:
     return X, torch.stack([ledger.values(u, m) for u, m in pairs])
 
 
-def _several(ledger: Ledger, seed: int, acquisition: Callable[[Ledger, Tensor, Tensor], Any], options: Any) -> None:
-    """An acquisition of designs and fidelities."""
+def _several(ledger: Ledger, seed: int, method: str) -> None:
+    """Designs and fidelities until the capital is spent."""
     X, Y = _begun(ledger, seed)
-    d = ledger.space.dim
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, d + 1)
     while True:
-        score = acquisition(ledger, X, Y)
-        u, _ = optimize_acqf_mixed(score, cube, 1, fixed_features_list=[{d: 0.0}, {d: 1.0}], **options)
-        m = round(u[0, -1].item())
-        X, Y = torch.cat([X, u.detach()]), torch.cat([Y, ledger.values(u[0, :-1], m)[None]])
+        u = at_any_fidelity(method, ledger, X, Y)
+        X, Y = torch.cat([X, u]), torch.cat([Y, ledger.values(u[0, :-1], round(u[0, -1].item()))[None]])
+
+
+def at_any_fidelity(method: str, ledger: Ledger, X: Tensor, Y: Tensor) -> Tensor:
+    """The next design and its fidelity, ``1 x (d + 1)``."""
+    acquisition, options = SEVERAL[method]
+    d = ledger.space.dim
+    levels: list[dict[int, float]] = [{d: 0.0}, {d: 1.0}]
+    u, _ = optimize_acqf_mixed(acquisition(ledger, X, Y), _cube(d + 1), 1, fixed_features_list=levels, **options)
+    return u.detach()
 
 
 def _momf(ledger: Ledger, X: Tensor, Y: Tensor) -> MOMF:
@@ -138,12 +155,18 @@ def _momf(ledger: Ledger, X: Tensor, Y: Tensor) -> MOMF:
 def _knowledge_gradient(ledger: Ledger, X: Tensor, Y: Tensor) -> qMultiFidelityHypervolumeKnowledgeGradient:
     d = X.shape[-1] - 1
     costs = AffineFidelityCostModel({d: (COSTS[1] - COSTS[0]).item()}, COSTS[0].item())
+    model, worst = _fitted(X, Y, True), -ledger.problem.reference
+    now = FixedFeatureAcquisitionFunction(
+        _get_hv_value_function(model, worst, use_posterior_mean=True), d + 1, [d], [1.0]
+    )
+    _, value = optimize_acqf(now, _cube(d), PARETO, 1, 64, options={"maxiter": 30})
     return qMultiFidelityHypervolumeKnowledgeGradient(
-        _fitted(X, Y, True),
-        -ledger.problem.reference,
+        model,
+        worst,
         target_fidelities={d: 1.0},
         num_fantasies=4,
-        num_pareto=6,
+        num_pareto=PARETO,
+        current_value=value.detach(),
         cost_aware_utility=InverseCostWeightedUtility(costs),
         project=partial(project_to_target_fidelity, target_fidelities={d: 1.0}, d=d + 1),
     )
@@ -162,19 +185,17 @@ def _optuna(ledger: Ledger, seed: int, kind: str, **settings: Any) -> None:
         study.tell(trial, ledger.values(torch.tensor(u), 1).tolist())
 
 
+SEVERAL: dict[str, tuple[Callable[[Ledger, Tensor, Tensor], Any], dict[str, Any]]] = {
+    "MOMF": (_momf, {"num_restarts": 3, "raw_samples": 64, "options": {"maxiter": 50}}),
+    "MF-HVKG": (_knowledge_gradient, {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30}}),
+}
 PEERS: dict[str, Callable[[Ledger, int], None]] = {
     "Sobol": _sobol,
     "NSGA-II": partial(_optuna, kind="NSGAIISampler", population_size=8),
     "TPE": partial(_optuna, kind="TPESampler"),
     "OptunaGP": partial(_optuna, kind="GPSampler", deterministic_objective=True),
     "qLogNEHVI": _at_target,
-    "MOMF": partial(
-        _several, acquisition=_momf, options={"num_restarts": 3, "raw_samples": 64, "options": {"maxiter": 50}}
-    ),
-    "MF-HVKG": partial(
-        _several,
-        acquisition=_knowledge_gradient,
-        options={"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 30}},
-    ),
+    "MOMF": partial(_several, method="MOMF"),
+    "MF-HVKG": partial(_several, method="MF-HVKG"),
 }
 """BoTorch's three, with the settings of its tutorials where time allows; Optuna's three; random designs."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from botorch.test_functions import multi_objective as functions
-from botorch.test_functions.multi_objective_multi_fidelity import MOMFPark
 from torch import Tensor
 
 from mfbo_torch.problems.base import Problem
@@ -28,32 +27,28 @@ class Fronts(Problem):
 
     - ``shift``: :math:`g(m + 0.94 (x - m)) + 0.15 s_g \sin(2 \pi \bar u + k)`;
     - ``noise``: that, and noise of deviation :math:`0.2 s_g`, a function of the point;
-    - ``useless``: :math:`s_g \sin(9 x_1 + k) \cos(7 x_2)`, which knows nothing of :math:`g`;
-    - ``own``: the function with its own fidelity at 0.3 of 1.
+    - ``useless``: :math:`s_g \sin(9 x_1 + k) \cos(7 x_2)`, which knows nothing of :math:`g`.
 
-    ``worst`` are the reference point and ``best`` the largest hypervolume above it, both BoTorch's own, signs changed.
+    ``reference`` is the reference point and ``best`` the largest hypervolume that it bounds, both BoTorch's own.
     """
 
     maximize = False
 
     def __init__(self, make: Callable[[], Any], cheap: str = "shift") -> None:
         self.function, self.cheap = make(), cheap
-        bounds = self.function.bounds if cheap != "own" else self.function.bounds[:, :-1]
-        reference = self.function.ref_point.double()
-        self.reference = -reference if self.function.negate or cheap == "own" else reference
+        bounds, self.reference = self.function.bounds, self.function.ref_point.double()
         self.best: float = self.function.max_hv
-        goals = tuple(Objective(f"f{k}") for k in range(1, len(reference) + 1))
+        goals = tuple(Objective(f"f{k}") for k in range(1, len(self.reference) + 1))
         lower, upper = bounds.tolist()
         parameters = tuple(Parameter(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(zip(lower, upper, strict=True), 1))
         self.space = Space(parameters, (1.0, 10.0), objectives=goals)
         sobol = torch.quasirandom.SobolEngine(len(lower), scramble=True, seed=0).draw(512, dtype=torch.double)
         self.spread = self._all(self.space.from_unit(sobol)).std(0)
 
-    def _all(self, X: Tensor, fidelity: float = 1.0) -> Tensor:
+    def _all(self, X: Tensor) -> Tensor:
         """The functions, ``n x K``, to be minimised."""
-        if self.cheap == "own":
-            return -self.function._evaluate_true(torch.cat([X, torch.full_like(X[:, :1], fidelity)], -1))
-        return self.function._evaluate_true(X)
+        found: Tensor = self.function._evaluate_true(X)
+        return found
 
     def evaluate(self, x: Sequence[float], fidelity: int) -> dict[str, float]:
         point, level = self.checked(x, fidelity)
@@ -63,8 +58,6 @@ class Fronts(Problem):
 
     def _cheaply(self, X: Tensor) -> Tensor:
         U, number = self.space.to_unit(X), torch.arange(len(self.spread))
-        if self.cheap == "own":
-            return self._all(X, 0.3)
         if self.cheap == "useless":
             return self.spread * torch.sin(9 * U[:, :1] + number) * torch.cos(7 * U[:, 1:2])
         middle = self.space.bounds.mean(0)
@@ -78,7 +71,7 @@ class Fronts(Problem):
         return found
 
 
-HELD_OUT = ("Park", "DTLZ2-3", "VehicleSafety")
+HELD_OUT = ("DTLZ2-3", "VehicleSafety")
 """Problems on which nothing was chosen; named before any run."""
 PROBLEMS: dict[str, Callable[[], Fronts]] = {
     "BraninCurrin": partial(Fronts, functions.BraninCurrin),
@@ -87,7 +80,6 @@ PROBLEMS: dict[str, Callable[[], Fronts]] = {
     "ZDT1": partial(Fronts, partial(functions.ZDT1, 4)),
     "ZDT2": partial(Fronts, partial(functions.ZDT2, 4)),
     "DTLZ2": partial(Fronts, partial(functions.DTLZ2, 4, 2)),
-    "Park": partial(Fronts, MOMFPark, "own"),
     "DTLZ2-3": partial(Fronts, partial(functions.DTLZ2, 5, 3)),
     "VehicleSafety": partial(Fronts, functions.VehicleSafety),
 }

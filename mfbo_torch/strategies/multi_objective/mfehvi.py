@@ -124,12 +124,12 @@ class MFEHVI(Strategy):
         due = first.due(snapshot)
         if due is None and first.target_only.modelled(snapshot):
             return self._proposed(history, snapshots, snapshot.generator(self.seed))
-        turn = 0 if due is None else snapshot.initial.count(due) // 2 % len(snapshots)
-        return self.rules[turn].next_query(snapshots[turn])  # the best designs below, by one objective and another
+        turn = 0 if due is None else snapshot.initial.count(due) % len(snapshots)
+        return self.rules[turn].next_query(snapshots[turn])  # the best designs below, by one objective after another
 
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
-        name, parts = whose_turn(history.records, MODELS, self._log_densities)
+        name, parts = whose_turn(history.records, MODELS, self._log_densities, ALONE)
         goal = self._goal(snapshots)
         signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
         noted: dict[str, Any] = {"shares": parts, "reference": signs}
