@@ -1,11 +1,11 @@
 """Many workers: how long decisions take beside pending queries, how idle workers are, and what a long run needs.
 
-    python -m benchmarks.robustness.width [--parts decisions idle scale] [--observations 100000] [--batch 64]
+    python -m benchmarks.robustness.width [--parts decisions scale idle] [--observations 100000] [--batch 64]
 
 ``decisions``: processor seconds of ``ask(batch)`` after batches of the same size, on Currin; one thread. ``idle``: by a
 simulated clock, the part of their time in which workers wait, once all have begun. Evaluations take their median ±
-50 %. Decisions are made one after another, take the time above, and ``ahead`` of them may wait for a worker.
-``scale``: memory, journal and processor time of observations at random designs. Writes ``width.json``.
+50 %. The driver decides and takes in one value after another, as fast as measured, and ``ahead`` queries may wait for a
+worker. ``scale``: memory, journal and processor time of observations at random designs. Writes ``width.json``.
 """
 
 import heapq
@@ -53,10 +53,10 @@ def idle(workers: int, ahead: int, deciding: float, evaluating: float, seed: int
     """
     draw, events = random.Random(seed), [(deciding, "decided")]
     free, queued, pending, decided = [0.0] * workers, 0, 0, 0
-    began, waited, now = 0.0, 0.0, 0.0
+    began, waited, now, busy = 0.0, 0.0, 0.0, True
     while decided < 40 * workers:
         now, what = heapq.heappop(events)
-        busy = any(kind == "decided" for _, kind in events)
+        busy = busy and what != "decided"
         queued, pending, decided = (
             (queued + 1, pending + 1, decided + 1) if what == "decided" else (queued, pending - 1, decided)
         )
@@ -69,6 +69,7 @@ def idle(workers: int, ahead: int, deciding: float, evaluating: float, seed: int
         if decided == workers and what == "decided":
             began = now
         if not busy and pending < workers + ahead:
+            busy = True
             heapq.heappush(events, (now + deciding, "decided"))
     waited += sum(now - max(since, began) for since in free)
     return waited / (workers * (now - began))
@@ -94,7 +95,7 @@ def scale(observations: int) -> list[dict[str, float]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write; a part that is not measured stays as it was."""
-    made = parser(__doc__, parts=("decisions", "idle", "scale"), observations=100_000, batch=64)
+    made = parser(__doc__, parts=("decisions", "scale", "idle"), observations=100_000, batch=64)
     given = made.parse_args(arguments)
     quiet()
     path = given.results / "width.json"
@@ -103,18 +104,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "decisions" in given.parts:
         strategies = {"MFGPUCB": MFGPUCB(), "RandomSearch": RandomSearch()}
         report["decisions"] = {name: decisions(one, given.batch, 4) for name, one in strategies.items()}
+    if "scale" in given.parts:
+        report["scale"] = scale(given.observations)
     if "idle" in given.parts:
-        rows = []
+        rows, taking_in = [], report["scale"][-1]["ms_an_evaluation"] / 1e3
         for name, batches in report["decisions"].items():
-            deciding = median(row["seconds_a_query"] for row in batches[-2:])
+            deciding = median(row["seconds_a_query"] for row in batches[-2:]) + taking_in
             for workers in WORKERS:
                 for evaluating in SECONDS:
                     found = {f"ahead_{a}": round(idle(workers, a, deciding, evaluating), 4) for a in (0, workers // 8)}
                     rows.append({"strategy": name, "workers": workers, "evaluation_seconds": evaluating} | found)
                     print(rows[-1], flush=True)
         report["idle"] = rows
-    if "scale" in given.parts:
-        report["scale"] = scale(given.observations)
     write_json(path, report)
 
 
