@@ -1,4 +1,4 @@
-"""What was measured lies in ``benchmarks/results``; the site has it in ``results``."""
+"""What was measured lies in ``benchmarks/results``; the site has it in ``results``. It has no tests and no rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mkdocs.structure.files import File, Files
 
 MEASURED = Path(__file__).parent.parent / "benchmarks" / "results"
 SHOWN = (".md", ".png")
+ELSEWHERE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:tests/[^)]*|benchmarks/results/[^)#]*\.(?:json|csv|csv\.gz))\)")
+"""Links to files that the site does not have."""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -22,6 +24,6 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links out of the documentation to where the site has the results."""
+    """Lead links out of the documentation to where the site has the results; what it does not have is text."""
     up = "../" * page.file.src_uri.count("/")
-    return re.sub(r"\]\((?:\.\./)+benchmarks/results/", f"]({up}results/", markdown)
+    return re.sub(r"\]\((?:\.\./)+benchmarks/results/", f"]({up}results/", ELSEWHERE.sub(r"\1", markdown))

@@ -73,6 +73,14 @@ def test_a_comparison_by_hand(monkeypatch):
     assert [state for state, *_ in compared(claim._replace(larger=True)).values()] == ["level", "behind"]
 
 
+def test_the_site_leads_nowhere_that_it_is_not():
+    source = re.search(r'^ELSEWHERE = re\.compile\(r"(.*)"\)$', (DOCS / "site.py").read_text("utf-8"), re.MULTILINE)[1]
+    left = re.sub(source, r"\1", PAGE)
+    assert "../tests/" not in left
+    assert set(re.findall(r"\]\([^)#]*\.(\w+)(?:#[\w-]+)?\)", left)) <= {"md", "png"}
+    assert "[regret.md](../benchmarks/results/regret.md#currin)" in left
+
+
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"::(test_\w+)`", PAGE))))
 def test_tests_that_it_names(name):
     assert any(f"def {name}(" in text for text in FILES.values())

@@ -61,6 +61,7 @@ def test_everything_is_spelt_out(config):
         "stop_at": None,
         "patience": None,
         "stop_gain": None,
+        "output_limit": 20_000,
         "warm_start": None,
         "seed": 0,
         "device": "cpu",

@@ -101,12 +101,13 @@ def _summary(losses: Mapping[tuple[str, str, int], list[float]], tasks: Sequence
 
 
 def _details(losses: Mapping[tuple[str, str, int], list[float]], task: str) -> list[list[str]]:
-    """Median and worst loss of each method at each capital."""
-    return [
-        [method, *(f"{statistics.median(some):.3g}, {max(some):.3g}" for some in found)]
-        for method in METHODS
-        if len(found := [losses[task, method, n] for n in CAPITALS if (task, method, n) in losses]) == len(CAPITALS)
-    ]
+    """Median and worst loss of each method at each capital at which it was measured."""
+    body = []
+    for method in METHODS:
+        some = [losses.get((task, method, n), []) for n in CAPITALS]
+        if any(some):
+            body.append([method, *(f"{statistics.median(each):.3g}, {max(each):.3g}" if each else "" for each in some)])
+    return body
 
 
 def report(path: Path) -> None:

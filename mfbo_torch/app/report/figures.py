@@ -6,7 +6,7 @@ from typing import Any
 
 from mfbo_torch.app.report.view import INK, PAGE, QUIET, ReportView, axis, figure, scatter, thinned
 
-MOST_DRAWN, MOST_CROSSES = 250, 60
+MOST_DRAWN, MOST_CROSSES = 200, 40
 """Dots and crosses drawn of each fidelity."""
 
 Figures = list[dict[str, Any]]

@@ -92,7 +92,7 @@ class RecordTable {
     const wanted = selects.map((select) => [this.columns.findIndex(({ title }) => title === select.dataset.of), select.value]);
     const fits = (row) =>
       wanted.every(([k, value]) => row[k] === value) &&
-      (!words || row.some((cell) => cell !== null && String(cell).toLowerCase().includes(words)));
+      (!words || (row.words ??= row.join("\n").toLowerCase()).includes(words));
     this.order = [];
     for (let k = 0; k < this.rows.length; k++) if (fits(this.rows[k])) this.order.push(k);
     if (column || down) {

@@ -13,6 +13,7 @@ from typing import Any
 from mfbo_torch.app import experiment, notes, report, run_folder, tabular_io
 from mfbo_torch.app.report.content import why
 from mfbo_torch.app.report.view import ReportView
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.utils.errors import SettingError
 
@@ -68,7 +69,8 @@ class LiveRun:
         run = self.run
         if not 0 <= id < len(run.history):
             raise SettingError("id", id, f"0 to {len(run.history) - 1}")
-        return {"why": why(run, id), "note": notes.read(self.folder).get(id, "")}
+        output = outputs.read(self.folder / run_folder.JOURNAL, id) or ""
+        return {"why": why(run, id), "note": notes.read(self.folder).get(id, ""), "output": output}
 
     def note(self, id: Any, text: Any) -> None:
         """Keep a note on a query."""

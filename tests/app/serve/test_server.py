@@ -14,6 +14,7 @@ from refusals import refused
 from mfbo_torch.app import cli, notes
 from mfbo_torch.app.serve.live_run import LiveRun
 from mfbo_torch.app.serve.server import MOST_BYTES, Server
+from mfbo_torch.history.storage import outputs
 from mfbo_torch.history.storage.journal import Journal
 
 
@@ -142,6 +143,12 @@ def test_notes(server, out):
     assert note(json.dumps({"id": 1, "text": "x"}), "text/plain") == 400
     assert note(json.dumps({"id": 1, "text": ""})) == 200
     assert notes.read(out) == {}
+
+
+def test_what_an_evaluation_printed(server, out):
+    assert json.loads(ask(server, "query?id=2")[1])["output"] == ""
+    outputs.keep(out / "history.sqlite", 2, "epoch 1\n<b>epoch</b> 2\n", 1000)
+    assert json.loads(ask(server, "query?id=2")[1])["output"] == "epoch 1\n<b>epoch</b> 2\n"
 
 
 def test_garbage_ends_no_server(server):
