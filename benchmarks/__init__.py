@@ -41,6 +41,7 @@ the report alone).
 ``benchmarks.speed.mixed_decision``        decisions with choices and without; ``mixed_decision.json``
 ``benchmarks.speed.ax_overhead``           what Ax adds to a decision; ``ax_overhead.json``
 ``benchmarks.speed.workers``               how busy workers are kept, what an executor costs; ``workers.json``
+``benchmarks.first_result``                five users' lines and seconds to a first result; ``docs/five-users.md``
 ``benchmarks.robustness.faults``           workers and drivers killed, every query accounted for; ``faults.csv``
 ``benchmarks.robustness.soak``             10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.robustness.width``            many workers: decisions, idle time, memory; ``width.json``

@@ -24,6 +24,7 @@ from mfbo_torch.problems import (
     ShiftedPeak,
     SyntheticBandit,
 )
+from mfbo_torch.space.objectives import Objective as NamedObjective
 from mfbo_torch.strategies import Strategy
 
 Objective = Callable[[Sequence[float], int, int], Any]
@@ -172,6 +173,11 @@ def limited(x: Sequence[float], fidelity: int, number: int) -> dict[str, Any]:
     return {"value": hill(x, fidelity), "latency": (10 * v + 5 * u, 0.1), "memory": u}
 
 
+def two(x: Sequence[float], fidelity: int, number: int) -> dict[str, float]:
+    """The depth below the hill, and a latency that is largest there."""
+    return {"loss": -hill(x, fidelity), "latency": 1.0 + hill(x, 1)}
+
+
 def trained(width: float, rate: float, fidelity: int, trial: Any) -> float:
     """The hill by a training that goes on from its checkpoint."""
     checkpoint = trial.folder / "checkpoint"
@@ -293,6 +299,7 @@ STRATEGIES = {
     "BOCA-interval": Case(interval, 6.0, SHORT),
     "BOCA-levels": Case(plane, 8.0, SHORT),
     "FreezeThaw": Case(plane, 8.0, steps=20),
+    "MFEHVI": Case(lambda: plane(two, objectives=(NamedObjective("loss"), NamedObjective("latency"))), 8.0, steps=12),
     "MFSKO": Case(plane, 6.0, SHORT),
     "MFGIBBON": Case(plane, 6.0, {**QUICK, "num_candidates": 50}),
     "MFKnowledgeGradient": Case(plane, 4.0, {**QUICK, "num_fantasies": 2, "raw_samples": 2}),

@@ -108,10 +108,15 @@ Observed = Returned | tuple[float, float]
 """Forms in which an observation is told: those, or a value and its standard error."""
 
 
-def parse(given: Any, key: str = VALUE, setting: str = "value", forms: str = FORMS) -> Observation:
+def parse(
+    given: Any, key: str = VALUE, setting: str = "value", forms: str = FORMS, objectives: Sequence[Objective] = ()
+) -> Observation:
     """An observation from what a user tells: a number, a pair of it and its standard error, an observation, or a
     mapping of names to such, where ``key`` is that of the value to be optimised, and ``standard_error`` its standard
-    error. Anything else is a ``SettingError`` about ``setting``, what the user calls it, that names the ``forms``."""
+    error. Anything else is a ``SettingError`` about ``setting``, what the user calls it, that names the ``forms``. Of
+    several ``objectives`` :func:`parse_several`."""
+    if objectives:
+        return parse_several(given, objectives, setting)
     if isinstance(given, Observation):
         return given
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) > 2):
@@ -130,13 +135,15 @@ def parse(given: Any, key: str = VALUE, setting: str = "value", forms: str = FOR
     return Observation(value, error, others)
 
 
-def parse_returned(given: Any, key: str = VALUE, setting: str = "value") -> Observation:
+def parse_returned(
+    given: Any, key: str = VALUE, setting: str = "value", objectives: Sequence[Objective] = ()
+) -> Observation:
     """:func:`parse` of what an objective returns. A tuple is a ``SettingError``: it does not say whether its second
     number is a standard error or another objective."""
-    if isinstance(given, tuple | list):
+    if isinstance(given, tuple | list) and not objectives:
         size = f"{type(given).__name__} of {len(given)}"
         raise SettingError(setting, size, f"{RETURNED}: a {type(given).__name__} does not say what it holds; {SEVERAL}")
-    return parse(given, key, setting, RETURNED)
+    return parse(given, key, setting, RETURNED, objectives)
 
 
 def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "value") -> Observation:

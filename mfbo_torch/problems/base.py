@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from mfbo_torch.history import History, Observed, Record
-from mfbo_torch.history.observation import Observation, parse, parse_several
+from mfbo_torch.history.observation import parse
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.space import Space
 from mfbo_torch.utils.validation import number, several, whole
@@ -58,17 +58,14 @@ class Problem(ABC):
 
     def reward(self, x: Sequence[float], fidelity: int) -> float:
         """:meth:`evaluate` with the sign that makes larger better."""
-        return self.signed(self._observation(x, fidelity).value)
+        return self.signed(parse(self.evaluate(x, fidelity), objectives=self.space.objectives).value)
 
     def observe(self, x: Sequence[float], fidelity: int, number: int) -> Observed:
         """The observation of query ``number`` in a run: the :meth:`reward`, with noise where the problem has any, and
         with its standard error where :meth:`evaluate` returns one. Noise is a function of :attr:`trial` and the number
         (:mod:`mfbo_torch.problems.noise`), so that resumed runs and any number of workers see the same."""
-        return self._observation(x, fidelity).to_maximize(self.maximize)
-
-    def _observation(self, x: Sequence[float], fidelity: int) -> Observation:
-        found, several = self.evaluate(x, fidelity), self.space.objectives
-        return parse_several(found, several, OBJECTIVE) if several else parse(found, setting=OBJECTIVE)
+        several = self.space.objectives
+        return parse(self.evaluate(x, fidelity), setting=OBJECTIVE, objectives=several).to_maximize(self.maximize)
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observed:
         """:meth:`observe`, with what a run knows of this evaluation, where :attr:`takes_trial`."""

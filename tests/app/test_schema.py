@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 MODELLED = "refit_every:whole dtype:word"
 ONE = MODELLED + " initial:whole?"
-BAND = ONE + " beta:number? delta:number scale:number norm:number"
+BAND = ONE + " beta:number? delta:number a:number b:number r:number scale:number norm:number"
 SEVERAL = MODELLED + " initial_capital:number?"
 SEARCHED = SEVERAL + " num_restarts:whole raw_samples:whole max_iterations:whole"
 AVERAGES = MODELLED + " initial:whole"
@@ -71,8 +71,8 @@ STRATEGIES: dict[type, str] = {
     strategies.UCB: "rho:number rewards:word scale:number?",
     strategies.SuccessiveElimination: "delta:number rewards:word",
     strategies.CMES: TOLD + " resolutions:word",
-    strategies.CMETS: TOLD + " children:whole?",
-    strategies.ShrinkingWindow: AVERAGES + " beta:number?",
+    strategies.CMETS: TOLD + " children:whole? strict:flag",
+    strategies.ShrinkingWindow: AVERAGES + " beta:number? delta:number",
     strategies.QueryUCB: AVERAGES + " beta:number? delta:number scale:number",
     strategies.QueryEI: AVERAGES,
     strategies.QueryMES: AVERAGES,

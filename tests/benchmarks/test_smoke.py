@@ -276,6 +276,6 @@ def test_every_benchmark_is_there():
     folder = Path(benchmarks.__file__).parent
     files = [path.relative_to(folder) for path in folder.rglob("*.py") if "\nif __name__ ==" in path.read_text()]
     modules = {".".join(file.with_suffix("").parts).removesuffix(".__main__") for file in files}
-    elsewhere = {"gpu", "quality.dragonfly_child", "robustness.equal_histories", "robustness.paths"}
+    elsewhere = {"first_result", "gpu", "quality.dragonfly_child", "robustness.equal_histories", "robustness.paths"}
     assert modules == elsewhere | {smoke.command.split()[0] for smoke in SMOKE}
     assert all(f"benchmarks.{module}" in (benchmarks.__doc__ or "") for module in modules)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mfbo_torch.history import Observed
-from mfbo_torch.history.observation import Observation, Returned, parse_returned, parse_several
+from mfbo_torch.history.observation import Observation, Returned, parse_returned
 from mfbo_torch.problems.base import OBJECTIVE, Problem
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.problems.user.call_convention import FIDELITY, convention
@@ -56,7 +56,8 @@ class FunctionProblem(Problem):
         :data:`~mfbo_torch.history.observation.Returned`."""
         if self.takes_trial:
             raise SettingError("trial", None, "given to this objective, as mfbo_torch.run and mfbo run do")
-        return self._parsed(self._called(*self.checked(x, fidelity), None)).plain
+        query = (*self.checked(x, fidelity), None)
+        return parse_returned(self._called(*query), self.value, OBJECTIVE, self.space.objectives).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective returns, or where that is nothing the last value that it has reported.
@@ -70,11 +71,7 @@ class FunctionProblem(Problem):
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
-        return self._parsed(found).to_maximize(self.maximize)
-
-    def _parsed(self, found: Any) -> Observation:
-        several = self.space.objectives
-        return parse_several(found, several, OBJECTIVE) if several else parse_returned(found, self.value, OBJECTIVE)
+        return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import dense
@@ -155,7 +156,7 @@ def test_forecast(workers):
     assert found.seconds == pytest.approx(history.spent / workers, rel=0.2)
 
 
-def test_forecast_in_words_and_in_the_bar():
+def test_forecast_in_words_and_in_the_bar(monkeypatch):
     assert str(Forecast(14, 7200.0)) == "about 14 more evaluations, 2.0 h"
     assert str(Forecast(1, 30.0)) == "about 1 more evaluation, 30.0 s"
     assert duration(600) == "10.0 min"
@@ -163,8 +164,13 @@ def test_forecast_in_words_and_in_the_bar():
     with Progress(Hill(), 60.0, True, lambda history: Forecast(14, 7200.0)) as bar:
         bar.show(history.updated(history.records[0].done(-1.0)))
         assert bar.bar is not None
-        assert "56 left" in bar.bar.postfix
+        assert bar.bar.postfix == "best -1, queries 0/1, at target"  # what fits 80 columns
+    monkeypatch.setenv("COLUMNS", "160")
+    with Progress(Hill(), 60.0, True, lambda history: Forecast(14, 7200.0)) as bar:
+        bar.show(history.updated(history.records[0].done(-1.0)))
+        assert bar.bar is not None
         assert "about 14 more evaluations, 2.0 h" in bar.bar.postfix
+        assert "56 left" in bar.bar.postfix
 
 
 def test_forecast_is_shown(tmp_path, capsys):
@@ -175,5 +181,5 @@ def test_forecast_is_shown(tmp_path, capsys):
     assert json.loads((out / "summary.json").read_text())["forecast"] is None
     config = out / "config.yaml"
     config.write_text(config.read_text().replace("capital: 60.0", "capital: 600.0"))
-    assert main(["show", str(out)]) == 0
-    assert "To come       about 1" in capsys.readouterr().out
+    assert main(["show", str(out), "--html"]) == 0
+    assert re.search(r"To come\W.*about 1", (out / "report.html").read_text(), re.S)
