@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mfbo_torch.history import History, Status
-from mfbo_torch.utils.files import opened
+from mfbo_torch.utils.files import content
 
 Known = Mapping[str, Any]
 """What :func:`~mfbo_torch.problems.problem_snapshot.shown_of` keeps of a problem."""
 _KEYS = ("name", "maximize", "parameters", "levels", "named", "costs", "measured", "limits", "strategy", "capital")
-WRONG = (LookupError, TypeError, ValueError, AttributeError)
+WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading a file of somebody else's making may raise."""
 Rows = list[tuple[str, str]]
 
@@ -22,9 +22,8 @@ Rows = list[tuple[str, str]]
 def read(path: Path) -> Known | None:
     """What a file keeps of a problem; ``None`` where there is no such file, or something else has written it."""
     try:
-        with opened(path) as file:
-            found = json.loads(file.read())
-    except (OSError, ValueError):
+        found = json.loads(content(path))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and {*_KEYS} <= found.keys() else None
 

@@ -154,19 +154,21 @@ class Snapshot:
         """The records that a transform of the values is fitted to, and whether outliers far below ask for it.
 
         Those of the first design, and all up to the last outlier. Where the first design has fewer than ``MIN_VALUES``
-        values, the first ``MIN_VALUES`` records, if some of these are separated from the others.
+        values, the first ``MIN_VALUES`` records stand for it, if some of these are separated from the others or an
+        outlier comes later.
 
         Args:
             known: What the model is made of, in the order of asking.
         """
-        first = own = self.initial_design(known)
+        own = self.initial_design(known)
+        first = own if len(own) >= MIN_VALUES else known[:MIN_VALUES]
         if len(first) < MIN_VALUES:
-            first = known[:MIN_VALUES]
-            if len(first) < MIN_VALUES or not separated(_numbers(first)):
-                return own, False
+            return own, False
         ids = {r.id for r in first}
         later = [r for r in known if r.id not in ids]
         last = last_outlier(_numbers(first), _numbers(later))
+        if last is None and first is not own and not separated(_numbers(first)):
+            return own, False
         if last is None:
             fidelities = {r.query.fidelity for r in first}
             return first, any(separated(_numbers([r for r in first if r.query.fidelity == m])) for m in fidelities)
