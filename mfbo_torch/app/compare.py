@@ -96,7 +96,8 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
                 runs = [{**run, "seed": seed, "out": str(folder / f"seed-{seed}")} for seed in seeds]
                 problem, _ = build(runs[0]) if to_run else shown(runs[0], Path(runs[0]["out"]))
                 problem = problems.setdefault(name, problem)
-                capital = settings["capital"] or settings["capital_multiple"] * problem.space.costs[-1]
+                multiple = settings["capital_multiple"]
+                capital = settings["capital"] if multiple is None else multiple * problem.space.costs[-1]
                 check_capital(problem, capital)
                 found = [Job(name, label, {**each, "capital": capital}) for each in runs]
                 for job in found if to_run else []:

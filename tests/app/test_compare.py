@@ -177,6 +177,7 @@ def test_a_curve_without_values_or_without_bounds():
     [
         ({"problem": None}, "problems = None: must be given, or problem"),
         ({"capital": None}, "must be given once, as capital or as capital_multiple"),
+        ({"capital": 0}, "capital = 0"),
         ({"capital_multiple": 3}, "must be given once, as capital or as capital_multiple"),
         ({"strategies": {}}, "strategies = {}: must be at least one"),
         ({"strategies": {"A b": "toy.Walk", "A-b": "toy.Walk"}}, "labels that differ in letters or digits"),
