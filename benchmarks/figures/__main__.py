@@ -1,6 +1,6 @@
 """The figures of the papers that show how the methods work.
 
-    python -m benchmarks.figures [--share 1.0] [--check | --mark]
+    python -m benchmarks.figures [--share 1.0] [--check | --mark | --tour]
 
 Writes ``illustration-T.png`` for the published MF-GP-UCB at some numbers of queries ``T`` (Figs. 2 and 6 of
 Kandasamy et al., NeurIPS 2016), ``queries-by-value.png``, queries per fidelity by range of the target's value on
@@ -11,7 +11,7 @@ capital.
 
 ``--check`` draws nothing: it lists the results that older code has measured, and fails where a row does not say what
 measured it, or a page does not say that what it shows is stale. ``--mark`` writes these notes
-(:mod:`benchmarks.figures.marks`).
+(:mod:`benchmarks.figures.marks`). ``--tour`` draws the pictures of ``docs/tour.md`` alone, by the page's own blocks.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from benchmarks.common import parser, quiet
 from benchmarks.dependencies import digest
-from benchmarks.figures import marks, pictures
+from benchmarks.figures import marks, pictures, tour
 from benchmarks.figures.averages import shifted_peak
 from benchmarks.figures.bounds import bounds_picture
 from mfbo_torch.history import History
@@ -81,8 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__, share=1.0)
     options.add_argument("--check", action="store_true", help="say what is stale, and fail where a page does not")
     options.add_argument("--mark", action="store_true", help="say so on the pages")
+    options.add_argument("--tour", action="store_true", help="draw the pictures of docs/tour.md alone")
     given = options.parse_args(arguments)
     quiet()
+    if given.tour:
+        tour.draw()
+        return 0
     if given.mark:
         marks.mark()
     if given.mark or given.check:

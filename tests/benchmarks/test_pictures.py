@@ -1,11 +1,13 @@
 """The pictures of the benchmarks show what they say."""
 
+import re
+
 import numpy as np
 import pytest
 from pictures import history, saved, texts
 from toy import Hill
 
-from benchmarks.figures import averages, pictures
+from benchmarks.figures import averages, pictures, tour
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import ShiftedPeak, SyntheticBandit
 from mfbo_torch.strategies import CMES
@@ -70,3 +72,13 @@ def test_averages_are_drawn_over_what_they_average():
     (segments,) = bars.lines[2]
     assert segments.get_segments()[1][:, 0].tolist() == pytest.approx([-0.3, 0.3])
     assert sum(line.get_label() == "truth" for line in (*left.lines, *right.lines)) == 2
+
+
+def test_the_tour_shows_what_its_blocks_draw():
+    text = tour.PAGE.read_text("utf-8")
+    drawn, shown = re.findall(r'savefig\("(.*?)"\)', text), re.findall(r"^!\[.*\]\(tour/(.*)\)$", text, re.MULTILINE)
+    files = [*tour.PAGE.with_suffix("").iterdir()]
+    assert drawn == shown
+    assert sorted(shown) == sorted(file.name for file in files)
+    assert all(file.stat().st_size <= tour.LARGEST for file in files)
+    assert all(len(block.splitlines()) <= 10 for block in tour.blocks())

@@ -1,0 +1,28 @@
+"""The pictures of ``docs/tour.md``, drawn by the page's own blocks."""
+
+import re
+from contextlib import chdir
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import matplotlib
+from PIL import Image
+
+PAGE = Path(__file__).parents[2] / "docs" / "tour.md"
+LARGEST = 40_000
+"""Bytes of a picture, at most."""
+
+
+def blocks() -> list[str]:
+    """The page's blocks of Python."""
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def draw() -> None:
+    """Run the blocks and save what they draw, in few colours, in the folder of the page's name."""
+    with TemporaryDirectory() as place, chdir(place), matplotlib.rc_context({"backend": "agg", "savefig.dpi": 110}):
+        exec(compile("\n".join(blocks()), PAGE.name, "exec"), {"__name__": "__page__"})
+        for drawn in Path(place).glob("*.png"):
+            with Image.open(drawn) as picture:
+                few = picture.convert("RGB").quantize(200)
+            few.save(PAGE.with_suffix("") / drawn.name, optimize=True)
