@@ -9,6 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from mfbo_torch.history.observation import parse, unusable
+from mfbo_torch.history.storage.captured_output import taken
 from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.problems.trial import Trial, saved
 
@@ -53,7 +54,7 @@ class _Training:
     """A thread with an objective."""
 
     def __init__(self, problem: Problem, x: tuple[float, ...], fidelity: int, number: int, trial: Trial) -> None:
-        self.problem, self.trial, self.started = problem, trial, 0.0
+        self.problem, self.trial, self.started, self.printed = problem, trial, 0.0, ""
         self.begun = False
         self.going: SimpleQueue[Trial | None] = SimpleQueue()
         self.ended: SimpleQueue[Evaluation | None] = SimpleQueue()
@@ -70,6 +71,7 @@ class _Training:
         at_end = self.trial.span is not None and self.trial.span.end in target.values()
         if at_end or last is None or unusable(last) or self.problem.space.limits or saved(self.trial.folder):
             return None
+        self.printed = taken()
         self.ended.put(None)
         return self.going.get()
 
@@ -87,7 +89,7 @@ class _Training:
         """What is known at a pause."""
         value = self.trial.curve[max(self.trial.curve)]
         found = parse(value).to_maximize(self.problem.maximize)
-        return Evaluation(found, "", now - self.started).of(self.trial)
+        return Evaluation(found, "", now - self.started, output=self.printed).of(self.trial)
 
     def drop(self) -> None:
         self.going.put(None)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from refusals import refused
 
-from mfbo_torch import Journal, UserProblem, minimize, run
+from mfbo_torch import Journal, Parameter, Space, UserProblem, minimize, run
 from mfbo_torch.app import cli
 from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.history.storage.outputs import output_path, read
@@ -44,6 +44,22 @@ def test_each_has_its_own(tmp_path, capsys, where):
     capsys.readouterr()
     assert cli.main(["show", str(tmp_path / "a.sqlite"), "--output", "3"]) == 0
     assert capsys.readouterr().out == f"x is {history.records[3].query.x[0]!r}\na warning\n"
+
+
+def test_a_training_that_waits_keeps_what_it_printed_before_each_pause(tmp_path):
+    def training(rate, trial):
+        for epoch in trial.epochs():
+            print(f"epoch {epoch} at {rate!r}")
+            trial.report(rate / epoch)
+
+    space = Space([Parameter("rate", 0.0, 1.0)], epochs=9)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        history = minimize(training, space, 30, journal=journal).history
+    assert any(record.query.fidelity for record in history)
+    for record in history:
+        printed = "".join(f"epoch {epoch:g} at {record.query.x[0]!r}\n" for epoch, _ in record.curve)
+        assert read(tmp_path / "a.sqlite", record.id) == printed
+    assert not hasattr(sys.stdout, "users")
 
 
 def test_a_program_too(tmp_path):

@@ -19,6 +19,10 @@ class Output:
 
     def __init__(self, limit: int = LONGEST) -> None:
         self._half = limit // 2
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
         self._first, self._last, self._lost = "", "", 0
 
     def add(self, text: str) -> None:
@@ -60,6 +64,16 @@ def note(text: str) -> None:
     output = getattr(_LOCAL, "output", None)
     if output is not None:
         output.add(text)
+
+
+def taken() -> str:
+    """What this thread has printed in :func:`captured` so far; from here on that begins anew."""
+    output = getattr(_LOCAL, "output", None)
+    if output is None:
+        return ""
+    text = str(output)
+    output.clear()
+    return text
 
 
 def cut(text: str, limit: int) -> str:
