@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,7 +61,8 @@ def _run(settings: Mapping[str, Any]) -> int:
 
 
 def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
-    """Start the run in a process that outlives this one and its terminal, once it is known that it can start."""
+    """Start the run in a process that outlives this one and its terminal, once it is known that it can start; when this
+    returns its folder can be read."""
     from mfbo_torch.app import experiment
 
     out = experiment.prepare(settings).out
@@ -70,6 +72,10 @@ def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
     with said:
         driver = subprocess.Popen([sys.executable, "-m", "mfbo_torch", "run", *arguments], **how)
+    while driver.poll() is None and not (out / run_folder.CONFIG).exists():
+        time.sleep(0.05)
+    if driver.returncode:
+        return complain(f"the run has ended; {out / run_folder.SAID} says why", driver.returncode)
     say(f"Process       {driver.pid}; it writes to {Path(settings['out']) / run_folder.SAID}")
     say(f"Follow        mfbo show {shlex.quote(settings['out'])} --follow")
     return 0

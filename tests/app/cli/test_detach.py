@@ -30,7 +30,6 @@ def test_what_cannot_start_is_refused_in_the_terminal(config, capsys):
 def test_a_run_is_detached_and_followed(config, capsys):
     assert cli.main(["run", "a.yaml", "--detach"]) == 0
     assert "mfbo show runs/a --follow" in capsys.readouterr().out
-    until(lambda: Path("runs/a/history.sqlite").exists(), 120)
     assert cli.main(["show", "runs/a", "--follow"]) == 0
     assert run_folder.finished(Path("runs/a"))
-    assert "Picture" in Path("runs/a", run_folder.SAID).read_text()
+    until(lambda: "Picture" in Path("runs/a", run_folder.SAID).read_text(), 60)
