@@ -172,7 +172,11 @@ class MFEHVI(Strategy):
 
         seen = snapshots[0].designs(snapshots[0].done)
         designs, Y = predicted_front(self.space, seen, values, self.seed)
+        feasible = [[r.value for r in one.at(self.space.target) if r.feasible] for one in snapshots]
+        observed = torch.tensor(feasible, dtype=torch.double).mT
         reference = reference_point(self.space, Y)
+        if len(observed):
+            reference = torch.minimum(reference, reference_point(self.space, observed))
         return _Goal(reference, torch.maximum(Y.amax(0), reference), designs)
 
     def _improving(
@@ -240,7 +244,8 @@ class MFEHVI(Strategy):
         total = torch.zeros(len(costs), dtype=torch.double)
         for each, seen, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
             low, high = each.transform(seen)(torch.stack([worst, best]))
-            found = explained_variance(each.model(seen), u, each.pending(seen))
+            model = each.model(seen)
+            found = explained_variance(model, u, each.pending(seen), model.noise)
             total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
