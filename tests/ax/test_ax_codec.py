@@ -149,12 +149,6 @@ def test_constraints_that_cannot_be(constraint, message):
     ("parameters", "objective", "optimization", "message"),
     [
         ([X], "loss", {}, "fidelity parameters"),
-        (
-            [X, FIDELITY],
-            "loss, -cost",
-            {},
-            "objectives = .*: must be one for MFGPUCB: MFEHVI and RandomSearch take several",
-        ),
         ([X, FIDELITY], "loss, 2*cost", {}, "objective = .*: must be one metric between two commas"),
         ([X, FIDELITY], "loss + cost", {}, "objective = .*: must be one metric"),
         ([X, FIDELITY], "loss", {"outcome_constraints": ["cost + time <= 1"]}, "outcome_constraints = .*on one metric"),
