@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     quiet()
     if given.tour:
-        tour.draw()
+        tour.draw(marks.DRAWN)
         return 0
     if given.mark:
         marks.mark()

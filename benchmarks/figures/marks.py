@@ -20,7 +20,7 @@ from PIL import Image
 from benchmarks import quality
 from benchmarks.common import RESULTS
 from benchmarks.dependencies import digest
-from benchmarks.figures import claims
+from benchmarks.figures import claims, tour
 from benchmarks.provenance import Code, Group, states
 from benchmarks.quality.batch.run import code_of
 from benchmarks.robustness import faults
@@ -28,9 +28,11 @@ from benchmarks.study import Study, read
 
 ROOT = RESULTS.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOUR = tour.PAGE.with_suffix("")
+"""The folder of the tour's pictures."""
 DAGGER, MEANING = "†", "† Measured with older code: parts that it depends on have changed since."
 NOTE = "**Measured with older code**"
-LINK = re.compile(r"\]\(([^)\s]*benchmarks/results/[^)#\s]+)(#[^)\s]*)?\)" + DAGGER + "?")
+LINK = re.compile(r"\]\(((?:[^)\s]*benchmarks/results/|tour/)[^)#\s]+)(#[^)\s]*)?\)" + DAGGER + "?")
 DRAWN = "code"
 """The key of a picture's text that has the hash of what it depends on."""
 
@@ -57,10 +59,12 @@ def rows_of(name: str) -> dict[Group, str]:
 
 def stale(target: Path) -> dict[str, list[str]]:
     """What of a result is stale or untold: by problem the methods, none where it is all of them; else its own name."""
-    name = target.relative_to(RESULTS).as_posix()
+    name = target.relative_to(ROOT if target.parent == TOUR else RESULTS).as_posix()
     if target.suffix == ".png" and target.exists():
         with Image.open(target) as picture:
             drawn = json.loads(picture.text.get(DRAWN, "null"))  # type: ignore[attr-defined]
+        if target.parent == TOUR:
+            return {} if (drawn or {}).get("hash") == tour.code() else {name: []}
         if drawn is not None:
             return {} if drawn["hash"] == digest([tuple(drawn["of"])]) else {name: []}
     if target.suffix == ".json" or name.startswith("bandit"):
@@ -117,6 +121,8 @@ def stale_part(target: Path, anchor: str) -> bool:
 
 def problems(target: Path) -> set[str]:
     """The problems of a file of rows."""
+    if target.parent == TOUR:
+        return set()
     stem = target.relative_to(RESULTS).as_posix().split(".")[0]
     return {problem for problem, _ in rows_of(stem)} if stem in codes() else set()
 
