@@ -25,7 +25,6 @@ from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
 from mfbo_torch.loop import executors
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import check_capital
@@ -35,6 +34,7 @@ from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
+from mfbo_torch.utils.validation import describe
 
 MOST_RUNS = 100_000
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"

@@ -11,13 +11,13 @@ import ray.cloudpickle as cloudpickle
 from ray.tune.search import Searcher as TuneSearcher
 
 from mfbo_torch.history import History
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.ray.codec import codec_of, nested
 from mfbo_torch.space.codec import Codec
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import describe
 
 
 class Searcher(TuneSearcher):

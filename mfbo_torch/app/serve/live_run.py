@@ -14,8 +14,8 @@ from mfbo_torch.app import experiment, notes, report, run_folder, tabular_io
 from mfbo_torch.app.report.content import why
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.history.storage import outputs
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import describe
 
 LOOK_SECONDS, REST = 1.0, 4.0
 """Seconds between two looks at the folder, and the rest after reading it in units of the time that this took."""
