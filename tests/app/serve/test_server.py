@@ -34,7 +34,7 @@ def server(out):
     run = LiveRun(out)
     with Server(run) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
-        run._look()
+        run.look()
         yield made
         made.shutdown()
 
@@ -67,18 +67,18 @@ def test_what_changes_is_told(tmp_path, out, server):
     """Of a run that goes on, rows that are new or have changed, once each."""
     shutil.copytree(out, tmp_path / "run")
     run = LiveRun(tmp_path / "run")
-    run._look()
+    run.look()
     seen = int(run.state(0)["version"])
     history = run.run.history
     with Journal(tmp_path / "run" / "history.sqlite") as journal:
         more = history.asked(history.records[0].query, 1.0)
         journal.asked(more.records[-1:])
-        run._look()
+        run.look()
         state = run.state(seen)
         at = [column["title"] for column in state["columns"]].index("status")
         assert [(i, row[at]) for i, row in state["rows"]] == [(len(history), "pending")]
         journal.ended(more.records[-1].done(0.5))
-        run._look()
+        run.look()
         later = run.state(int(state["version"]))
         assert [(i, row[at]) for i, row in later["rows"]] == [(len(history), "done")]
     assert run.state(int(later["version"])).keys() == {"version", "finished", "trouble"}
@@ -198,7 +198,7 @@ def test_wrong_commands(out, capsys):
 def test_a_folder_that_goes_away_is_said(tmp_path, out):
     shutil.copytree(out, tmp_path / "run")
     run = LiveRun(tmp_path / "run")
-    run._look()
+    run.look()
     run.start()
     shutil.rmtree(tmp_path / "run")
     ends = time.monotonic() + 30
