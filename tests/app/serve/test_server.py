@@ -141,6 +141,9 @@ def test_notes(server, out):
     assert note(json.dumps({"id": 1, "text": "x" * 10_001})) == 400
     assert note(json.dumps({"id": 1, "text": "x" * MOST_BYTES})) == 400
     assert note(json.dumps({"id": 1, "text": "x"}), "text/plain") == 400
+    assert note(json.dumps({"id": True, "text": "x"})) == 400
+    assert note(json.dumps({"id": 1, "text": "half \ud800"})) == 200
+    assert json.loads(ask(server, "query?id=1")[1])["note"] == "half \ud800"
     assert note(json.dumps({"id": 1, "text": ""})) == 200
     assert notes.read(out) == {}
 
@@ -182,6 +185,16 @@ def test_files_of_strangers(tmp_path, out):
     notes.write(tmp_path, 3, "mine")
     assert not (tmp_path / notes.FILE).is_symlink()
     refused("at most 10,000 characters", notes.write, tmp_path, 3, "x" * 10_001)
+
+
+def test_many_long_notes_lose_none(tmp_path):
+    """A note that would make the file longer than what is read is refused, and those before it stay."""
+    many = {str(k): "ü" * 10_000 for k in range(notes.MOST_BYTES // 60_020)}
+    (tmp_path / notes.FILE).write_text(json.dumps(many, indent=1) + "\n")
+    refused(r"^note = '10000 characters': must be so short that all", notes.write, tmp_path, 10_000, "ü" * 10_000)
+    assert len(notes.read(tmp_path)) == len(many)
+    notes.write(tmp_path, 0, "")
+    assert 0 not in notes.read(tmp_path)
 
 
 def test_wrong_commands(out, capsys):
