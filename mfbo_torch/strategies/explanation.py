@@ -42,7 +42,7 @@ SEEKS = {
     "log_information_per_cost": INFORMATION,
     "node": f"{INFORMATION}, among the cells of an ever finer division",
     "uncertainty": "it is least sure; values count again once the batch is spread",
-    "forecast": "of the trainings that have paused there, the best value at the end is forecast",
+    "forecast": "for what it still costs, the improvement at its end is expected to be largest",
 }
 """What a model looks for, by what its query notes."""
 BECAUSE = {
