@@ -28,11 +28,9 @@ from benchmarks.study import Study, read
 
 ROOT = RESULTS.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TOUR = tour.PAGE.with_suffix("")
-"""The folder of the tour's pictures."""
 DAGGER, MEANING = "†", "† Measured with older code: parts that it depends on have changed since."
 NOTE = "**Measured with older code**"
-LINK = re.compile(r"\]\(((?:[^)\s]*benchmarks/results/|tour/)[^)#\s]+)(#[^)\s]*)?\)" + DAGGER + "?")
+LINK = re.compile(r"\]\(([^)\s]*benchmarks/results/[^)#\s]+)(#[^)\s]*)?\)" + DAGGER + "?")
 DRAWN = "code"
 """The key of a picture's text that has the hash of what it depends on."""
 
@@ -59,12 +57,10 @@ def rows_of(name: str) -> dict[Group, str]:
 
 def stale(target: Path) -> dict[str, list[str]]:
     """What of a result is stale or untold: by problem the methods, none where it is all of them; else its own name."""
-    name = target.relative_to(ROOT if target.parent == TOUR else RESULTS).as_posix()
+    name = target.relative_to(RESULTS).as_posix()
     if target.suffix == ".png" and target.exists():
         with Image.open(target) as picture:
             drawn = json.loads(picture.text.get(DRAWN, "null"))  # type: ignore[attr-defined]
-        if target.parent == TOUR:
-            return {} if (drawn or {}).get("hash") == tour.code() else {name: []}
         if drawn is not None:
             return {} if drawn["hash"] == digest([tuple(drawn["of"])]) else {name: []}
     if target.suffix == ".json" or name.startswith("bandit"):
@@ -121,8 +117,6 @@ def stale_part(target: Path, anchor: str) -> bool:
 
 def problems(target: Path) -> set[str]:
     """The problems of a file of rows."""
-    if target.parent == TOUR:
-        return set()
     stem = target.relative_to(RESULTS).as_posix().split(".")[0]
     return {problem for problem, _ in rows_of(stem)} if stem in codes() else set()
 
@@ -162,5 +156,6 @@ def check() -> int:
         if (RESULTS / f"{name}.csv").exists() or (RESULTS / f"{name}.csv.gz").exists():
             old = [group for group, state in rows_of(name).items() if state != "fresh"]
             print(f"{name}: {len(old)} of {len(rows_of(name))} groups are stale" if old else f"{name}: fresh")
+    print(f"tour: {'fresh' if tour.fresh(DRAWN) else 'some pictures are of older code, --tour draws them anew'}")
     print(*wrong, sep="\n")
     return int(bool(wrong))

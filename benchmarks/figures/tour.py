@@ -29,6 +29,15 @@ def code() -> str:
     return digest(strategies, extra=[ast.parse("\n".join(blocks()))])
 
 
+def fresh(drawn_key: str) -> bool:
+    """Whether all pictures were drawn by the blocks and the strategies of now."""
+    for path in PAGE.with_suffix("").glob("*.png"):
+        with Image.open(path) as picture:
+            if json.loads(picture.text.get(drawn_key, "{}")).get("hash") != code():  # type: ignore[attr-defined]
+                return False
+    return True
+
+
 def draw(drawn_key: str) -> None:
     """Run the blocks and save what they draw, in few colours, in the folder of the page's name; a picture's text has
     the hash of :func:`code` by a key."""

@@ -76,7 +76,7 @@ def test_averages_are_drawn_over_what_they_average():
 
 def test_the_tour_shows_what_its_blocks_draw():
     text = tour.PAGE.read_text("utf-8")
-    drawn, shown = re.findall(r'savefig\("(.*?)"\)', text), re.findall(r"^!\[.*\]\(tour/(.*)\)†?$", text, re.MULTILINE)
+    drawn, shown = re.findall(r'savefig\("(.*?)"\)', text), re.findall(r"^!\[.*\]\(tour/(.*)\)$", text, re.MULTILINE)
     files = [*tour.PAGE.with_suffix("").iterdir()]
     assert drawn == shown
     assert sorted(shown) == sorted(file.name for file in files)
