@@ -122,7 +122,8 @@ class StrategyNode(ExternalGenerationNode):
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
         """The parameters of the strategy's next query; arms that are pending may not be in the experiment yet."""
-        assert self._codec is not None, "update_generator_state comes first"
+        if self._codec is None:
+            raise SettingError("experiment", None, "read by update_generator_state before a candidate is asked for")
         for parameters in pending_parameters:
             if Arm.md5hash(parameters) not in self._known:
                 self._add(parameters, {})
