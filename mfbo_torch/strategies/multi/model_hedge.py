@@ -103,7 +103,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is; as without a hedge while the target has no value."""
         if not self.target_only.modelled(snapshot):
-            return super().propose(snapshot, generator)
+            query = self._beside(LINKED, snapshot, generator) if snapshot.pending else None
+            return super().propose(snapshot, generator) if query is None else query
         warp, common = self.transforms(snapshot)
         turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
         name, query = self.decided_by(turn, snapshot, generator)
@@ -200,7 +201,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
     def _pool(self, snapshot: Snapshot) -> Pool:
         """Where all models look beside queries in flight, until the next value comes."""
-        names, settled = dict.fromkeys((LINKED, *self.models, ALONE)), len(snapshot) - len(snapshot.pending)
+        settled = len(snapshot) - len(snapshot.pending)
+        names = (LINKED, INTEGRATED, ALONE) if self.target_only.modelled(snapshot) else (LINKED,)
         seekers = [self._seeker(name, snapshot) for name in names]
 
         def found() -> Pool:
@@ -267,7 +269,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
     def _best(self, model: Chain, snapshot: Snapshot) -> Tensor:
         """The largest mean of the target at a design where it was observed and feasible, if any was."""
-        records = self.target_only.modelled(snapshot)
+        records = self.target_only.modelled(snapshot) or self.modelled(snapshot)
         seen = snapshot.designs([r for r in records if r.feasible] or records)
         with torch.no_grad():
             return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
