@@ -42,13 +42,14 @@ SEEKS = {
     "log_information_per_cost": INFORMATION,
     "node": f"{INFORMATION}, among the cells of an ever finer division",
     "uncertainty": "it is least sure; values count again once the batch is spread",
-    "forecast": "of the trainings that have paused there, the best value at the end is forecast",
+    "forecast": "for what it still costs, the improvement at its end is expected to be largest",
 }
 """What a model looks for, by what its query notes."""
 BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
+    "rest": "The rest of the capital is for one more query of the target, and for cheaper ones before it.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""

@@ -70,7 +70,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
     chain as fitted; the residual of the averaged one is too wide for that. Where a bound gains less than
     :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`,
-    the query is that of the third: nothing is spent on what is known.
+    the query is that of the third: nothing is spent on what is known. The third has no turn while the capital beside
+    the target's last query goes to cheaper ones.
     """
 
     integrated_outcomes = True
@@ -107,6 +108,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return super().propose(snapshot, generator) if query is None else query
         warp, common = self.transforms(snapshot)
         turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
+        if turn == ALONE and self.last_level(self.space.target, snapshot) < self.space.target:
+            turn = INTEGRATED  # values below the target tell the third nothing
         name, query = self.decided_by(turn, snapshot, generator)
         noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:
