@@ -4,10 +4,10 @@
 
 Every file is read by the command that reads its kind (``run``, ``show``, ``export``; Ax's client). A folder of a run or
 a comparison that :mod:`~benchmarks.robustness.forge` has forged is read by ``list``, ``show``, ``best``, ``export``,
-``repair``, some by ``show --html`` and ``compare``, by ``why``, ``show --output`` and ``show --curves``, and as ``serve``
+``repair``, some by ``show --html``, ``compare``, ``why``, ``show --output`` and ``show --curves``, and as ``serve``
 reads it. None may end in anything but an exit code and one line or, from Ax, an exception; none may import the module
-that the damage names, touch a file outside, take a command more than ten seconds of processor time, or bring the process
-above 1 GiB. Each is made by its own number and the seed. Writes ``fuzz.json``; the exit status is 1 if one did.
+that the damage names, touch a file outside, take a command more than ten seconds of processor time, or bring the
+process above 1 GiB. Each is made by its own number and the seed. Writes ``fuzz.json``; the exit status is 1 if one did.
 """
 
 import contextlib
