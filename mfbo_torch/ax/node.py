@@ -105,8 +105,8 @@ class StrategyNode(ExternalGenerationNode):
 
     def bound(self, experiment: Experiment) -> tuple[Strategy, AxCodec]:
         """The strategy, bound to the space of an experiment, and the codec of its arms, where they suit each other."""
-        limits = goal(experiment.optimization_config).limits
-        codec = AxCodec(experiment.search_space, self.costs, self.continues, limits)
+        wanted = goal(experiment.optimization_config)
+        codec = AxCodec(experiment.search_space, self.costs, self.continues, wanted.limits, wanted.objectives)
         if self._codec is None or self._codec.space != codec.space:
             self._bound = self.strategy.bind(codec.space)
             codec.check(self._bound.space)

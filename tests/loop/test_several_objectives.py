@@ -137,7 +137,7 @@ def test_thresholds_bound_the_front():
 
 
 def test_a_reference_that_nothing_reaches_is_no_error():
-    found = run(capital=20, reference=[-5.0, -5.0])
+    found = run(capital=13, reference=[-5.0, -5.0])
     assert found.success
     assert found.hypervolume == 0
 
@@ -180,7 +180,7 @@ def test_trainings_that_pause_at_their_fidelities(tmp_path):
         saved.write_text(str(epochs))
         return {"loss": (parameters["rate"] - 0.2) ** 2 + 1 / epochs, "latency": (parameters["rate"] - 0.8) ** 2}
 
-    found = run(training, space, 45, journal=Journal(tmp_path / "history.sqlite"))
+    found = run(training, space, 30, journal=Journal(tmp_path / "history.sqlite"))
     assert found.front
     assert any(begun)
     assert found.spent == sum(3**r.query.fidelity for r in found.history) - sum(begun)

@@ -60,9 +60,7 @@ def _pair(axes: Axes, records: Sequence[Record], problem: Problem, front: Sequen
     x, y = ([one.values[name] for one in front] for name in (first.name, second.name))
     if front:
         order = np.argsort(x)
-        where: Literal["pre", "post"] = "post" if not second.maximize else "pre"
-        if first.maximize:
-            where = "pre" if where == "post" else "post"
+        where: Literal["pre", "post"] = "pre" if first.maximize else "post"  # what was reached, not what may be
         axes.step(np.array(x)[order], np.array(y)[order], where=where, color=BLUE, linewidth=1.2)
         errors = ([one.deviations.get(name) or 0.0 for one in front] for name in (first.name, second.name))
         xerr, yerr = (None if not any(error) else error for error in errors)
