@@ -21,6 +21,7 @@ from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_le
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.utils.memo import Memo
 
 APART = 0.25
 """Distance in the unit cube from which on two designs may belong to two peaks."""
@@ -38,6 +39,14 @@ class RecursiveMFGPUCB(UpperBounds):
     enough of the target's variance for its cost."""
 
     link = "recursive"
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._growth: Memo[list[float]] = Memo()
+
+    def growth(self, snapshot: Snapshot) -> list[float]:
+        """How much more than its cost asks for each fidelity below the target has to explain."""
+        return self._growth(snapshot, lambda: impatience(snapshot.records, snapshot.costs))
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -102,7 +111,7 @@ class RecursiveMFGPUCB(UpperBounds):
         found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
         noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
         if self.space.target:
-            costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+            costs, growth = snapshot.costs_at(u), self.growth(snapshot)
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
@@ -131,7 +140,7 @@ class RecursiveMFGPUCB(UpperBounds):
         return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
 
     def _level_of(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+        costs, growth = snapshot.costs_at(u), self.growth(snapshot)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
         gamma = cost_thresholds(model, u, width, costs, growth, pending)
         return select_fidelity(model, u, width, gamma, pending)
