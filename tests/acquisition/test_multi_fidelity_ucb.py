@@ -98,22 +98,31 @@ def test_cost_thresholds_by_formula(link, counts, out):
     costs = [1.0, 3.0, 10.0, 25.0][: top + 1]
     growth = [1.0, 4.0, 2.0][:top]
     levels = dense.fidelities(model)
-    width = widths(model, u[0].tolist(), pending)[-1]
+    noises = model.noise.tolist()
+
+    def taken(m: int, width: float) -> float:
+        variance = width**2 / BETA
+        return dense.weight(levels, top, m) ** 2 * variance**2 / (variance + noises[m])
+
+    target = taken(top, widths(model, u[0].tolist(), pending)[-1])
     for given, factors in ((None, [1.0] * top), (growth, growth)):
         found = cost_thresholds(model, u, BETA, costs, given, pending)
         assert len(found) == top
         for m in range(top):
-            slope = abs(dense.weight(levels, top, m))
-            expected = width * math.sqrt(factors[m] * costs[m] / costs[-1]) / slope if slope else math.inf
-            assert found[m] == pytest.approx(expected, rel=EXACT)
+            if not dense.weight(levels, top, m):
+                assert found[m] == math.inf
+                continue
+            assert taken(m, found[m]) / costs[m] == pytest.approx(factors[m] * target / costs[-1], rel=EXACT)
 
 
 def test_cost_thresholds_weigh_what_a_fidelity_explains():
-    """A fidelity is asked exactly where its share of the target's variance is worth its cost."""
+    """A fidelity is asked exactly where what a query takes off the target's variance is worth its cost."""
     model = dense.hand_made((6, 4))
     (level, _), u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
     x, rho = u[0].tolist(), dense.fidelities(model)[1].rho
-    share = rho**2 * deviation([level], x, 0, []) ** 2 / deviation(dense.fidelities(model), x, 1, []) ** 2
+    below, target = deviation([level], x, 0, []) ** 2, deviation(dense.fidelities(model), x, 1, []) ** 2
+    cheap_noise, noise = model.noise.tolist()
+    share = rho**2 * below**2 / (below + cheap_noise) / (target**2 / (target + noise))
     assert 0 < share < 1
     for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
         assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected

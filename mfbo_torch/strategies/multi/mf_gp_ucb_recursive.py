@@ -15,7 +15,7 @@ from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.strategies.common.deduplicate import clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -36,6 +36,9 @@ class RecursiveMFGPUCB(UpperBounds):
     enough of the target's variance for its cost."""
 
     link = "recursive"
+    capped = True
+    """Whether the fidelities below cost at most as much as one query of the target between two of these: a link that
+    misleads is found out, and half of the capital or more goes to the target."""
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -98,6 +101,8 @@ class RecursiveMFGPUCB(UpperBounds):
         It notes what each fidelity below the target ``explains`` there, and how much would be ``enough``.
         """
         found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
+        if self.capped and overdue(snapshot.records, snapshot.costs, min(found, open_outcome)):
+            return FidelityChoice(self.space.target, {"because": "overdue"})
         noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
         if self.space.target:
             costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
