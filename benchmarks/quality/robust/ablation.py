@@ -27,7 +27,6 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.strategies import MFGPUCB, Strategy
 from mfbo_torch.strategies.common.initial_design import with_the_target
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.common.outcome_models import Chain
 from mfbo_torch.strategies.multi.hedge_weights import shares
 from mfbo_torch.strategies.multi.model_hedge import (
     ALONE,
