@@ -149,10 +149,10 @@ def cost_thresholds(
 ) -> list[float]:
     r"""Thresholds ``γ`` that send a query to the fidelity which explains enough for its cost.
 
-    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x`` (:meth:`PerFidelityGP.slopes_at`) and
-    :math:`\eta_m^2` the noise variance, a query at ``m`` takes :math:`e_m(\sigma^{(m)}) = c_m^2 \sigma^{4(m)} /
-    (\sigma^{2(m)} + \eta_m^2)` off the target's variance there. Its cost pays where :math:`e_m / \lambda^{(m)} \ge
-    g_m e_M / \lambda^{(M)}`; :math:`\gamma^{(m)}` is :math:`\beta^{1/2}` times the deviation from which on it does.
+    With :math:`c_m` the weight of :math:`f^{(m)}` in :math:`f^{(M)}` at ``x`` (:meth:`PerFidelityGP.slopes_at`),
+    fidelity ``m`` explains the share :math:`c_m^2 \sigma^{2(m)}` of the target's variance. Its cost pays where
+    :math:`c_m^2 \sigma^{2(m)}(x) / \lambda^{(m)} \ge g_m \sigma^{2(M)}(x) / \lambda^{(M)}`, so
+    :math:`\gamma^{(m)} = (g_m \beta \lambda^{(m)} / \lambda^{(M)})^{1/2} \sigma^{(M)}(x) / |c_m|`.
 
     Args:
         model: A model of ``M`` fidelities.
@@ -169,29 +169,30 @@ def cost_thresholds(
     model = with_fidelities(model)
     if len(costs) != model.num_fidelities:
         raise SettingError("costs", list(costs), f"{model.num_fidelities} numbers, one a fidelity")
-    width = math.sqrt(number("beta", beta, 0))
-    *slopes, _ = model.hallucinate(X_pending).slopes_at(x).detach().square().tolist()
-    *noises, _ = model.noise.tolist()
-    target = explained_variance(model, x, X_pending)[-1].item()
-    found = []
-    for cost, slope, noise, g in zip(costs[:-1], slopes, noises, growth or [1.0] * len(slopes), strict=True):
-        if not width * slope * target > 0:
-            found.append(math.inf)
-            continue
-        least = g * cost / costs[-1] * target / slope
-        found.append(width * math.sqrt((least + math.sqrt(least * (least + 4 * noise))) / 2))
-    return found
-
-
-def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None) -> Tensor:
-    r"""What a query at each fidelity explains of the target's variance at a ``1 x d`` design, ``M`` numbers
-    :math:`e_m`, see :func:`cost_thresholds`; the last one is that variance where the target has no noise."""
-    model = with_fidelities(model)
-    narrowed = model.hallucinate(X_pending)
     with torch.no_grad():
-        variance = narrowed.mean_variance(x)[1][0]
-        seen = variance + model.noise
-        return narrowed.slopes_at(x).square() * variance * torch.where(seen > 0, variance / seen, 0.0)
+        narrowed = model.hallucinate(X_pending)
+        _, variance = narrowed.mean_variance(x)
+        slopes = narrowed.slopes_at(x).abs().tolist()
+    width = math.sqrt(number("beta", beta, 0) * variance[0, -1].item())
+    growth = [1.0] * (len(costs) - 1) if growth is None else growth
+    return [
+        width * math.sqrt(g * cost / costs[-1]) / slope if width * slope > 0 else math.inf
+        for g, cost, slope in zip(growth, costs[:-1], slopes[:-1], strict=True)
+    ]
+
+
+def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+    r"""What each fidelity explains of the target's variance at a ``1 x d`` design, ``M`` numbers
+    :math:`c_m^2 \sigma^{2(m)}(x)`, the last one that variance: see :func:`cost_thresholds`.
+
+    With ``noise``, ``M`` variances :math:`\tau^2` of an observation, by how much one observation reduces it:
+    :math:`c_m^2 \sigma^{4(m)} / (\sigma^{2(m)} + \tau_m^2)`.
+    """
+    narrowed = with_fidelities(model).hallucinate(X_pending)
+    with torch.no_grad():
+        _, variance = narrowed.mean_variance(x)
+        found = narrowed.slopes_at(x).square() * variance[0]
+        return found if noise is None else found * variance[0] / (variance[0] + noise).clamp_min(FLOOR)
 
 
 class StandardizedBound(AcquisitionFunction):

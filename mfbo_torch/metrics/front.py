@@ -37,12 +37,19 @@ def reference_point(space: Space, Y: Tensor) -> Tensor:
     """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say, and
     where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there."""
     best = Y[is_non_dominated(Y)]
-    nadir, extent = best.amin(0), best.amax(0) - best.amin(0)
-    for wider in (Y.amax(0) - Y.amin(0), nadir.abs(), torch.ones_like(nadir)):
-        extent = torch.where(extent > 0, extent, wider)
-    found = nadir - MARGIN * extent
+    found = best.amin(0) - MARGIN * ranges(best, Y)
     given = worst_of_interest(space.objectives, space.limits)
     return torch.tensor([f if g is None else g for f, g in zip(found.tolist(), given, strict=True)], dtype=torch.double)
+
+
+def ranges(*several: Tensor) -> Tensor:
+    """The ranges of the columns of ``n x K`` values; where one is 0, that of the next values, of the last ones the size
+    of the values, or 1."""
+    last = several[-1].amin(0)
+    found = torch.zeros_like(last)
+    for wider in (*[Y.amax(0) - Y.amin(0) for Y in several], last.abs(), torch.ones_like(last)):
+        found = torch.where(found > 0, found, wider)
+    return found
 
 
 def hypervolume(Y: Tensor, reference: Tensor) -> float:

@@ -42,14 +42,13 @@ SEEKS = {
     "log_information_per_cost": INFORMATION,
     "node": f"{INFORMATION}, among the cells of an ever finer division",
     "uncertainty": "it is least sure; values count again once the batch is spread",
-    "forecast": "of the trainings that have paused there, the best value at the end is forecast",
+    "forecast": "for what it still costs, the improvement at its end is expected to be largest",
 }
 """What a model looks for, by what its query notes."""
 BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "The queries below the target have cost as much as one of the target since its last one.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""
@@ -169,18 +168,18 @@ class Explanation:
         shares, enough = noted.get("explains", []), noted.get("enough", [])
         if not shares or len(shares) != len(enough) or m > len(shares):
             return []
-        whole, parts = f"of what one of {self._target} would", list[str]()
+        unknown, parts = f"of what is not known of {self._target} there", list[str]()
         if m < space.target:
             ratio, least = space.costs[m] / space.costs[-1], enough[m]
             fixed = not space.measured and not space.continues
             asks = f"for {_percent(ratio)} of its cost" if fixed else f"where its cost asks for {_percent(least)}"
-            parts.append(f"a query there tells {_percent(shares[m])} {whole}, {asks}")
+            parts.append(f"it explains {_percent(shares[m])} {unknown}, {asks}")
             if fixed and least > 1.001 * ratio:
                 parts.append(f"by now {_percent(least)} is asked for, as nothing above it was queried for long")
         if m:
-            there = _percent(shares[m - 1]) if parts else f"{_percent(shares[m - 1])} {whole}"
+            there = _percent(shares[m - 1]) if parts else f"{_percent(shares[m - 1])} {unknown}"
             asks = f"less than the {_percent(enough[m - 1])} its cost asks for"
-            parts.append(f"one of {self._name(m - 1)} tells {there}, {asks}")
+            parts.append(f"{self._name(m - 1)} explains {there}, {asks}")
         return [f"Why at {self._name(m)}: {'; '.join(parts)}."]
 
     @cached_property

@@ -14,6 +14,7 @@ from refusals import refused
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
 from mfbo_torch.models import PerFidelityGP
 
 LINKS = ("recursive", "independent")
@@ -98,34 +99,37 @@ def test_cost_thresholds_by_formula(link, counts, out):
     costs = [1.0, 3.0, 10.0, 25.0][: top + 1]
     growth = [1.0, 4.0, 2.0][:top]
     levels = dense.fidelities(model)
-    noises = model.noise.tolist()
-
-    def taken(m: int, width: float) -> float:
-        variance = width**2 / BETA
-        return dense.weight(levels, top, m) ** 2 * variance**2 / (variance + noises[m])
-
-    target = taken(top, widths(model, u[0].tolist(), pending)[-1])
+    width = widths(model, u[0].tolist(), pending)[-1]
     for given, factors in ((None, [1.0] * top), (growth, growth)):
         found = cost_thresholds(model, u, BETA, costs, given, pending)
         assert len(found) == top
         for m in range(top):
-            if not dense.weight(levels, top, m):
-                assert found[m] == math.inf
-                continue
-            assert taken(m, found[m]) / costs[m] == pytest.approx(factors[m] * target / costs[-1], rel=EXACT)
+            slope = abs(dense.weight(levels, top, m))
+            expected = width * math.sqrt(factors[m] * costs[m] / costs[-1]) / slope if slope else math.inf
+            assert found[m] == pytest.approx(expected, rel=EXACT)
 
 
 def test_cost_thresholds_weigh_what_a_fidelity_explains():
-    """A fidelity is asked exactly where what a query takes off the target's variance is worth its cost."""
+    """A fidelity is asked exactly where its share of the target's variance is worth its cost."""
     model = dense.hand_made((6, 4))
     (level, _), u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
     x, rho = u[0].tolist(), dense.fidelities(model)[1].rho
-    below, target = deviation([level], x, 0, []) ** 2, deviation(dense.fidelities(model), x, 1, []) ** 2
-    cheap_noise, noise = model.noise.tolist()
-    share = rho**2 * below**2 / (below + cheap_noise) / (target**2 / (target + noise))
+    share = rho**2 * deviation([level], x, 0, []) ** 2 / deviation(dense.fidelities(model), x, 1, []) ** 2
     assert 0 < share < 1
     for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
         assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected
+
+
+def test_noise_leaves_less_to_explain():
+    """By as much as one noisy query at a fidelity narrows the target's variance, by plain loops."""
+    model = dense.hand_made((6, 4), noise=0.05)
+    levels, u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
+    x = u[0].tolist()
+    found = explained_variance(model, u, noise=model.noise)
+    for m in range(2):
+        drop = deviation(levels, x, 1, []) ** 2 - deviation(levels, x, 1, [(x, m)]) ** 2
+        assert found[m].item() == pytest.approx(drop, rel=1e-6)
+        assert found[m] < explained_variance(model, u)[m]
 
 
 @pytest.mark.parametrize("link", LINKS)

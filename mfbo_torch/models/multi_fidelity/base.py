@@ -30,6 +30,11 @@ class FidelityModel(ConditionedModel):
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean ``b x q`` and covariance ``b x q x q`` at points of any mix of fidelities."""
 
+    @abstractmethod
+    def every_fidelity(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``n x M`` and covariance ``n x M x n x M`` of all fidelities at ``n x d`` designs, given the data and no
+        pending point."""
+
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         return *self._joint(X), self.noise[levels(X)]

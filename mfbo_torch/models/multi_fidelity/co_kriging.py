@@ -219,6 +219,15 @@ class CoKrigingGP(FidelityModel):
         scale = self.scale[fidelity]
         return self.shift[fidelity] + scale * mean, scale.unsqueeze(-1) * scale.unsqueeze(-2) * total
 
+    def every_fidelity(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        posteriors, count = self._posteriors(self._inputs(X)), self.num_fidelities
+        mean = self.shift + self.scale * torch.stack([one.mean for one in posteriors], -1)
+        joint = mean.new_zeros(len(X), count, len(X), count)
+        for (m, k), covariance in between(posteriors).items():
+            joint[:, m, :, k] = self.scale[m] * self.scale[k] * covariance
+            joint[:, k, :, m] = joint[:, m, :, k].mT
+        return mean, joint
+
     @property
     def _anchor(self) -> Tensor:
         return self.chain.train_X

@@ -53,12 +53,6 @@ class FidelityColumn(SingleOutputModel):
     def batch_shape(self) -> torch.Size:
         return self.model.batch_shape
 
-    @property
-    def noise(self) -> Tensor:
-        """``M`` noise variances in the targets' units squared."""
-        origin = torch.zeros(1, self.dim, dtype=torch.double)
-        return self.model.joint(at_every_fidelity(origin, torch.tensor(self.fidelities)))[2].flatten()
-
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
         """The wrapped model's, at ``b x q x (d + 1)`` points."""
         return self.model.posterior(*args, **kwargs)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mfbo_torch.models.gp.conditioned import given
 from mfbo_torch.models.input_checks import check_data, check_fidelities, most_of, of_dataset
-from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
+from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, at_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
 from mfbo_torch.ops.cache import Cache, extend, grouped
@@ -319,6 +319,13 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         """The joint moments without the :attr:`coupled` points."""
         U = self.transform_inputs(X)[..., :-1]
         return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
+
+    def every_fidelity(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        (weights, offsets), U = self._weights(), at_fidelity(X, 0)
+        U = self.transform_inputs(U)[..., :-1].unsqueeze(-3)
+        means, covariances = zip(*(mean_covariance(cache, U) for cache in self._free()), strict=True)
+        joint = torch.einsum("mr,kr,rij->imjk", weights, weights, torch.cat(covariances))
+        return torch.cat(means).mT @ weights.mT + offsets, joint
 
     def forward(self, X: Tensor) -> Any:
         """The joint normal of :meth:`posterior`."""

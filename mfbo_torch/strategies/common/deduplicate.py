@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -113,6 +114,13 @@ def clear(u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generat
     if not space.allows(found):
         found = space.snap(random_design(space, generator))
     return found.reshape(u.shape)
+
+
+def are_clear(designs: Tensor, fidelity: int, snapshot: Snapshot) -> Tensor:
+    """Which of ``n x d`` designs, all of them allowed, :func:`clear` leaves where they are, ``n``."""
+    taken, observed = snapshot.taken(fidelity)
+    radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
+    return (torch.cdist(designs, taken, p=math.inf) > radii).all(-1)
 
 
 def used_up(space: Space, records: Iterable[Record], fidelity: int) -> bool:

@@ -268,6 +268,39 @@ class ModelBased(Strategy):
             screened: How many Sobol points.
             climbed: From how many of ``starts`` it is refined.
         """
+        raw, _, chosen, seed = self._screened(acquisition, starts, generator, screened, climbed)
+        if self.space.mixed:
+            return self._alternated(acquisition, raw[chosen], len(chosen), seed)[0]
+        return self._climbed(acquisition, raw[chosen], best=True)
+
+    def candidates_from(
+        self,
+        acquisition: AcquisitionFunction,
+        starts: Tensor,
+        generator: torch.Generator,
+        most: int,
+        screened: int = 256,
+        climbed: int = 1,
+    ) -> Tensor:
+        """At most ``most`` designs that can be queried, ``n x d`` on the CPU, among which the maximiser may be sought
+        once more is in flight: what :meth:`maximize_from` ends at from every start, then in equal parts the best of
+        what it screens and the first of the Sobol points. Arguments as there."""
+        raw, scores, chosen, seed = self._screened(acquisition, starts, generator, screened, climbed)
+        mixed = self.space.mixed
+        ends = self._alternated(acquisition, raw[chosen], len(chosen), seed)[0] if mixed else None
+        ends = self._climbed(acquisition, raw[chosen], best=False) if ends is None else ends
+        rest = (most - len(ends)) // 2
+        best = scores.topk(min(rest, len(raw))).indices
+        found = torch.cat([ends.reshape(-1, raw.shape[-1]), raw[best], raw[: min(rest, screened)]])
+        designs = self.space.to_unit(self.space.from_unit(found.to("cpu", torch.double)))
+        designs = designs[self.space.allows(designs)]
+        first = {tuple(u): i for i, u in reversed([*enumerate(designs.tolist())])}
+        return designs[sorted(first.values())]
+
+    def _screened(
+        self, acquisition: AcquisitionFunction, starts: Tensor, generator: torch.Generator, screened: int, climbed: int
+    ) -> tuple[Tensor, Tensor, Tensor, int]:
+        """Points, the Sobol ones first, their values, which of them to climb from, and a seed for that."""
         seed = draw_seed(generator)
         d, steps = self.space.unit_dim, torch.logspace(-3, -0.7, 16, dtype=torch.double).unsqueeze(-1)
         noise = torch.randn(len(starts), 16, d, generator=generator, dtype=torch.double)
@@ -280,12 +313,12 @@ class ModelBased(Strategy):
         with torch.no_grad():
             scores = acquisition(raw.unsqueeze(-2))
         best = _best_of_each(scores[screened:], origin[kept].to(scores.device), climbed)
-        chosen = torch.cat([scores.topk(4).indices, screened + best]).unique()
-        if self.space.mixed:
-            return self._alternated(acquisition, raw[chosen], len(chosen), seed)[0]
-        given: dict[str, Any] = {"batch_initial_conditions": raw[chosen].unsqueeze(-2)}
-        u, _ = self._optimized(acquisition, len(chosen), **given, retry_on_optimization_warning=False)  # draws nothing
-        return u.detach()
+        return raw, scores, torch.cat([scores.topk(4).indices, screened + best]).unique(), seed
+
+    def _climbed(self, acquisition: AcquisitionFunction, starts: Tensor, best: bool) -> Tensor:
+        """The best end of the climbs from some points, or all ends; draws nothing."""
+        given: dict[str, Any] = {"batch_initial_conditions": starts.unsqueeze(-2), "return_best_only": best}
+        return self._optimized(acquisition, len(starts), **given, retry_on_optimization_warning=False)[0].detach()
 
     def _alternated(
         self, acquisition: AcquisitionFunction, raw: Tensor, num_restarts: int, seed: int

@@ -12,6 +12,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained
 from mfbo_torch.history import History, Query
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
+from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
@@ -94,7 +95,7 @@ class RecursiveMFGPUCB(UpperBounds):
         at = self.level(model, u, beta, snapshot)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
-    def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> FidelityChoice:
+    def level(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> FidelityChoice:
         """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
         that does so of an outcome of which it is open whether it keeps its limit.
 
@@ -117,7 +118,7 @@ class RecursiveMFGPUCB(UpperBounds):
         models = undecided(self.space.limits, self.outcomes(snapshot), u)
         return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
 
-    def _level_of(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+    def _level_of(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
         gamma = cost_thresholds(model, u, width, costs, growth, pending)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, Self
 
 import torch
-from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement
+from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
 from torch import Tensor
 
-from mfbo_torch.history import Query, Record
+from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
+from mfbo_torch.history import Query, Record, Status
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, fitted
 from mfbo_torch.space import Space
+from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTarget, Seeker, gp_joint, joint_of
+from mfbo_torch.strategies.common.deduplicate import are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -36,6 +40,8 @@ STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
+CANDIDATES = 256
+"""Number of designs that are looked at beside queries in flight."""
 PEAKS = 4
 """Number of designs of a fidelity, :data:`~mfbo_torch.strategies.multi.mf_gp_ucb_recursive.APART`, where its peaks may
 be."""
@@ -77,6 +83,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._bent: Growing[PerFidelityGP] = Growing(self.refit_every)
         self._integrated: Memo[CoKrigingGP] = Memo()
         self._warp: Memo[Warp] = Memo()
+        self._pools: defaultdict[str, Memo[Pool]] = defaultdict(Memo)
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)
 
@@ -109,6 +116,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model, or of the target alone where that model expects no gain; and whose it is."""
         query = None
+        if snapshot.pending:
+            query = self._beside(name, snapshot, generator) if name != ALONE else None
+            return (ALONE, self._beside_alone(snapshot, generator)) if query is None else (name, query)
         if name == LINKED:
             query = self._bounded(snapshot, generator)
         elif name == INTEGRATED:
@@ -153,11 +163,88 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         at = self.level(self.model(snapshot), u, 1.0, snapshot)
         return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
 
+    def _beside(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
+        """What a chain wants beside the queries in flight, if it expects some gain: the best of candidates that are
+        sought anew when a value has come."""
+        seeker, pool = self._sought(name, snapshot)
+        flying = snapshot.points(snapshot.pending)
+        gains, order = seeker.ranked(pool, name, flying)
+        if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
+            return None
+        chain, beta = self.model(snapshot), self._beta(snapshot.records) if name == LINKED else 1.0
+        mean, variance = pool.moments("levels", joint_of(chain), flying)
+
+        def level(i: int) -> FidelityChoice:
+            at = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
+            return self.level(at, pool.designs[i : i + 1], beta, snapshot)
+
+        clear = [are_clear(pool.designs, m, snapshot).tolist() for m in range(self.space.num_fidelities)]
+        choices = ((i, level(i)) for i in order if any(free[i] for free in clear))
+        chosen, at = next(((i, at) for i, at in choices if clear[at.fidelity][i]), (order[0], level(order[0])))
+        u, noted = self.surrogate.to(pool.designs[chosen : chosen + 1]), {"beta": beta} if name == LINKED else {}
+        warp = self.transform(snapshot) if name == LINKED else self.transforms(snapshot)[0]
+        return self.query_near(seeker.model, u, beta, at, snapshot, generator, warp, noted)
+
+    def _beside_alone(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        """The same of the model of the target alone, whatever it expects."""
+        target, warp = self.space.target, self.transform(snapshot)
+        seen = snapshot.transformed(warp)
+        seeker, pool = self._sought(ALONE, seen)
+        flying = snapshot.points(snapshot.at(target, Status.PENDING))
+        flying[:, -1] = 0
+        _, order = seeker.ranked(pool, ALONE, flying)
+        clear = are_clear(pool.designs, target, snapshot).tolist()
+        chosen = next((i for i in order if clear[i]), order[0])
+        u = pool.designs[chosen : chosen + 1]
+        return self.placed(u, target, snapshot, generator, **self._noted_alone(seen, u, warp))
+
+    def _sought(self, name: str, snapshot: Snapshot) -> tuple[Seeker, Pool]:
+        """What a model seeks, and where."""
+        seeker, settled = self._seeker(name, snapshot), len(snapshot) - len(snapshot.pending)
+
+        def found() -> Pool:
+            draws = torch.Generator().manual_seed(hash((self.seed, settled, MODELS.index(name))) % 2**63)
+            score = seeker.weighed(seeker.score(None))
+            return Pool(self.candidates_from(score, self._starts(score, snapshot), draws, CANDIDATES, 1024, 6))
+
+        return seeker, self._pools[name]((seeker.model, settled), found)
+
+    def _seeker(self, name: str, snapshot: Snapshot) -> Seeker:
+        owner = self.target_only if name == ALONE else self
+        weighed = partial(owner.feasible, snapshot=snapshot, fidelity=self.space.target)
+        if name == ALONE:
+            (gp, _), top = self.target_only.posterior(snapshot), self.target_only.best(snapshot)
+            return Seeker(gp, gp_joint(gp), lambda m: LogExpectedImprovement(m or gp, top), weighed)
+        model = self.model(snapshot) if name == LINKED else self.integrated(snapshot)
+        least, known = _unit(model), self._best(model, snapshot)
+        shift, unit = (model.shift[-1].item(), model.scale[-1].item()) if name == LINKED else (0.0, least.item())
+        best = (known.item() - shift) / unit
+
+        def bound(m: PoolTarget | None) -> AcquisitionFunction:
+            if m is not None:
+                return UpperConfidenceBound(m, self._beta(snapshot.records))
+            return StandardizedBound(MultiFidelityUpperConfidenceBound(model, self._beta(snapshot.done)))
+
+        def improvement(m: PoolTarget | None) -> AcquisitionFunction:
+            return LogExpectedImprovement(m or TargetModel(model, least), best)
+
+        if name == INTEGRATED:
+            return Seeker(model, joint_of(model), improvement, weighed, math.log(MIN_IMPROVEMENT), unit=unit)
+        weighed = partial(weighed, reference=lambda: best)
+        return Seeker(model, joint_of(model), bound, weighed, best + MIN_GAIN * least.item() / unit, shift, unit)
+
+    def _beta(self, records: Iterable[Record]) -> float:
+        """The squared width of the bound after some queries."""
+        return self.width(sum(r.decided and r.query.meta.get("stage") != "initial" for r in records) + 1)
+
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d``, searched from the peaks of every fidelity."""
+        starts = self._starts(score, snapshot)
+        return self.snapped(self.maximize_from(score, starts, generator, screened=1024, climbed=6))
+
+    def _starts(self, score: AcquisitionFunction, snapshot: Snapshot) -> Tensor:
         U = snapshot.designs(snapshot.done if self.space.limits else [])
-        starts = [snapshot.incumbents, self._peaks(snapshot), promising(score, U, self.surrogate.to)]
-        return self.snapped(self.maximize_from(score, torch.cat(starts), generator, screened=1024, climbed=6))
+        return torch.cat([snapshot.incumbents, self._peaks(snapshot), promising(score, U, self.surrogate.to)])
 
     def _peaks(self, snapshot: Snapshot) -> Tensor:
         """The best designs of each fidelity that are :data:`APART`, :data:`PEAKS` at most: a second peak is not found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from mfbo_torch.strategies.common.fit_schedule import draw_seed, refit_size
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.strategies.trainings.curve_data import CurveData, CurveScale, curve_data, thinned, time_of
-from mfbo_torch.strategies.trainings.successive_halving import Brackets, increments
+from mfbo_torch.strategies.trainings.successive_halving import Bracket, increments
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.standardize import shift_scale
 
@@ -30,14 +31,19 @@ FITTED, KNOWN = 256, 600
 
 
 class FreezeThaw(Strategy):
-    r"""Rounds of successive halving that the capital pays for, led by forecasts of the end of each training.
+    r"""Successive halving first, then the training with the largest expected improvement per epoch still to pay.
 
-    In a round (:class:`~mfbo_torch.strategies.trainings.successive_halving.Brackets`) trainings begin, a third of them
-    goes on to the second fidelity, a third of those to the third, until one or more come to the end. The first round is
-    plain successive halving [Jamieson2016halving]_: its designs fill the space, and the best values go on. From the
-    second on a model of all curves (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) forecasts the last
-    step: what begins has the largest expected improvement there, and of all that have paused at a fidelity, in whatever
-    round they began, those with the best forecasts go on. The last capital is kept to bring the best one to its end.
+    In the first bracket (:class:`~mfbo_torch.strategies.trainings.successive_halving.Bracket`) designs fill the space,
+    and the best third of each fidelity goes on by its values [Jamieson2016halving]_. Then a model of all curves
+    (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) forecasts the last step of each training
+    [Swersky2014freezethaw]_. Those that have paused and new designs :math:`x` compete by
+
+    .. math::
+
+        \mathbb{E}\big[(f(x, E) - f^+)^+\big] / c(x)
+
+    with the best end :math:`f^+` so far, and what it still costs, :math:`c(x)`, to come to the end :math:`E`. The best
+    one goes on to its next fidelity. None that the capital does not bring to its end does.
 
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
@@ -55,50 +61,52 @@ class FreezeThaw(Strategy):
         generator, curves = snapshot.generator(self.seed), learning_curves(history, space)
         paused = [curve for curve in curves if curve.status == Status.DONE and curve.fidelity < space.target]
         costs = increments(snapshot.costs, bool(space.continues))
-        brackets, reached = Brackets.of(costs, self.capital), _reached(snapshot)
-        rung = brackets.next_rung(reached, {curve.fidelity + 1 for curve in paused})
-        rivals = self._last(paused, costs, rung, history) or [c for c in paused if c.fidelity == rung - 1]
-        first = not brackets.complete(reached)
-        if rivals and first:
-            best = max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
-            return Query(best.x, best.fidelity + 1, {"stage": "halving"})
-        if not rivals and (reached[0] < brackets.quota(0, 1) or not snapshot.done):
+        left = math.inf if self.capital is None else payable(self.capital) - history.spent
+        bracket, reached = Bracket.of(costs, self.capital), _reached(snapshot)
+        rung = bracket.next_rung(reached, {curve.fidelity + 1 for curve in paused})
+        if rung is not None:
+            rivals = _last(paused, costs, rung, left) or [c for c in paused if c.fidelity == rung - 1]
+            if rivals:
+                best = max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
+                return Query(best.x, best.fidelity + 1, {"stage": "halving"})
+        if rung == 0 or not snapshot.done:
             seed = draw_seed(torch.Generator().manual_seed(self.seed))
             u = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1]
             return self.query(clear(u, 0, snapshot, generator), 0, stage="initial")
-        seen = self.seen(snapshot)
-        if rivals:
-            best = rivals[int(seen.ends(self._designs(rivals))[0].argmax())]
-            return Query(
-                best.x, best.fidelity + 1, self._noted("forecast", self._designs([best]), best.fidelity + 1, seen)
-            )
-        u = clear(self._improving(seen, curves, generator), 0, snapshot, generator)
-        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, seen))
+        return self._improving(snapshot, curves, paused, costs, left, generator)
 
-    def _last(
-        self, paused: list[LearningCurve], costs: list[float], rung: int, history: History
-    ) -> list[LearningCurve]:
-        """Those that the rest of the capital brings to the end, where going on to a rung would leave none of them."""
-        if self.capital is None:
-            return []
-        left = payable(self.capital) - history.spent
-        ahead = [sum(costs[curve.fidelity + 1 :]) for curve in paused]
-        able = [cost for cost in ahead if cost <= left]
-        if not able or (rung and sum(costs[rung:]) <= left) or min(able) <= left - costs[rung]:
-            return []
-        return [curve for curve, cost in zip(paused, ahead, strict=True) if cost <= left]
+    def _improving(
+        self,
+        snapshot: Snapshot,
+        curves: list[LearningCurve],
+        paused: list[LearningCurve],
+        costs: list[float],
+        left: float,
+        generator: torch.Generator,
+    ) -> Query:
+        """The training, one that has paused or a new one, with the largest expected improvement for its cost."""
+        seen, space = self.seen(snapshot), self.space
+        able = [curve for curve in paused if sum(costs[curve.fidelity + 1 :]) <= left]
+        ahead = [sum(costs[curve.fidelity + 1 :]) for curve in able]
+        U = self._designs(able)
+        if not able or sum(costs) <= left:
+            new = self._candidates(curves, generator)
+            U, ahead = torch.cat([U, new]), ahead + [sum(costs)] * len(new)
+        known = [curve for curve in curves if curve.points]
+        ended = [curve for curve in known if curve.fidelity == space.target] or known
+        best, (mean, variance) = seen.ends(self._designs(ended))[0].max(), seen.ends(U)
+        log_gain = _log_ei_helper((mean - best) / variance.sqrt()) + 0.5 * variance.log()
+        chosen = int((log_gain - torch.tensor(ahead, dtype=torch.double).log()).argmax())
+        if chosen < len(able):
+            x, fidelity = able[chosen].x, able[chosen].fidelity + 1
+            return Query(x, fidelity, self._noted("forecast", U[chosen : chosen + 1], fidelity, seen))
+        u = clear(U[chosen], 0, snapshot, generator)
+        return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, seen))
 
     def _noted(self, rule: str, u: Tensor, fidelity: int, seen: Seen) -> dict[str, Any]:
         """What a query notes that the model has decided: the rule, and what it expects at its fidelity."""
         mean, deviation = seen.at(u, time_of(steps(self.space)[fidelity], self.space))
         return {"stage": "model", "rule": rule, "mean": mean.item(), "deviation": deviation.item()}
-
-    def _improving(self, seen: Seen, curves: list[LearningCurve], generator: torch.Generator) -> Tensor:
-        """The new design with the largest expected improvement over the best forecast of all trainings."""
-        new, known = self._candidates(curves, generator), self._designs([curve for curve in curves if curve.points])
-        mean, variance = seen.ends(torch.cat([known, new]))
-        best, deviation = mean[: len(known)].max(), variance[len(known) :].sqrt()
-        return new[int((_log_ei_helper((mean[len(known) :] - best) / deviation) + deviation.log()).argmax())]
 
     def _designs(self, curves: list[LearningCurve]) -> Tensor:
         X = torch.tensor([curve.x for curve in curves], dtype=torch.double).reshape(-1, self.space.dim)
@@ -116,12 +124,9 @@ class FreezeThaw(Strategy):
         return torch.cat([spread, near[space.allows(near)]])
 
     def seen(self, snapshot: Snapshot) -> Seen:
-        """The model of all curves, what is pending at its mean."""
-        data, space = curve_data(snapshot.records, self.space), self.space
-        pending = [
-            [*space.to_unit(torch.tensor(r.query.x, dtype=torch.double)).tolist(), r.query.fidelity]
-            for r in snapshot.pending
-        ]
+        """The model of all curves, those that are pending at the mean of their ends."""
+        data = curve_data(snapshot.records, self.space)
+        pending = snapshot.designs(snapshot.pending).tolist()
         key = (data.X.tolist(), data.Y.tolist(), data.Yvar is None or data.Yvar.tolist(), pending)
         return self._model(key, lambda: self._made(data, snapshot))
 
@@ -130,9 +135,8 @@ class FreezeThaw(Strategy):
         Z, noise, scale, shift, spread = _standardized(kept)
         model = LearningCurveGP(kept.X, Z, noise, self.space.groups, state)
         if snapshot.pending:
-            points, at = snapshot.points(snapshot.pending), steps(self.space)
-            times = torch.tensor([[time_of(at[int(m)], self.space)] for m in points[:, -1]], dtype=torch.double)
-            X = torch.cat([points[:, :-1], times], dim=-1)
+            designs = snapshot.designs(snapshot.pending)
+            X = torch.cat([designs, designs.new_ones(len(designs), 1)], dim=-1)
             means = model.predict(X)[0].unsqueeze(-1)
             more = None if noise is None else torch.cat([noise, torch.zeros_like(means)])
             model = LearningCurveGP(torch.cat([kept.X, X]), torch.cat([Z, means]), more, self.space.groups, state)
@@ -187,6 +191,15 @@ def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, f
     shift, spread = shift_scale(Z)
     noise = scale.variances(data.Y, data.Yvar)
     return (Z - shift) / spread, None if noise is None else noise / spread**2, scale, shift, spread
+
+
+def _last(paused: list[LearningCurve], costs: list[float], rung: int, left: float) -> list[LearningCurve]:
+    """Those that the rest of the capital brings to the end, where going on to a rung would leave none of them."""
+    ahead = [sum(costs[curve.fidelity + 1 :]) for curve in paused]
+    able = [cost for cost in ahead if cost <= left]
+    if not able or (rung and sum(costs[rung:]) <= left) or min(able) <= left - costs[rung]:
+        return []
+    return [curve for curve, cost in zip(paused, ahead, strict=True) if cost <= left]
 
 
 def _reached(snapshot: Snapshot) -> list[int]:

@@ -1,4 +1,4 @@
-"""Brackets of successive halving that a capital pays for: how many trainings come to which rung.
+"""A bracket of successive halving that a capital pays for: how many trainings come to which rung.
 
 References:
 
@@ -8,65 +8,54 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 REDUCTION = 3
 """One of so many trainings goes on from a rung."""
 
 
-class Brackets(NamedTuple):
-    r"""Rounds of successive halving, of equal size, that spend a capital [Jamieson2016halving]_.
+class Bracket(NamedTuple):
+    r"""How many trainings come to each rung in a bracket of successive halving [Jamieson2016halving]_.
 
-    In each a third of those on a rung goes on, so that all rungs cost about the same, and one comes to the last of
-    :math:`M` rungs if :math:`3^{M-1}` begin.
+    A third of those on a rung goes on, so that all rungs cost about the same, and one comes to the last of :math:`M`
+    rungs if :math:`3^{M-1}` begin. Fewer begin where the capital does not pay for that.
 
     Attributes:
-        size: How many trainings come to each rung in a round, not rounded.
+        size: The number of trainings that come to each rung.
     """
 
-    size: tuple[float, ...]
+    size: tuple[int, ...]
 
     @classmethod
-    def of(cls, costs: Sequence[float], capital: float | None) -> Brackets:
-        """The rounds that a capital pays for, without one those with one training on the last rung.
+    def of(cls, costs: Sequence[float], capital: float | None) -> Bracket:
+        """The largest bracket that a capital pays for.
 
         Args:
             costs: Of going on to each rung from the one below.
             capital: What may be spent.
         """
         shares = [REDUCTION**-rung for rung in range(len(costs))]
-        one, last = sum(c * share for c, share in zip(costs, shares, strict=True)), shares[-1]
-        begun = 1 / last
-        if capital is not None and math.isfinite(capital):
-            begun = capital / (one * max(int(capital * last / one + 1e-9), 1))
-        return cls(tuple(begun * share for share in shares))
+        begun = 1 / shares[-1]
+        if capital is not None:
+            begun = min(begun, capital / sum(c * share for c, share in zip(costs, shares, strict=True)))
+        return cls(tuple(max(int(begun * share + 0.5), 1) for share in shares))
 
-    def quota(self, rung: int, rounds: int) -> int:
-        """How many trainings have come to a rung after some rounds."""
-        return max(int(self.size[rung] * rounds + 0.5), 1)
+    def next_rung(self, reached: Sequence[int], ready: Collection[int]) -> int | None:
+        """The rung that a training goes on to, 0 where one begins; ``None`` where none may.
 
-    def complete(self, reached: Sequence[int]) -> bool:
-        """Whether the first round is."""
-        return all(number >= self.quota(rung, 1) for rung, number in enumerate(reached))
-
-    def next_rung(self, reached: Sequence[int], ready: Collection[int]) -> int:
-        """The rung that a training goes on to, 0 where one begins.
-
-        In the first round that is not complete the lowest rung that is not: one rung is filled before any of its
-        trainings goes on. A rung that none is ready for waits, and what comes after it does not.
+        One rung is filled before any of its trainings goes on. A rung that none is ready for waits, and what comes
+        after it does not.
 
         Args:
             reached: How many trainings have come, or are on their way, to each rung.
             ready: The rungs that a training may go on to; one may always begin.
         """
-        for round_ in count(1):
-            for rung in range(len(self.size)):
-                if reached[rung] < self.quota(rung, round_) and (rung == 0 or rung in ready):
-                    return rung
-        raise AssertionError("there are always more rounds")
+        for rung, size in enumerate(self.size):
+            if reached[rung] < size and (rung == 0 or rung in ready):
+                return rung
+        return None
 
 
 def increments(costs: Sequence[float], continues: bool) -> list[float]:

@@ -56,6 +56,16 @@ def test_the_fidelity_rule_sees_what_is_pending():
     assert {0, 1} == {query.fidelity for query in batch}
 
 
+def test_a_batch_is_what_one_query_after_another_would_be():
+    """Each decided by a strategy that remembers nothing, with the others in flight."""
+    history = started("recursive")
+    batch = strategy("recursive", SPACE).ask(history, 6)
+    assert len({(query.x, query.fidelity) for query in batch}) == 6
+    for query in batch:
+        assert strategy("recursive", SPACE).ask(history) == [query]
+        history = history.asked(query, SPACE.costs[query.fidelity])
+
+
 @pytest.mark.parametrize("link", LINKS)
 def test_a_pending_query_at_the_target_tells_of_the_cheap_fidelity_through_the_link(link):
     model = model_of(strategy(link, SPACE), started(link))

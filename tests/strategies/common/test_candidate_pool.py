@@ -1,0 +1,33 @@
+"""Designs whose joint posterior is known: their variances beside points in flight are those of the models."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from mfbo_torch.models import CoKrigingGP, PerFidelityGP
+from mfbo_torch.strategies.common.candidate_pool import Pool, joint_of
+
+
+def points(n: int, seed: int) -> torch.Tensor:
+    U = torch.rand(n, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+    return torch.cat([U, torch.arange(n).remainder(3).unsqueeze(-1)], -1)
+
+
+def models() -> dict[str, PerFidelityGP | CoKrigingGP]:
+    X = points(24, 0)
+    Y = (3 * X[:, :1]).sin() + X[:, 1:2] * (1 + X[:, 2:] / 4)
+    chain = PerFidelityGP(X, Y, 3).fit(optimizer_kwargs={"options": {"maxiter": 20}})
+    return {"recursive": chain, "co-kriging": CoKrigingGP(chain)}
+
+
+@pytest.mark.parametrize("name", ["recursive", "co-kriging"])
+def test_variances_beside_points_in_flight_are_those_of_the_model(name):
+    model, pool = models()[name], Pool(points(12, 1)[:, :-1])
+    strange = points(5, 2)
+    flying = torch.cat([strange[:2], torch.cat([pool.designs[[3, 7, 3]], torch.tensor([[0.0], [2.0], [1.0]])], -1)])
+    flying = torch.cat([flying, strange[2:]])
+    for count in (1, 4, len(flying), 2):  # one after another, and from the start again
+        mean, variance = pool.moments(name, joint_of(model), flying[:count])
+        wanted_mean, wanted = model.hallucinate(flying[:count]).mean_variance(pool.designs)
+        assert_close(mean, wanted_mean.detach(), rtol=1e-8, atol=1e-8)
+        assert_close(variance, wanted.detach(), rtol=1e-6, atol=1e-9)
