@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Record
 
-FIRST, LEAST, MOST = 0.2, 0.05, 1.0
+FIRST, LEAST, MOST = 0.1, 0.05, 1.0
 """Half-widths in the unit cube; from :data:`MOST` on there is no region."""
 GROWTH, USUAL = math.sqrt(2), 2.0
 
