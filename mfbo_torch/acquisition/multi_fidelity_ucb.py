@@ -181,13 +181,18 @@ def cost_thresholds(
     ]
 
 
-def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None) -> Tensor:
+def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
     r"""What each fidelity explains of the target's variance at a ``1 x d`` design, ``M`` numbers
-    :math:`c_m^2 \sigma^{2(m)}(x)`, the last one that variance: see :func:`cost_thresholds`."""
+    :math:`c_m^2 \sigma^{2(m)}(x)`, the last one that variance: see :func:`cost_thresholds`.
+
+    With ``noise``, ``M`` variances :math:`\tau^2` of an observation, by how much one observation reduces it:
+    :math:`c_m^2 \sigma^{4(m)} / (\sigma^{2(m)} + \tau_m^2)`.
+    """
     narrowed = with_fidelities(model).hallucinate(X_pending)
     with torch.no_grad():
         _, variance = narrowed.mean_variance(x)
-        return narrowed.slopes_at(x).square() * variance[0]
+        found = narrowed.slopes_at(x).square() * variance[0]
+        return found if noise is None else found * variance[0] / (variance[0] + noise).clamp_min(FLOOR)
 
 
 class StandardizedBound(AcquisitionFunction):

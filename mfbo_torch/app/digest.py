@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mfbo_torch.history import History, Status
+from mfbo_torch.history import History, Record, Status
 from mfbo_torch.utils.files import content
 
 Known = Mapping[str, Any]
@@ -53,7 +53,7 @@ def named(known: Known, x: Sequence[float]) -> dict[str, Any]:
 def values_of(known: Known, history: History, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The results of a run that has not ended, as :class:`~mfbo_torch.app.summary.Summary` has those of one that has,
     without what needs a model."""
-    best = history.best(len(known["costs"]) - 1)
+    best = None if known.get("objectives") else history.best(len(known["costs"]) - 1)
     met = {name: [r.outcomes[name].met for r in history.done] for name, *_ in known["limits"]}
     return {
         "problem": known["name"],
@@ -146,15 +146,45 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
     found = [
         ("Objectives", ", ".join(f"{'maximize' if largest else 'minimize'} {name}" for name, largest in objectives))
     ]
-    if (front := values.get("front")) is None:  # the run goes on
-        target = len(known["costs"]) - 1
-        there = sum(r.query.fidelity == target and r.feasible for r in history.done)
-        return [*found, ("At the target", f"{there} designs{' that are feasible' if known['limits'] else ''}")]
+    target = len(known["costs"]) - 1
+    front = values.get("front")
+    if front is None:  # the run goes on
+        front = _observed(objectives, [r for r in history.done if r.query.fidelity == target and r.feasible])
+        if not front:
+            return [*found, ("Front", f"none yet: nothing{' feasible' if known['limits'] else ''} at the target")]
     found.append(("Front", f"{len(front)} designs: mfbo best" if front else _best(known, values, history)))
     for one in front:
         seen = ", ".join(f"{name} = {value:.5g}" for name, value in one["values"].items())
         found += [(label, seen) for label in one["labels"]]
     return found
+
+
+def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list[dict[str, Any]]:
+    """The values of those records that no other one dominates, with what each stands out by."""
+    front: dict[tuple[float, ...], dict[str, float]] = {}
+    for record in records:
+        own = {name: record.outcomes[name].value for name, _ in objectives}
+        cost = tuple(-own[name] if largest else own[name] for name, largest in objectives)
+        if not any(all(map(float.__le__, other, cost)) for other in front):
+            front = {o: v for o, v in front.items() if not all(map(float.__le__, cost, o))} | {cost: own}
+    if not front:
+        return []
+    ends = [(min(column), max(column)) for column in zip(*front, strict=True)]
+
+    def lost(cost: tuple[float, ...]) -> float:
+        return sum(((c - low) / ((high - low) or 1.0)) ** 2 for c, (low, high) in zip(cost, ends, strict=True))
+
+    knee = min(front, key=lost)
+    return [
+        {
+            "values": own,
+            "labels": [
+                *(f"best {name}" for (name, _), c, (low, _) in zip(objectives, cost, ends, strict=True) if c == low),
+                *(["knee"] if cost == knee else []),
+            ],
+        }
+        for cost, own in sorted(front.items())
+    ]
 
 
 def _recommended(known: Known, values: Mapping[str, Any], finished: bool) -> Rows:

@@ -17,6 +17,7 @@ from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import told_reason
 from mfbo_torch.space import Space
 from mfbo_torch.space.fidelities import Told, level_of
+from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
@@ -210,7 +211,7 @@ class Optimizer:
             if value is None and points:
                 own = cost_at(self.space, points[-1][0], record, self._history) if cost is None else cost
                 return self.stop(id, points, **self._changes(record, evaluation_seconds, own))
-            found = self._parsed(value)
+            found = self._parsed(value, record.query.x)
             if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
                 return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
             found = found.judged(self.space.outcomes)
@@ -276,7 +277,7 @@ class Optimizer:
         """
         level = level_of(fidelity, self.space.fidelities, self.space.target)
         query = Query(self.space.point(parameters), level, GIVEN)
-        found = parse_finite(self._parsed(value), self.space.outcomes)
+        found = parse_finite(self._parsed(value, query.x), self.space.outcomes)
         if standard_error is not None:
             found = replace(found, standard_error=standard_error)
         with self._lock:
@@ -356,11 +357,13 @@ class Optimizer:
             found = self._numbered(query.id if isinstance(query, Record) else query)
         return str(Explanation(found, self._history, self.space, self._signed))
 
-    def _parsed(self, value: Observed | None) -> Observation:
-        """What a user tells; several objectives come in their own signs."""
+    def _parsed(self, value: Observed | None, x: Sequence[float]) -> Observation:
+        """What a user tells of a design; several objectives come in their own signs, those that are known need not."""
         objectives = self.space.objectives
         if not objectives or isinstance(value, Observation):
             return parse(value)
+        if isinstance(value, Mapping):
+            value = {**value, **known_values(objectives, self.space.named(x))}
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
     def _numbered(self, id: int) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,9 +24,11 @@ from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.sklearn.codec import SearchCodec
+from mfbo_torch.sklearn.front import METRIC, front_of
 from mfbo_torch.sklearn.subsamples import Subsamples
 from mfbo_torch.space import Space
-from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.common.deduplicate import used_up
 from mfbo_torch.utils.errors import SettingError
@@ -39,6 +42,7 @@ ALL_FAILED = "\nAll the "
 HOPELESS = 5
 """The number of candidates after which a search without a single successful fit fails."""
 
+Score = float | dict[str, float]
 Evaluate = Callable[..., dict[str, Any]]
 Design = tuple[tuple[float, ...], int]
 """A design and its fidelity, which are evaluated at most once."""
@@ -71,9 +75,10 @@ class MultiFidelitySearchCV(BaseSearchCV):
         patience: Ends it once this part of the budget has brought no better score.
         time_limit: Seconds after which nothing more is decided.
         cv: The folds, as in scikit-learn; the same ones at each call.
-        scoring: One metric, or several, of which ``refit`` names the one to search by.
+        scoring: One metric, or several. ``refit`` names the one to search by; where it names none, the search is for
+            the front of all of them, by :class:`~mfbo_torch.MFEHVI`.
         refit: Whether the best candidate is fitted to all samples; the name of a metric; or a function of
-            ``cv_results_`` that chooses.
+            ``cv_results_`` that chooses a row, such as :func:`~mfbo_torch.sklearn.knee`.
         error_score: The score where a fit fails, or ``"raise"``. Where all fits of a candidate fail, the search
             keeps away from its like.
         return_train_score: Whether ``cv_results_`` has training scores.
@@ -86,6 +91,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         cv_results_: As in scikit-learn, with ``iter``, the number of the decision, and ``n_resources``.
         best_estimator_, best_params_, best_score_, best_index_: Among candidates with all of the resource.
         n_resources_: The resource of each fidelity, the least first.
+        front_: Rows of ``cv_results_``: those that no other one beats in every metric, with all of the resource.
         history_: The :class:`~mfbo_torch.History` of the search; costs are in units of ``budget``.
     """
 
@@ -137,6 +143,19 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self.resource, self.factor, self.random_state = resource, factor, random_state
         self.max_resources, self.min_resources = max_resources, min_resources
 
+    @property
+    def front_(self) -> list[int]:
+        """Rows of ``cv_results_``: those that no other one beats in every metric, with all of the resource."""
+        return front_of(self.cv_results_)
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        """The names of the metrics whose front is searched for; none where there is one score to search by."""
+        several = isinstance(self.scoring, list | tuple | set | dict) and len(self.scoring) > 1
+        if isinstance(self.refit, str) or not several:
+            return ()
+        return tuple(sorted(self.scoring) if isinstance(self.scoring, set) else self.scoring)
+
     def _check_input_parameters(self, X: Any, y: Any, split_params: Mapping[str, Any]) -> None:
         """Refuse what cannot work before anything is fitted, and choose the fidelities."""
         if not _yields_constant_splits(self._checked_cv_orig):
@@ -144,8 +163,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
                 "The cv parameter must yield consistent folds across calls to split(): "
                 "set its random_state to an int, or shuffle=False."
             )
-        if isinstance(self.scoring, list | tuple | dict) and not isinstance(self.refit, str):
-            raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
+        for setting in ("stop_at", "patience") if self._metrics else ():
+            if (given := getattr(self, setting)) is not None:
+                raise SettingError(setting, given, f"left out: there is no single score of {', '.join(self._metrics)}")
         if self.n_iter is not None and self.budget != BUDGET:
             raise SettingError("n_iter", self.n_iter, f"left out where there is a budget, here {self.budget:g}")
         samples = self.resource == "n_samples"
@@ -187,13 +207,15 @@ class MultiFidelitySearchCV(BaseSearchCV):
             self._evaluate(evaluate_candidates, [codec.decode(())], len(self.n_resources_) - 1, 0)
             return
         space = codec.space([level / self.n_resources_[-1] for level in self.n_resources_])
-        budget = self.budget if self.n_iter is None else self.n_iter
+        if self._metrics:
+            space = replace(space, objectives=objectives_of(self._metrics, maximize=True))
+        budget, usual = self.budget if self.n_iter is None else self.n_iter, MFEHVI if self._metrics else MFGPUCB
         seed = None if isinstance(self.strategy, Strategy) else self._seed
-        optimizer = Optimizer(strategy_of(self.strategy, seed, MFGPUCB).bind(space, budget))
+        optimizer = Optimizer(strategy_of(self.strategy, seed, usual).bind(space, budget))
         options = RunOptions(time_limit=self.time_limit, stop_at=self.stop_at, patience=self.patience)
         stopping = Stopping(options, _Scores(space), optimizer.strategy)
         batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
-        decisions, scores = 0, dict[Design, float]()
+        decisions, scores = 0, dict[Design, Score]()
         while not used_up(space, optimizer.history, space.target) and not stopping.reason(optimizer.history):
             asked = optimizer.ask(batch, capital=budget)
             if not asked:
@@ -209,8 +231,8 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self.history_ = optimizer.history
         self._formatted = {}, ()
 
-    def _evaluate(self, evaluate: Evaluate, candidates: list[Any], fidelity: int, decision: int) -> list[float]:
-        """The mean scores of some candidates, NaN where each fit failed."""
+    def _evaluate(self, evaluate: Evaluate, candidates: list[Any], fidelity: int, decision: int) -> list[Score]:
+        """The mean scores of some candidates, by name where there are several; NaN where each fit failed."""
         level, folds = self.n_resources_[fidelity], self._checked_cv_orig
         if self.resource != "n_samples":
             candidates = [{**candidate, self.resource: level} for candidate in candidates]
@@ -230,13 +252,20 @@ class MultiFidelitySearchCV(BaseSearchCV):
                 held, arguments = self._formatted
                 held.update(self._format_results(*arguments))
                 self._formatted = held, arguments
-            return [math.nan] * len(candidates)
-        key = "mean_test_score" if "mean_test_score" in results else f"mean_test_{self.refit}"
-        if key not in results:
-            raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
-        found = results[key][self._evaluated :]
+            return [dict.fromkeys(self._metrics, math.nan) if self._metrics else math.nan] * len(candidates)
+        rows = range(self._evaluated, self._evaluated + len(candidates))
         self._evaluated += len(candidates)
-        return [float(score) for score in found[: len(candidates)]]
+        if not self._metrics:
+            scores = results[f"{METRIC}{self._metric(results)}"]
+            return [float(scores[row]) for row in rows]
+        return [{name: float(results[f"{METRIC}{name}"][row]) for name in self._metrics} for row in rows]
+
+    def _metric(self, results: Mapping[str, Any]) -> str:
+        """The name of the one metric to search by."""
+        names = [name.removeprefix(METRIC) for name in results if name.startswith(METRIC)]
+        if self.refit in names or len(names) == 1:
+            return str(self.refit) if self.refit in names else names[0]
+        raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
 
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None

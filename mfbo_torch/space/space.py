@@ -96,7 +96,8 @@ class Space:
         object.__setattr__(self, "limits", limits_of(self.limits, "limits"))
         object.__setattr__(self, "objectives", checked_objectives(self.objectives))
         if self.objectives and self.epochs is not None:
-            raise SettingError("objectives", [str(one) for one in self.objectives], "one where there are epochs")
+            several = f"in place of epochs, fidelities={{'epochs': {[*rungs.values]}}} and continues=True take several"
+            raise SettingError("objectives", [str(one) for one in self.objectives], f"one with epochs; {several}")
         if self.zeta is not None:
             object.__setattr__(self, "zeta", checked_zeta(self.zeta, len(self.costs)))
         rows = self.candidates.tolist() if hasattr(self.candidates, "tolist") else self.candidates

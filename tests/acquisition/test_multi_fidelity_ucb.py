@@ -14,6 +14,7 @@ from refusals import refused
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
 from mfbo_torch.models import PerFidelityGP
 
 LINKS = ("recursive", "independent")
@@ -117,6 +118,18 @@ def test_cost_thresholds_weigh_what_a_fidelity_explains():
     assert 0 < share < 1
     for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
         assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected
+
+
+def test_noise_leaves_less_to_explain():
+    """By as much as one noisy query at a fidelity narrows the target's variance, by plain loops."""
+    model = dense.hand_made((6, 4), noise=0.05)
+    levels, u = dense.fidelities(model), dense.points(1, 1)[:, :-1]
+    x = u[0].tolist()
+    found = explained_variance(model, u, noise=model.noise)
+    for m in range(2):
+        drop = deviation(levels, x, 1, []) ** 2 - deviation(levels, x, 1, [(x, m)]) ** 2
+        assert found[m].item() == pytest.approx(drop, rel=1e-6)
+        assert found[m] < explained_variance(model, u)[m]
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -43,6 +43,27 @@ def test_a_journal_made_in_python_is_shown_in_the_users_sign(tmp_path, capsys, o
     assert "more evaluation" not in shown
 
 
+def test_a_front_that_is_still_growing_is_shown(tmp_path, capsys):
+    """As the strategy's own result names it, without a model."""
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        found = minimize(
+            lambda p, fidelity: {"loss": loss(p, fidelity), "size": -p["x"] - 0.1 * p.get("n", 0)},
+            SPACE,
+            60,
+            strategy="RandomSearch",
+            journal=journal,
+            objectives=["loss", "size"],
+        )
+    assert len(found.front) > 1
+    assert cli.main(["show", str(path)]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"Front {len(found.front)} designs: mfbo best" in shown
+    for one in found.front:
+        seen = ", ".join(f"{name} = {value:.5g}" for name, value in one.values.items())
+        assert all(f"{label} {seen}" in shown for label in one.labels)
+
+
 @pytest.mark.parametrize("kept", [None, "[]", "{", '{"name": 1}', "null"])
 def test_a_journal_of_which_nothing_is_known_is_shown_as_it_was_told(tmp_path, capsys, kept):
     """Also beside a file that something else has written."""

@@ -55,6 +55,17 @@ def test_the_front_is_found(whole):
     assert "reference" in whole.history.records[-1].query.meta
 
 
+def test_the_front_observed_is_of_interest(whole):
+    """The reference point of each decision is beyond the values of every design on the front at that time."""
+    modelled = [r for r in whole.history if "reference" in r.query.meta]
+    assert modelled
+    for record in modelled:
+        seen = [r for r in whole.history.records[: record.id] if r.query.fidelity == 1]
+        values = [[r.outcomes[name].value for name in NAMES] for r in seen]
+        front = [v for v in values if not any(w != v and w[0] <= v[0] and w[1] <= v[1] for w in values)]
+        assert all(value < worst for v in front for value, worst in zip(v, record.query.meta["reference"], strict=True))
+
+
 def test_runs_are_equal_and_a_killed_one_goes_on(whole, tmp_path):
     calls = []
 
@@ -134,6 +145,56 @@ def test_thresholds_bound_the_front():
     assert found.front
     assert all(s.values["loss"] <= 0.1 and s.parameters["b"] >= 0.3 for s in found.front)
     assert found.history.records[-1].query.meta["reference"][0] == pytest.approx(0.1)
+
+
+def test_a_reference_that_nothing_reaches_is_no_error():
+    found = run(capital=13, reference=[-5.0, -5.0])
+    assert found.success
+    assert found.hypervolume == 0
+
+
+def test_a_known_objective_costs_nothing_and_is_exact():
+    def latency(parameters):
+        return (parameters["a"] - 0.8) ** 2 + (parameters["b"] - 0.5) ** 2
+
+    def loss(parameters, fidelity):
+        return {"loss": both(parameters, fidelity)["loss"]}
+
+    found = minimize(loss, SPACE, objectives={"loss": None, "latency": latency}, capital=20)
+    assert all(s.values["latency"] == latency(s.parameters) for s in found.front)
+    assert {s.deviations["latency"] for s in found.front} == {0.0}
+    done = found.history.done
+    assert all(r.outcomes["latency"].value == latency(SPACE.named(r.query.x)) for r in done)
+    assert sum(abs(s.parameters["b"] - 0.5) < 0.15 for s in found.front) >= 2
+    space = Space(SPACE.parameters, SPACE.costs, objectives=objectives_of({"loss": None, "latency": latency}))
+    optimizer = Optimizer(RandomSearch(space=space))
+    (record,) = optimizer.ask()
+    told = optimizer.tell(record.id, {"loss": 1.0})
+    assert told.outcomes["latency"].value == latency(space.named(record.query.x))
+    for wrong, part in (
+        ({"loss": latency, "latency": latency}, "at least one that is not known"),
+        ({"loss": None, "latency": lambda parameters: parameters["c"]}, "KeyError"),
+        ({"loss": None, "latency": lambda parameters: math.inf}, "it gave inf"),
+    ):
+        with pytest.raises(SettingError, match=part):
+            minimize(loss, SPACE, objectives=wrong, capital=20)
+
+
+def test_trainings_that_pause_at_their_fidelities(tmp_path):
+    """Several objectives of trainings: each goes on from where the design was left."""
+    space = Space([Parameter("rate", 0.0, 1.0)], fidelities={"epochs": [1, 3, 9]}, continues=True)
+    begun = []
+
+    def training(parameters, trial, epochs):
+        saved = trial.folder / "epochs"
+        begun.append(int(saved.read_text()) if saved.exists() else 0)
+        saved.write_text(str(epochs))
+        return {"loss": (parameters["rate"] - 0.2) ** 2 + 1 / epochs, "latency": (parameters["rate"] - 0.8) ** 2}
+
+    found = run(training, space, 30, journal=Journal(tmp_path / "history.sqlite"))
+    assert found.front
+    assert any(begun)
+    assert found.spent == sum(3**r.query.fidelity for r in found.history) - sum(begun)
 
 
 def test_one_fidelity_and_pairs_with_standard_errors():

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from mfbo_torch import GPBUCB
 from mfbo_torch.history import History, Status
-from mfbo_torch.sklearn import MultiFidelitySearchCV
+from mfbo_torch.sklearn import MultiFidelitySearchCV, knee
 from mfbo_torch.sklearn.codec import SearchCodec
 from mfbo_torch.sklearn.search import _design
 from mfbo_torch.sklearn.subsamples import Subsamples
@@ -181,6 +181,26 @@ def test_several_metrics():
     assert not hasattr(search(refit=False, budget=1).fit(X, Y), "best_estimator_")
 
 
+def test_the_front_of_several_metrics():
+    metrics = {"accuracy": "accuracy", "sparse": lambda estimator, X, y: -np.abs(estimator.coef_).sum()}
+    found = search(refit=knee, scoring=metrics, budget=5).fit(X, Y)
+    results = found.cv_results_
+    scores = np.stack([results[f"mean_test_{name}"] for name in metrics], -1)
+    (whole,) = np.nonzero(results["n_resources"] == len(X))
+    beaten = {i for i in whole for j in whole if (scores[j] >= scores[i]).all() and (scores[j] > scores[i]).any()}
+    assert {*found.front_} <= {*whole} - beaten
+    assert {tuple(scores[i]) for i in found.front_} == {tuple(scores[i]) for i in whole if i not in beaten}
+    assert [*scores[found.front_, 0]] == sorted(scores[found.front_, 0], reverse=True)
+    lost = (scores[found.front_].max(0) - scores[found.front_]) / np.ptp(scores[found.front_], 0)
+    assert found.best_index_ == found.front_[np.square(lost).sum(1).argmin()]
+    assert found.best_params_["C"] == found.best_estimator_.C
+    told = [r.outcomes["sparse"].value for r in found.history_.done]
+    assert told == pytest.approx([*scores[:, 1]])
+    left = search(refit=False, scoring=["accuracy", "recall"], budget=1.5).fit(X, Y)
+    assert left.front_
+    assert not hasattr(left, "best_index_")
+
+
 def test_fit_parameters_and_groups():
     groups = np.arange(len(X)) % 6
     found = search(Classifier(), A, cv=GroupKFold(3), budget=1, error_score="raise").fit(X, Y, groups=groups, wanted=7)
@@ -272,7 +292,8 @@ class Drawn:
         ({"strategy": 3}, "'strategy' parameter"),
         ({"strategy": "MFGPUBC"}, "strategy = 'MFGPUBC': .*did you mean MFGPUCB"),
         ({"n_iter": 5, "budget": 3}, "n_iter = 5: must be left out where there is a budget, here 3"),
-        ({"scoring": ["accuracy"], "refit": False}, "refit = False: must be the name of the metric"),
+        ({"scoring": ["accuracy"], "refit": True}, "a scorer key or a callable"),
+        ({"scoring": ["accuracy", "recall"], "refit": False, "patience": 1}, "no single score of accuracy, recall"),
         ({"parameters": {"a": "abc"}}, r"param_distributions\['a'\] = 'abc': must be a list of values, or a dist"),
         ({"parameters": {"a": []}}, "at least one value"),
         ({"parameters": {"a": 3}}, "a list of values"),

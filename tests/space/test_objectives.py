@@ -23,6 +23,7 @@ def test_objectives_are_read():
     [
         (("loss",), "a list of names, as in ['loss']"),
         ((["loss", "loss"],), "names that differ"),
+        (([f"o{k}" for k in range(5000)],), "objectives = '5,000 names': must be at most 32"),
         ((["value", "loss"],), "none of them 'value'"),
         (([],), "a list of names"),
         ((["loss", 3],), "a list of names"),
@@ -47,5 +48,5 @@ def test_a_space_measures_them():
     assert [limit.name for limit in space.outcomes] == ["b", "a"]
     with pytest.raises(SettingError, match="at least two"):
         Space([Parameter("x", 0, 1)], costs=[1], objectives=objectives_of(["a"]))
-    with pytest.raises(SettingError, match="one where there are epochs"):
+    with pytest.raises(SettingError, match=r"one with epochs; .*continues=True"):
         Space([Parameter("x", 0, 1)], epochs=9, objectives=objectives_of(["a", "b"]))

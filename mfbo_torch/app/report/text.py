@@ -9,14 +9,18 @@ from collections import Counter
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import Query, Recommendation, Record, Status
 from mfbo_torch.loop.eta import duration
+from mfbo_torch.loop.front.solutions import KNEE
 from mfbo_torch.space.parameter import Parameter, format_value
 
 MOST_REASONS, MOST_PARAMETERS = 20, 24
 
 
 def headline(run: Summary) -> str:
-    """The best value."""
+    """The best value; of several objectives the knee's values."""
     best = run.problem.value_of(run.best)
+    if run.front:
+        knee = next(one for one in run.front if KNEE in one.labels)
+        return ", ".join(f"{name} {value:.6g}" for name, value in knee.values.items())
     if best is None:
         return f"No {'feasible ' if run.problem.space.limits else ''}value at the target yet"
     return f"Best value {best:.6g}"
@@ -28,6 +32,10 @@ def aside(run: Summary) -> str:
     goal = "largest" if problem.maximize else "smallest"
     target = space.fidelity_name(space.target) if space.fidelities else "the target"
     parts = [f"the {goal} at {target}" + ("" if run.best is None else f", query {run.best.id}")]
+    if space.objectives:
+        wanted = ", ".join(map(str, space.objectives))
+        at = "" if run.best is None else f"the knee of a front of {len(run.front)} at {target}, query {run.best.id}; "
+        parts = [f"{at}{wanted}"]
     if problem.optimum is not None:
         parts.append(f"the optimum is {problem.optimum:.6g}")
     return "; ".join(parts)
@@ -38,7 +46,7 @@ def design(run: Summary) -> str:
     best, recommended = run.best, run.recommended
     parts = []
     if best is not None:
-        parts.append(_parameters("Best parameters", best.query.x, run))
+        parts.append(_parameters("Parameters of the knee" if run.front else "Best parameters", best.query.x, run))
     if isinstance(recommended, Record) and (best is None or recommended.query.x != best.query.x):
         parts.append(_parameters("Recommended parameters", recommended.query.x, run))
     if isinstance(recommended, Recommendation) and recommended.best is not None:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import torch
+
 from mfbo_torch.history import Observed
 from mfbo_torch.history.observation import Observation, Returned, parse_returned
 from mfbo_torch.problems.base import OBJECTIVE, Problem
@@ -16,7 +18,7 @@ from mfbo_torch.problems.user.call_convention import FIDELITY, convention
 from mfbo_torch.problems.user.program import FOLDER, LAST_LINE, START, Program
 from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
-from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.space.objectives import check_known, known_values, objectives_of
 from mfbo_torch.space.outcome_constraints import kinds_of
 from mfbo_torch.space.shorthand import from_settings
 from mfbo_torch.utils.errors import SettingError, did_you_mean
@@ -36,6 +38,8 @@ class FunctionProblem(Problem):
         self.space, self.maximize, self.value = space, maximize, value
         if space.objectives:
             self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
+            middle = space.from_unit(torch.full((1, space.unit_dim), 0.5, dtype=torch.double))
+            check_known(space.objectives, space.named(middle[0].tolist()))
         self.takes_trial = self._takes_trial()
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
@@ -74,9 +78,11 @@ class FunctionProblem(Problem):
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
-        """What the objective returns."""
-        own = self.space.fidelity_value(fidelity)
-        return self._convention.call(self._function(), self.space.named(x), **own, fidelity=fidelity, trial=trial)
+        """What the objective returns, with the objectives that are known."""
+        own, named = self.space.fidelity_value(fidelity), self.space.named(x)
+        found = self._convention.call(self._function(), named, **own, fidelity=fidelity, trial=trial)
+        known = known_values(self.space.objectives, named)
+        return {**found, **known} if known and isinstance(found, Mapping) else found
 
     @property
     def name(self) -> str:

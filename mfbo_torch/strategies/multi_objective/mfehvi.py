@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, NamedTuple, Self
 
@@ -14,10 +14,12 @@ from torch import Tensor
 from mfbo_torch.acquisition.hypervolume_improvement import LogExpectedHypervolumeImprovement
 from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
 from mfbo_torch.history import History, Query, Recommendation, Record
-from mfbo_torch.metrics.front import front, knee, objective_values, reference_point
+from mfbo_torch.metrics.front import front, knee, objective_values, ranges, reference_point
+from mfbo_torch.models.known_output import KnownOutput
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.space import Space
+from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
@@ -30,12 +32,14 @@ from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 
 MODELS = (INTEGRATED, ALONE)
+LEAST_RANGE = 1e-3
+"""The smallest range of an objective that is improved on, as a part of that of its values."""
 MOST_OBJECTIVES = 4
 """Number of objectives up to which hypervolumes are computed; beyond, objectives are scalarised."""
 
 
 class _Goal(NamedTuple):
-    """What is improved on: ``K`` values, to be maximised, from which and up to which."""
+    """What is improved on: ``K`` values, to be maximised, from which and up to which; the latter are larger."""
 
     reference: Tensor
     ideal: Tensor
@@ -46,21 +50,22 @@ class _Goal(NamedTuple):
 class MFEHVI(Strategy):
     r"""Several objectives at several fidelities: where the hypervolume of the target's front is expected to grow most.
 
-    Each objective has the models of the single-objective default
-    (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`). Two forms of them take turns by their record of
-    predicting the target: the chain of fidelities with its links integrated out, and the target alone, which no cheap
-    fidelity can mislead. Each maximises :class:`~mfbo_torch.acquisition.LogExpectedHypervolumeImprovement` over the
-    front of its means at the designs observed at the target [Yang2019ehvi]_.
+    An objective that is a known function of the parameters needs no model. Each other one has the models of the
+    single-objective default (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`). Two forms of them take
+    turns by their record of predicting the target: the chain of fidelities with its links integrated out, and the
+    target alone, which no cheap fidelity can mislead. Each maximises
+    :class:`~mfbo_torch.acquisition.LogExpectedHypervolumeImprovement` over the front of its means at the designs
+    observed at the target [Yang2019ehvi]_.
 
     A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
-    the objectives in units of the front's ranges, per unit of cost as the target itself does; thresholds grow as those
-    of :class:`~mfbo_torch.MFGPUCB`.
+    the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered;
+    thresholds grow as those of :class:`~mfbo_torch.MFGPUCB`.
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
-    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
-    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
-    scalarisation [Knowles2006parego]_.
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), or on the front observed, less a tenth of the range
+    there. It is noted with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
+    augmented Chebyshev scalarisation [Knowles2006parego]_.
 
     Args:
         initial_capital: As that of :class:`~mfbo_torch.MFGPUCB`.
@@ -103,20 +108,45 @@ class MFEHVI(Strategy):
 
     @property
     def rules(self) -> list[HedgedMFGPUCB]:
-        """The models of each objective; those of the first one know of limits on other outcomes."""
+        """The models of each objective that is not known; those of the first one know of limits on other outcomes."""
         if not self._rules:
-            self._rules = [self._rule(limited=not k) for k in range(len(self.space.objectives))]
+            self._rules = [self._rule(limited=not k) for k in range(len(self.observed))]
         return self._rules
+
+    @property
+    def observed(self) -> list[int]:
+        """The numbers of the objectives that are not known."""
+        return [k for k, one in enumerate(self.space.objectives) if one.known is None]
+
+    def _known(self, k: int) -> Callable[[Tensor], Tensor]:
+        """The values of a known objective at ``n x D`` designs of the unit cube, to be maximised."""
+        space, one = self.space, self.space.objectives[k]
+
+        def values(U: Tensor) -> Tensor:
+            named = map(space.named, space.from_unit(U).tolist())
+            found = [one.signed(known_values([one], design)[one.name]) for design in named]
+            return torch.tensor(found, dtype=torch.double)
+
+        return values
+
+    def _all(self, observed: Sequence[Any], known: Callable[[int], Any]) -> list[Any]:
+        """What there is of each objective: those that are observed in their order, the others made by number."""
+        left = iter(observed)
+        goals = enumerate(self.space.objectives)
+        return [next(left) if one.known is None else known(k) for k, one in goals]
 
     def _rule(self, limited: bool) -> HedgedMFGPUCB:
         rule = HedgedMFGPUCB(seed=self.seed, **self._shared)
         return rule.bind(space_of_one(self.space, limited), self.capital)
 
     def snapshots(self, history: History) -> list[Snapshot]:
-        """What a decision is made from, for each objective."""
-        limited = frozenset(limit.name for limit in self.rules[0].space.limits)
-        views = self._views(history, self.space, limited)
-        return [rule.snapshot(view) for rule, view in zip(self.rules, views, strict=True)]
+        """What a decision is made from, for each objective that is not known."""
+        views = self._views_of(history)
+        return [rule.snapshot(views[k]) for rule, k in zip(self.rules, self.observed, strict=True)]
+
+    def _views_of(self, history: History) -> list[History]:
+        """The history of each objective alone."""
+        return self._views(history, self.space, frozenset(limit.name for limit in self.rules[0].space.limits))
 
     def decide(self, history: History) -> Query:
         snapshots = self.snapshots(history)
@@ -130,11 +160,13 @@ class MFEHVI(Strategy):
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
         name, parts = whose_turn(history.records, MODELS, self._log_densities, ALONE)
-        goal = self._goal(snapshots)
+        if self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
+            name = INTEGRATED  # values below the target tell the other nothing
+        goal = self._goal(history, snapshots)
         signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
         noted: dict[str, Any] = {"shares": parts, "reference": signs}
-        if len(snapshots) > MOST_OBJECTIVES:
-            name, query = self._scalarised(name, snapshots, goal, generator)
+        if len(self.space.objectives) > MOST_OBJECTIVES:
+            name, query = self._scalarised(name, history, goal, generator)
         else:
             name, query = self._improving(name, snapshots, goal, generator)
         u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
@@ -147,13 +179,14 @@ class MFEHVI(Strategy):
     def _log_densities(self, record: Record, predictions: Sequence[Mapping[str, Prediction]]) -> dict[str, float]:
         """The logarithm of the density that each model gave to the values of a record."""
         total = dict.fromkeys(MODELS, 0.0)
-        for one, seen, maps in zip(self.space.objectives, predictions, record.query.meta["maps"], strict=True):
+        for k, seen, maps in zip(self.observed, predictions, record.query.meta["maps"], strict=True):
+            one = self.space.objectives[k]
             value = one.signed(record.outcomes[one.name].value)
             found = log_densities(value, seen, *(Warp(*some) for some in maps))
             total = {name: total[name] + found[name] for name in MODELS}
         return total
 
-    def _goal(self, snapshots: list[Snapshot]) -> _Goal:
+    def _goal(self, history: History, snapshots: list[Snapshot]) -> _Goal:
         """The front that the chains predict; the reference point and the best of each objective there."""
         pairs = [(rule.surrogate, *rule.best_model(seen)) for rule, seen in zip(self.rules, snapshots, strict=True)]
         limits = self.rules[0].within_limits(snapshots[0])
@@ -164,7 +197,7 @@ class MFEHVI(Strategy):
                     warp.inverse(model.mean_variance(surrogate.to(U))[0][:, -1].to("cpu", torch.double))
                     for surrogate, model, warp in pairs
                 ]
-                Y = torch.stack(found, -1)
+                Y = torch.stack(self._all(found, lambda k: self._known(k)(U)), -1)
                 if limits is None:
                     return Y
                 likely = limits.log(self.rules[0].surrogate.to(U)).to("cpu") > math.log(0.5)
@@ -172,8 +205,13 @@ class MFEHVI(Strategy):
 
         seen = snapshots[0].designs(snapshots[0].done)
         designs, Y = predicted_front(self.space, seen, values, self.seed)
+        records = [r for r in snapshots[0].at(self.space.target) if r.feasible]
+        known = objective_values([history.records[r.id] for r in records], self.space.objectives)
         reference = reference_point(self.space, Y)
-        return _Goal(reference, torch.maximum(Y.amax(0), reference), designs)
+        if len(known):  # a front that was observed is of interest, whatever models promise beyond it
+            reference = torch.minimum(reference, reference_point(self.space, known))
+        least = LEAST_RANGE * ranges(torch.cat([Y, known]))
+        return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(
         self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
@@ -199,29 +237,36 @@ class MFEHVI(Strategy):
     def _chained(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
         """The improvement by the chains of fidelities; where a value is pending, its mean counts as observed."""
         models, edges = [], []
-        for rule, snapshot, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
+        for rule, snapshot, (worst, best) in zip(self.rules, snapshots, self._bounds(goal), strict=True):
             warp, _ = rule.transforms(snapshot)
             low, high = rule.surrogate.to(warp(torch.stack([worst, best])))
             model = rule.integrated(snapshot).hallucinate(rule.pending(snapshot))
             models.append(TargetModel(model, (high - low).clamp_min(torch.finfo(low.dtype).tiny)))
             edges.append(low / models[-1].unit)
-        return self._improvement(models, torch.stack(edges), snapshots)
+        return self._improvement(models, edges, snapshots, goal)
 
     def _alone(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
         """The improvement by the models of the target alone."""
         models, edges = [], []
-        for rule, snapshot, worst in zip(self.rules, snapshots, goal.reference, strict=True):
+        for rule, snapshot, (worst, _) in zip(self.rules, snapshots, self._bounds(goal), strict=True):
             seen = snapshot.transformed(rule.transform(snapshot))
             alone = rule.target_only
             models.append(alone.hallucinated(seen))
             shift, scale = alone.gp.units(alone.observed(seen).Y)
             edges.append(rule.surrogate.to((rule.transform(snapshot)(worst) - shift) / scale))
-        return self._improvement(models, torch.stack(edges), snapshots)
+        return self._improvement(models, edges, snapshots, goal)
+
+    def _bounds(self, goal: _Goal) -> list[Tensor]:
+        """The reference and the ideal of each objective that is not known."""
+        return [torch.stack([goal.reference[k], goal.ideal[k]]) for k in self.observed]
 
     def _improvement(
-        self, models: list[Any], reference: Tensor, snapshots: list[Snapshot]
+        self, models: list[Any], edges: list[Tensor], snapshots: list[Snapshot], goal: _Goal
     ) -> LogExpectedHypervolumeImprovement:
         """The improvement on the means at the designs observed, feasible, or pending at the target."""
+        units = (goal.ideal - goal.reference).to(edges[0])
+        models = self._all(models, lambda k: KnownOutput(self._known(k), units[k]))
+        reference = torch.stack(self._all(edges, lambda k: goal.reference.to(units)[k] / units[k]))
         rule, snapshot, target = self.rules[0], snapshots[0], self.space.target
         records = [r for r in rule.target_only.modelled(snapshot) if r.feasible]
         records += [r for r in snapshot.pending if r.query.fidelity == target]
@@ -238,20 +283,20 @@ class MFEHVI(Strategy):
         rule, snapshot = self.rules[0], snapshots[0]
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         total = torch.zeros(len(costs), dtype=torch.double)
-        for each, seen, worst, best in zip(self.rules, snapshots, *goal[:2], strict=True):
-            low, high = each.transform(seen)(torch.stack([worst, best]))
-            found = explained_variance(each.model(seen), u, each.pending(seen))
+        for each, seen, ends in zip(self.rules, snapshots, self._bounds(goal), strict=True):
+            low, high = each.transform(seen)(ends)
+            model = each.model(seen)
+            found = explained_variance(model, u, each.pending(seen), model.noise)
             total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
-        return min(level, rule.level_of_outcomes(u, 1.0, snapshot))
+        return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
 
-    def _scalarised(
-        self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
-    ) -> tuple[str, Query]:
+    def _scalarised(self, name: str, history: History, goal: _Goal, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model for one random scalarisation; and whose it is."""
-        weights = torch.rand(len(snapshots), generator=generator, dtype=torch.double).log().neg()  # of the simplex
-        history = chebyshev([s.history for s in snapshots], weights / weights.sum(), *goal[:2])
+        views = self._views_of(history)
+        weights = torch.rand(len(views), generator=generator, dtype=torch.double).log().neg()  # of the simplex
+        history = chebyshev(views, weights / weights.sum(), *goal[:2])
         if self._scalar is None:
             self._scalar = self._rule(limited=True)
         return self._scalar.decided_by(name, self._scalar.snapshot(history), generator)
@@ -262,7 +307,7 @@ class MFEHVI(Strategy):
         return best[knee(objective_values(best, self.space.objectives))] if best else None
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Mean and deviation of the first objective."""
+        """Mean and deviation of the first objective that is not known."""
         return self.rules[0].predict(self.snapshots(history)[0].history, X)
 
     def predict_each(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -271,10 +316,13 @@ class MFEHVI(Strategy):
         found = [part for rule, s in pairs if (part := rule.predict(s.history, X)) is not None]
         if not found:
             return None
-        return torch.stack([mean[:, -1] for mean, _ in found], -1), torch.stack([dev[:, -1] for _, dev in found], -1)
+        U = self.space.to_unit(X)
+        at_target = [(mean[:, -1], deviation[:, -1]) for mean, deviation in found]
+        means, deviations = zip(*self._all(at_target, lambda k: (self._known(k)(U), torch.zeros(len(X)))), strict=True)
+        return torch.stack(means, -1), torch.stack(deviations, -1)
 
     def explained(self, history: History) -> tuple[float, ...] | None:
-        """The mean over the objectives."""
+        """The mean over the objectives that are not known."""
         pairs = zip(self.rules, self.snapshots(history), strict=True)
         found = [shares for rule, s in pairs if (shares := rule.explained(s.history)) is not None]
         return tuple(map(math.fsum, zip(*[[s / len(found) for s in each] for each in found], strict=True))) or None
