@@ -184,3 +184,15 @@ def test_blocks_are_seen():
         shell("rm -rf x", "here")
     with pytest.raises(AssertionError):
         shell('pip install "mfbo-torch[nope]"', "here")
+
+
+def test_licences_are_those_of_the_packages_that_are_needed():
+    """The table has each package of the core and of the extras for users, and no other."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {"core": project["dependencies"], **project["optional-dependencies"]}
+    wanted = {}
+    for extra in extras.keys() - {"test", "benchmarks", "docs", "dev"}:
+        for requirement in extras[extra]:
+            wanted.setdefault(re.split(r"[<>=\[; ]", requirement)[0], set()).add(extra)
+    rows = re.findall(r"^\| \[(.+?)\].*\| (.*) \|$", (ROOT / "docs" / "licences.md").read_text("utf-8"), re.MULTILINE)
+    assert {name: {*re.findall(r"`(\w+)`", text)} or {"core"} for name, text in rows} == wanted

@@ -10,8 +10,9 @@ Regret against capital is ``mfbo compare configs/compare/figure3.yaml`` (also 9 
 capital.
 
 ``--check`` draws nothing: it lists the results that older code has measured, and fails where a row does not say what
-measured it, or a page does not say that what it shows is stale. ``--mark`` writes these notes
-(:mod:`benchmarks.figures.marks`). ``--tour`` draws the pictures of ``docs/tour.md`` alone, by the page's own blocks.
+measured it, a page does not say that what it shows is stale, or a figure on a page is not that of the results
+(:mod:`benchmarks.figures.quoted`). ``--mark`` writes these notes (:mod:`benchmarks.figures.marks`).
+``--tour`` draws the pictures of ``docs/tour.md`` alone, by the page's own blocks.
 """
 
 import itertools
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     quiet()
     if given.tour:
-        tour.draw()
+        tour.draw(marks.DRAWN)
         return 0
     if given.mark:
         marks.mark()

@@ -20,7 +20,7 @@ from PIL import Image
 from benchmarks import quality
 from benchmarks.common import RESULTS
 from benchmarks.dependencies import digest
-from benchmarks.figures import claims
+from benchmarks.figures import claims, quoted, tour
 from benchmarks.provenance import Code, Group, states
 from benchmarks.quality.batch.run import code_of
 from benchmarks.robustness import faults
@@ -150,11 +150,12 @@ def mark() -> None:
 
 def check() -> int:
     """Print what is stale and what is wrong; the exit status, 1 where something is wrong."""
-    wrong = untold()
+    wrong = [*untold(), *quoted.wrong()]
     wrong += [f"{page.relative_to(ROOT)}: notes are not true, --mark writes them" for page, a, b in wanted() if a != b]
     for name in sorted(codes()):
         if (RESULTS / f"{name}.csv").exists() or (RESULTS / f"{name}.csv.gz").exists():
             old = [group for group, state in rows_of(name).items() if state != "fresh"]
             print(f"{name}: {len(old)} of {len(rows_of(name))} groups are stale" if old else f"{name}: fresh")
+    print(f"tour: {'fresh' if tour.fresh(DRAWN) else 'some pictures are of older code, --tour draws them anew'}")
     print(*wrong, sep="\n")
     return int(bool(wrong))

@@ -15,9 +15,12 @@ from typing import Any
 
 import yaml
 
+from mfbo_torch.app import notes
+from mfbo_torch.app.serve.live_run import LiveRun
 from mfbo_torch.history.storage.journal import COLUMNS, Journal, limit
 from mfbo_torch.history.storage.journal_rows import rows
 from mfbo_torch.utils.checksum import COLUMN, chained
+from mfbo_torch.utils.errors import SettingError
 
 EVIL = "evilmod"
 OWN = "strangers_own"
@@ -71,6 +74,7 @@ NAMES = (
     *("history.csv", "history.sqlite-wal", "history.sqlite-shm", "history.sqlite-journal", ".history.sqlite.lock"),
     *("report.html", ".report.html", ".config.yaml", ".history.csv", "history.repaired.sqlite", "problem.json"),
     *("recommended.json", "progress.png", "run.log", "trials", "regret.csv", "regret.png", "summary.json"),
+    *("notes.json", "history.output", "00001.txt", "curves.png", "jobs"),
 )
 """Files that commands read or write, there or not."""
 
@@ -237,6 +241,32 @@ MODEL = {
     "strategy": {"class_path": "mfbo_torch.strategies.MFGPUCB"},
     "capital": 8,
 }
+SEVERAL = {
+    "problem": {
+        "class_path": "mfbo_torch.problems.UserProblem",
+        "init_args": {
+            "objective": f"{__name__}:several",
+            "parameters": {"x": {"lower": 0.0, "upper": 1.0}, "kind": {"choices": ["a", "b"]}},
+            "costs": [1, 10],
+            "objectives": {"loss": "minimize", "gain": "maximize"},
+            "reference": {"loss": 2.0},
+        },
+    },
+    "strategy": "RandomSearch",
+    "capital": 40,
+}
+TRAININGS = {
+    "problem": {
+        "class_path": "mfbo_torch.problems.UserProblem",
+        "init_args": {
+            "objective": f"{__name__}:training",
+            "parameters": {"rate": {"lower": 0.01, "upper": 1.0, "log": True}},
+            "epochs": 4,
+        },
+    },
+    "strategy": "RandomSearch",
+    "capital": 12,
+}
 SOURCE = """
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.space import Parameter, Space
@@ -258,6 +288,31 @@ def objective(parameters: dict[str, Any], fidelity: int) -> dict[str, float]:
     return {"value": parameters["x"] + parameters["n"] + fidelity, "latency": parameters["n"]}
 
 
+def served(out: Path) -> int:
+    """Read a folder as ``mfbo serve`` does: 0, or 2 where it says why it cannot."""
+    try:
+        run = LiveRun(out)
+        run.look()
+        json.dumps([run.state(0), run.query(0)], allow_nan=False)
+        run.note(0, "seen")
+        run.page()
+    except SettingError:
+        return 2
+    return 0
+
+
+def several(parameters: dict[str, Any], fidelity: int) -> dict[str, float]:
+    """Two objectives."""
+    return {"loss": (parameters["x"] - 0.3) ** 2 + fidelity, "gain": parameters["x"]}
+
+
+def training(parameters: dict[str, Any], trial: Any) -> None:
+    """A training that saves nothing but what it reports."""
+    for epoch in trial.epochs():
+        print("epoch", epoch)
+        trial.report(parameters["rate"] + 1 / epoch)
+
+
 class Folders:
     """Whole folders of several kinds, in a place, and forged ones made of them.
 
@@ -272,12 +327,13 @@ class Folders:
         (self.outside / "file").write_text("as it was")
         (place / f"{OWN}.py").write_text(SOURCE)
         sys.path.insert(0, str(place))
-        several = {**CONFIG, "strategies": {"a": CONFIG["strategy"], "b": "Direct"}, "seeds": [0]}
-        several["problem"] = "Currin"
-        del several["strategy"]
+        compared = {**CONFIG, "strategies": {"a": CONFIG["strategy"], "b": "Direct"}, "seeds": [0]}
+        compared["problem"] = "Currin"
+        del compared["strategy"]
         averages = {"problem": "ShiftedPeak", "strategies": {"s": "ShrinkingWindow"}, "capital": 4, "seeds": 1}
         own = {**CONFIG, "problem": f"{OWN}.Hill"}
-        for name, settings in {"plain": CONFIG, "model": MODEL, "own": own, "ab": several, "avg": averages}.items():
+        kinds = {"plain": CONFIG, "model": MODEL, "own": own, "ab": compared, "avg": averages}
+        for name, settings in {**kinds, "front": SEVERAL, "epochs": TRAININGS}.items():
             (place / f"{name}.yaml").write_text(yaml.safe_dump(settings))
             command = "compare" if "strategies" in settings else "run"
             more = ["--workers", 1] if command == "compare" else []
@@ -285,6 +341,7 @@ class Folders:
         sys.path.remove(str(place))
         sys.modules.pop(OWN)
         run("export", place / "whole" / "plain")
+        notes.write(place / "whole" / "front", 1, "look again")
         killed = place / "whole" / "killed"
         shutil.copytree(place / "whole" / "plain", killed)
         (killed / "history.sqlite").unlink()
@@ -302,6 +359,7 @@ class Folders:
         shutil.rmtree(top, ignore_errors=True)
         (self.place / "new.sqlite").unlink(missing_ok=True)
         kinds = ["plain", "plain", "plain", "killed", "own", "own", "ab", "ab", "avg", "model"]
+        kinds += ["front", "front", "front", "epochs", "epochs"]
         kind, name = numbers.choice(kinds), numbers.choice(["one", "one", "one", "o\nn\x1b[2Je", "-o", "ö" * 100])
         out = top / name
         shutil.copytree(self.place / "whole" / kind, out)
@@ -312,6 +370,12 @@ class Folders:
         fates |= {"best --json": self.run("best", out, "--json"), "export": self.run("export", out)}
         if numbers.random() < 0.15:
             fates["show --html"] = self.run("show", out, "--html")
+        if kind in ("front", "epochs") or numbers.random() < 0.1:
+            fates |= {"why": self.run("why", out, "1"), "show --output": self.run("show", out, "--output", 1)}
+            if numbers.random() < 0.3:
+                fates["serve"] = served(out)
+        if kind == "epochs" and numbers.random() < 0.3:
+            fates["show --curves"] = self.run("show", out, "--curves")
         new = [self.place / "new.sqlite"] if numbers.random() < 0.5 else []
         fates["repair"] = self.run("repair", out, *new)
         if kind in ("ab", "avg") and numbers.random() < 0.15:

@@ -26,14 +26,13 @@ from mfbo_torch.app.setting_types import (
     read_all,
     read_class_settings,
 )
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.device import usable_device
 from mfbo_torch.utils.errors import SettingError, did_you_mean
-from mfbo_torch.utils.validation import whole
+from mfbo_torch.utils.validation import describe, whole
 
 BASES: dict[str, type] = {"problem": Problem, "strategy": Strategy}
 OFFERED = {"problem": problems, "strategy": strategies}

@@ -25,7 +25,6 @@ from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
 from mfbo_torch.loop import executors
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import check_capital
@@ -35,6 +34,7 @@ from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
+from mfbo_torch.utils.validation import describe
 
 MOST_RUNS = 100_000
 TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
@@ -82,7 +82,8 @@ def plan(settings: Mapping[str, Any], to_run: bool = True) -> tuple[dict[str, Pr
     if (total := len(entries) * len(settings["strategies"]) * len(seeds)) > MOST_RUNS:
         wanted = f"so few that there are {MOST_RUNS:,} runs at most, not {total:,}"
         raise SettingError("seeds", settings["seeds"], wanted)
-    shared = {**{name: settings[name] for name in ("device", "dtype", "out")}, "capital": settings["capital"] or 1.0}
+    shared = {**{name: settings[name] for name in ("device", "dtype", "out")}, "progress": False}
+    shared["capital"] = settings["capital"] or 1.0
     problems: dict[str, Problem] = {}
     jobs: list[Job] = []
     for entry in entries:
@@ -120,7 +121,7 @@ def _slug(label: str) -> str:
     return re.sub(r"[^\w.+]+", "-", label).strip("-.") or "run"
 
 
-def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
+def compare(settings: Mapping[str, Any]) -> Comparison:
     """Run what has not run yet, then write the table and the picture.
 
     Every run has its own journal: finished ones are not run again, interrupted ones are continued. Before the first
@@ -135,7 +136,7 @@ def compare(settings: Mapping[str, Any], progress: bool = True) -> Comparison:
     write_settings(settings, out)
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
     errors = []
-    with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not progress) as bar:
+    with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not settings["progress"]) as bar:
         alone = (
             executors.Placement.read(kind).kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
         )
@@ -169,7 +170,7 @@ def run_job(settings: Mapping[str, Any]) -> str:
     """One run of a comparison; what went wrong, if anything."""
     try:
         run = prepare(settings)
-        summary = execute(run, progress=False, picture=False)
+        summary = execute(run, picture=False)
         if summary.finished and isinstance(run.problem, IndirectProblem):
             inputs = recommendations(run.strategy, summary.history)
             write_text(run.out / RECOMMENDED, json.dumps(run.problem.advised(inputs).tolist()))

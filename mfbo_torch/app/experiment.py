@@ -38,7 +38,7 @@ from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import replacing, write_text
 
-MAY_DIFFER = ("capital", "out", *(option.name for option in fields(RunOptions)))
+MAY_DIFFER = ("capital", "out", "progress", *(option.name for option in fields(RunOptions)))
 """Settings that may differ when a run is continued."""
 
 
@@ -81,9 +81,9 @@ def prepare(settings: Mapping[str, Any]) -> Plan:
     return Plan(settings, problem, strategy, options, stopping, workers, given, out)
 
 
-def execute(plan: Plan, *, progress: bool = True, picture: bool = True) -> Summary:
-    """Start or continue a run, with a progress bar and a picture at the end; its summary, which the folder has too."""
-    out = plan.out
+def execute(plan: Plan, *, picture: bool = True) -> Summary:
+    """Start or continue a run, with a picture at the end; its summary, which the folder has too."""
+    out, progress = plan.out, plan.settings["progress"]
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
     with Journal(out / JOURNAL) as journal, logged(out / LOG):

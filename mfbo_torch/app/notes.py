@@ -32,7 +32,7 @@ def write(folder: Path, id: int, text: str) -> None:
     """Keep a note on a query, or none where it is empty; the file is replaced at once.
 
     Raises:
-        SettingError: The number is none, the text is too long, or the file cannot be written.
+        SettingError: The number is none, the text or all notes together are too long, or the file cannot be written.
     """
     whole("id", id, 0)
     if not isinstance(text, str) or len(text) > LONGEST:
@@ -41,5 +41,9 @@ def write(folder: Path, id: int, text: str) -> None:
         )
     found = {**read(folder), id: text.strip()}
     kept = {str(each): note for each, note in sorted(found.items()) if note}
+    written = json.dumps(kept, indent=1, ensure_ascii=True) + "\n"
+    if len(written) > MOST_BYTES:
+        wanted = f"so short that all notes have at most {MOST_BYTES:,} bytes"
+        raise SettingError("note", f"{len(text)} characters", wanted)
     with writable("folder", folder, "folder"):
-        write_text(folder / FILE, json.dumps(kept, indent=1, ensure_ascii=True) + "\n")
+        write_text(folder / FILE, written)

@@ -31,6 +31,13 @@ _NOTED: dict[str, Any] = {
     "recommended": dict | None,
 }
 """What is read of a summary, and its types."""
+_SOLUTION: dict[str, Any] = {
+    "parameters": dict[str, bool | int | float | str],
+    "values": dict[str, float],
+    "deviations": dict[str, float | None],
+    "labels": list[str],
+}
+"""What is read of each design on a front."""
 
 
 def recorded(out: Path) -> History:
@@ -51,7 +58,18 @@ def noted(out: Path) -> dict[str, Any]:
         found[name] = read(f"summary.{name}", found[name], kind)
     if found["recommended"] is not None:
         read("summary.recommended.parameters", found["recommended"].get("parameters"), dict)
+    if "front" in found:
+        found["front"] = [_solution(one, i) for i, one in enumerate(read("summary.front", found["front"], list))]
+        if len({tuple(one["values"]) for one in found["front"]}) > 1:
+            raise SettingError("summary", str(path), "one whose designs on the front have the same objectives")
     return found
+
+
+def _solution(one: Any, place: int) -> dict[str, Any]:
+    """A design on the front of a summary."""
+    name = f"summary.front.{place}"
+    found = read(name, one, dict)
+    return {**found, **{key: read(f"{name}.{key}", found.get(key), kind) for key, kind in _SOLUTION.items()}}
 
 
 def settings_of(out: Path) -> dict[str, Any]:

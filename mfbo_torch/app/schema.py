@@ -28,6 +28,7 @@ LONGEST = 20_000_000
 
 _TYPES = get_type_hints(RunOptions)
 _OPTIONS = {o.name: Setting(_TYPES[o.name], o.default, o.metadata["help"]) for o in fields(RunOptions)}
+_PROGRESS = Setting(bool, True, "whether to show a progress bar")
 _OUT = Setting(str | None, None, "output folder; runs/NAME for NAME.yaml if not given")
 _COMPUTING = {
     "device": Setting(str, "cpu", "where models compute, such as cpu or cuda"),
@@ -53,6 +54,7 @@ RUN = Command(
         "capital": Setting(float, help="what may be spent, in the unit of the costs"),
         "out": _OUT,
         **_OPTIONS,
+        "progress": _PROGRESS,
         "warm_start": Setting(
             str | None, None, "observations to begin with, free of charge: a CSV or Parquet file, or a run's folder"
         ),
@@ -74,6 +76,7 @@ COMPARE = Command(
         "out": _OUT,
         "workers": Setting(int | None, None, "processes; one a core if not given"),
         **{name: _OPTIONS[name] for name in ("executor", "scheduler")},
+        "progress": _PROGRESS,
         **_COMPUTING,
     },
 )

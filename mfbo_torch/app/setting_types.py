@@ -194,10 +194,13 @@ def _family(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _read_text(setting: str, text: FlagText, kind: Any, importing: bool) -> Any:
-    """A flag's value, as YAML where that fits the type, else as the text that it is."""
+    """A flag's value, as YAML where that fits the type, else as the text that it is: a ``#`` begins no comment."""
     try:
         value = safe_yaml.load(text) if text.strip() else str(text)
     except yaml.YAMLError:
+        value = str(text)
+    plain = isinstance(value, str) and text.lstrip()[:1] not in ("'", '"')
+    if "#" in text and (plain or value is None):
         value = str(text)
     try:
         return read(setting, value, kind, importing)

@@ -12,12 +12,12 @@ from typing import Any
 
 from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.loop.eta import Forecast, forecast
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.minimize import recommended
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.output_streams import logger
+from mfbo_torch.utils.validation import describe
 
 LOGGER = logger(__name__)
 PACKAGES = ("mfbo-torch", "torch", "botorch", "gpytorch")

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 from mfbo_torch.app.builder import trust
 from mfbo_torch.ax.acquisition import MultiFidelityAcquisition, modular_node
 from mfbo_torch.ax.analysis import ValueAgainstCost
-from mfbo_torch.ax.best import BestInput, BestPoint, best_point
+from mfbo_torch.ax.best import BestInput, BestPoint, FrontPoint, best_front, best_point
 from mfbo_torch.ax.client import multi_fidelity_client
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.ax.storage import register
@@ -24,10 +24,12 @@ register()
 __all__ = [
     "BestInput",
     "BestPoint",
+    "FrontPoint",
     "MultiFidelityAcquisition",
     "StrategyNode",
     "ValueAgainstCost",
     "attach_observations",
+    "best_front",
     "best_point",
     "modular_node",
     "multi_fidelity_client",

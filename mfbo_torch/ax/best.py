@@ -15,6 +15,7 @@ from mfbo_torch.ax.goal import goal
 from mfbo_torch.ax.history import read
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.history import History, Recommendation, Record, Status, noise_variances, values
+from mfbo_torch.metrics.front import front
 from mfbo_torch.models import PerFidelityGP
 from mfbo_torch.strategies import Strategy
 from mfbo_torch.strategies.common.fit_schedule import quiet
@@ -63,12 +64,46 @@ class BestInput(NamedTuple):
     spent: tuple[float, ...]
 
 
+class FrontPoint(NamedTuple):
+    """An arm at the target fidelity that no other one beats in every objective.
+
+    Attributes:
+        parameters: Its parameters, the fidelity included.
+        values: What was observed of each objective.
+    """
+
+    parameters: dict[str, Any]
+    trial_index: int
+    values: dict[str, float]
+
+
+def best_front(client: Client) -> list[FrontPoint]:
+    """The completed arms at the target fidelity that keep their limits and that no other one beats in every objective,
+    from the best value of the first one on. A ``SettingError`` where the client has no strategy node, or one objective.
+    """
+    experiment = client._experiment
+    _, codec = node_of(client._generation_strategy).bound(experiment)
+    wanted = [one.name for one in codec.space.objectives]
+    if not wanted:
+        raise SettingError("client", "one with one objective", "one with several; best_point has the best of one")
+    history, sources = read(experiment, codec)
+    return [
+        FrontPoint(
+            dict(experiment.arms_by_name[sources[record.id][1]].parameters),
+            sources[record.id][0],
+            {name: record.outcomes[name].value for name in wanted},
+        )
+        for record in front(history, codec.space)
+    ]
+
+
 def best_point(client: Client) -> BestPoint | BestInput:
     """The strategy's recommendation: a completed arm at the target fidelity, or an input.
 
     Where values are noisy the arm is the one with the best posterior mean of the strategy's model, or of a
     :class:`~mfbo_torch.PerFidelityGP` where the strategy has none of the target. Where arms are averages of the
-    objective it is the input with the best posterior mean: the best average is not the optimum.
+    objective it is the input with the best posterior mean: the best average is not the optimum. Of several objectives
+    it is the knee of the front, and the values are those of the first one.
 
     Raises:
         SettingError: The client has no strategy node, or nothing is completed (at the target).

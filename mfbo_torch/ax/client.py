@@ -15,11 +15,11 @@ from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
-from mfbo_torch.ax.goal import configured
+from mfbo_torch.ax.goal import configured, goal
 from mfbo_torch.ax.node import StrategyNode
 from mfbo_torch.space import named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, Value
-from mfbo_torch.strategies import MFGPUCB, Strategy
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 
@@ -49,15 +49,18 @@ def multi_fidelity_client(
     Args:
         parameters: Ax's ``RangeParameterConfig`` and ``ChoiceParameterConfig`` (``dependent_parameters`` and all).
         costs: ``M`` increasing positive costs, the target last; the values of ``fidelities`` if not given.
-        objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``.
-        strategy: Decides the trials, or its name; :class:`~mfbo_torch.MFGPUCB` if not given. One whose arms are
+        objective: The metric to maximise, or with a minus before it to minimise, as in Ax: ``"-loss"``; or several
+            after commas, ``"-loss, accuracy"``, of which :func:`~mfbo_torch.ax.best_front` has the best.
+        strategy: Decides the trials, or its name; :class:`~mfbo_torch.MFGPUCB` if not given, and for several objectives
+            :class:`~mfbo_torch.MFEHVI`. One whose arms are
             averages brings its :class:`~mfbo_torch.IndirectSpace`, of the same parameters and costs:
             ``CMES(space=...)``.
         seed: Of a strategy that is named or not given; 0 if not given.
         fidelities: The name and the values of the fidelities, ``{"epochs": [3, 9, 27]}``, the target last.
         parameter_constraints: Linear inequalities such as ``"x1 + x2 <= 1"``.
         outcome_constraints: Bounds on other metrics such as ``"latency <= 20"``, which every trial reports beside the
-            objective; the best point keeps them at the target.
+            objective; the best point keeps them at the target. One on an objective of several is its worst value of
+            interest.
         continues: As in :class:`~mfbo_torch.ax.StrategyNode`.
         name: Of the experiment, needed to store it in a database.
         storage_config: Where Ax keeps it; the tables are made if they are missing. Other databases than SQLite keep to
@@ -71,8 +74,9 @@ def multi_fidelity_client(
         given = costs.tolist() if isinstance(costs, (np.ndarray, Tensor)) else costs
         named = named_fidelities(fidelities, [getattr(config, "name", "") for config in parameters], given)
         costs = named.costs_of(given)
-    node = StrategyNode(strategy_of(strategy, seed, MFGPUCB), costs, continues=continues)
     config = configured(objective, outcome_constraints)
+    usual = MFEHVI if goal(config).objectives else MFGPUCB
+    node = StrategyNode(strategy_of(strategy, seed, usual), costs, continues=continues)
     if storage_config is not None and name is None:
         raise SettingError("name", name, "given, to store the experiment in a database")
     search_space = _search_space(parameters, node.costs, parameter_constraints, named)

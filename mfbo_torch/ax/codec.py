@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
@@ -13,6 +14,7 @@ from ax.core.search_space import SearchSpace
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.codec import Codec, Coordinate
 from mfbo_torch.space.fidelities import Fidelities
+from mfbo_torch.space.objectives import Objective
 from mfbo_torch.space.outcome_constraints import Limit
 from mfbo_torch.utils.errors import SettingError
 
@@ -29,7 +31,7 @@ class AxCodec(Codec):
     where ``M`` is 1); or an ordered choice among its values, the target last. Range parameters stay as they are, an
     ordered choice becomes the rank of its value, another one a parameter with choices, and a fixed parameter is not
     searched. A parameter that depends on the value of a choice has a condition. Parameter constraints become those of
-    the space. ``costs``, ``continues`` and ``limits`` are as in :class:`~mfbo_torch.space.Space`.
+    the space. ``costs``, ``continues``, ``limits`` and ``objectives`` are as in :class:`~mfbo_torch.space.Space`.
     """
 
     fidelity: str
@@ -40,6 +42,7 @@ class AxCodec(Codec):
         costs: Sequence[float] | None,
         continues: bool = False,
         limits: Sequence[Limit] = (),
+        objectives: Sequence[Objective] = (),
     ) -> None:
         self.search_space = search_space
         parameters = list(search_space.parameters.values())
@@ -64,6 +67,7 @@ class AxCodec(Codec):
             continues=continues,
             limits=tuple(limits),
         )
+        self.space = replace(self.space, objectives=tuple(objectives))
 
     def encode(self, parameters: Mapping[str, Any]) -> tuple[tuple[float, ...], int] | None:
         """The design and the fidelity of an arm, ``None`` where it is outside the search space."""

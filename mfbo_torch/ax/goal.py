@@ -1,4 +1,4 @@
-"""The goal of an Ax experiment: one metric to optimise, others within limits."""
+"""The goal of an Ax experiment: one metric to optimise, or several, others within limits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ax.api.utils.instantiation.from_string import optimization_config_from_string
-from ax.core.optimization_config import OptimizationConfig
+from ax.core.optimization_config import MultiObjectiveOptimizationConfig, OptimizationConfig
 from ax.core.outcome_constraint import OutcomeConstraint
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UserInputError
 
+from mfbo_torch.space.objectives import Objective, checked_objectives
 from mfbo_torch.space.outcome_constraints import Limit, limits_of
 from mfbo_torch.utils.errors import SettingError
 
@@ -18,27 +19,50 @@ CONSTRAINTS = "outcome_constraints"
 
 
 class Goal(NamedTuple):
-    """The metric to optimise, the sign that makes larger better, and the limits of other metrics."""
+    """The metric to optimise, the sign that makes larger better, and the limits of other metrics; where several are to
+    be optimised, the first one, and all of them as ``objectives``."""
 
     metric: str
     sign: float
     limits: tuple[Limit, ...] = ()
+    objectives: tuple[Objective, ...] = ()
 
     @property
     def metrics(self) -> list[str]:
         """The metrics that a trial needs to be complete."""
-        return [self.metric, *(limit.name for limit in self.limits)]
+        several = [one.name for one in self.objectives] or [self.metric]
+        return list(dict.fromkeys([*several, *(limit.name for limit in self.limits)]))
 
 
 def goal(config: OptimizationConfig | None) -> Goal:
-    """The goal of an experiment with this configuration: one metric, with at most one bound on each other one."""
+    """The goal of an experiment with this configuration: one metric, or several after commas, with at most one bound on
+    each other one. Ax's objective thresholds are the reference point."""
     if config is None:
         raise SettingError("objective", None, "configured: client.configure_optimization(objective=...)")
+    if isinstance(config, MultiObjectiveOptimizationConfig):
+        return _several(config)
     if len(config.objective.metric_names) != 1:
-        raise SettingError("objective", config.objective.expression, "one metric, such as 'accuracy' or '-loss'")
+        wanted = "one metric, such as 'accuracy' or '-loss', or several after commas"
+        raise SettingError("objective", config.objective.expression, wanted)
     sign = -1.0 if config.objective.minimize else 1.0
     limits = limits_of(list(map(limit, config.all_constraints)), CONSTRAINTS)
     return Goal(config.objective.metric_names[0], sign, limits)
+
+
+def _several(config: MultiObjectiveOptimizationConfig) -> Goal:
+    text, weights = config.objective.expression, dict(config.objective.metric_weights)
+    if len(weights) != len(text.split(",")) or {abs(weight) for weight in weights.values()} != {1.0}:
+        raise SettingError("objective", text, "one metric between two commas, such as '-loss, accuracy'")
+    worst = {found.name: found for found in map(limit, config.objective_thresholds)}
+    for name, found in worst.items():
+        if found.upper != (weights[name] < 0):
+            wanted = f"a bound on its worse values: {name} {'<=' if weights[name] < 0 else '>='} {found.bound:g}"
+            raise SettingError(CONSTRAINTS, str(found), wanted)
+    objectives = tuple(
+        Objective(name, weight > 0, worst[name].bound if name in worst else None) for name, weight in weights.items()
+    )
+    limits = limits_of(list(map(limit, config.outcome_constraints)), CONSTRAINTS)
+    return Goal(objectives[0].name, 1.0 if objectives[0].maximize else -1.0, limits, checked_objectives(objectives))
 
 
 def limit(constraint: OutcomeConstraint) -> Limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from mfbo_torch.ax.goal import Goal, goal
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.history.continuation import lower_training
 from mfbo_torch.history.observation import Outcome
+from mfbo_torch.space.outcome_constraints import Limit
 
 Seen = dict[str, tuple[float, float | None]]
 """A value and its standard error, where that is known, of each metric."""
@@ -33,7 +35,7 @@ class AxHistory(NamedTuple):
 def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> AxHistory:
     """The history of an experiment in the order of its trials, values to be maximised.
 
-    Completed trials with a value of the objective and of every metric that has a limit are done; those without one,
+    Completed trials with a value of each objective and of every metric that has a limit are done; those without one,
     failed, abandoned and early stopped ones (and abandoned arms of others) have failed and keep their cost; a stale
     trial never ran and costs nothing, nor does one of :func:`~mfbo_torch.ax.attach_observations`; all others are
     pending. Arms outside the search space are left out.
@@ -55,7 +57,8 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
             base = lower_training(history, query.x, query.fidelity) if codec.space.continues else None
             cost = codec.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
             record = Record(len(history), query, cost)
-            record = _record(record, trial, observed.get((index, arm.name), {}), wanted)
+            seen = observed.get((index, arm.name), {})
+            record = _record(record, trial, seen, wanted, codec.space.outcomes)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
             history = History((*history, record))
@@ -63,7 +66,7 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
     return AxHistory(history, sources)
 
 
-def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal) -> Record:
+def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal, limits: Sequence[Limit]) -> Record:
     """A pending record as its trial stands."""
     status = trial.status
     if status.is_stale or record.given:
@@ -72,7 +75,7 @@ def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal) -> Record:
         return record
     missing = [name for name in goal.metrics if name not in seen]
     if status.is_completed and not missing:
-        outcomes = {limit.name: Outcome(*seen[limit.name], limit.met(seen[limit.name][0])) for limit in goal.limits}
+        outcomes = {limit.name: Outcome(*seen[limit.name], limit.met(seen[limit.name][0])) for limit in limits}
         if unknown := [name for name, outcome in outcomes.items() if not math.isfinite(outcome.value)]:
             return record.failed(f"{unknown[0]} is not finite: {outcomes[unknown[0]].value}")
         value, error = seen[goal.metric]

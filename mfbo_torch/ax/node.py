@@ -105,8 +105,8 @@ class StrategyNode(ExternalGenerationNode):
 
     def bound(self, experiment: Experiment) -> tuple[Strategy, AxCodec]:
         """The strategy, bound to the space of an experiment, and the codec of its arms, where they suit each other."""
-        limits = goal(experiment.optimization_config).limits
-        codec = AxCodec(experiment.search_space, self.costs, self.continues, limits)
+        wanted = goal(experiment.optimization_config)
+        codec = AxCodec(experiment.search_space, self.costs, self.continues, wanted.limits, wanted.objectives)
         if self._codec is None or self._codec.space != codec.space:
             self._bound = self.strategy.bind(codec.space)
             codec.check(self._bound.space)
@@ -122,7 +122,8 @@ class StrategyNode(ExternalGenerationNode):
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
         """The parameters of the strategy's next query; arms that are pending may not be in the experiment yet."""
-        assert self._codec is not None, "update_generator_state comes first"
+        if self._codec is None:
+            raise SettingError("experiment", None, "read by update_generator_state before a candidate is asked for")
         for parameters in pending_parameters:
             if Arm.md5hash(parameters) not in self._known:
                 self._add(parameters, {})

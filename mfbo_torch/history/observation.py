@@ -154,7 +154,8 @@ def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "v
         return given
     names = [one.name for one in objectives]
     if not isinstance(given, Mapping):
-        raise SettingError(setting, given, f"a mapping of {', '.join(names)} to numbers")
+        wanted = ", ".join(one.name for one in objectives if one.known is None)
+        raise SettingError(setting, given, f"a mapping of {wanted} to numbers")
     if missing := [name for name in names if name not in given]:
         raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives")
     return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))

@@ -22,16 +22,20 @@ class SweepCodec(Codec):
     """
 
     def __init__(self, overrides: Sequence[Override], fidelity: str | None, costs: Sequence[float] | None) -> None:
-        self.keys = {override.key_or_group: override.get_key_element() for override in overrides}
+        self.keys = {_name(override): override.get_key_element() for override in overrides}
+        self._written: list[str] = []
         fixed, coordinates, levels, prices = {}, [], [None], [1.0]
-        for override in overrides:
-            name = override.key_or_group
+        names = [_name(override) for override in overrides]
+        for name, override in zip(names, overrides, strict=True):
+            if (name == fidelity or override.is_sweep_override()) and names.count(name) > 1:
+                raise SettingError("overrides", name, "given once where it is searched")
             if name == fidelity:
                 levels, prices = _levels(name, override, costs)
             elif override.is_sweep_override():
                 coordinates.append(_coordinate(name, override))
             else:
-                fixed[name] = override.get_value_element_as_str()
+                self._written.append(override.input_line or "")
+                fixed[name] = None if override.is_delete() else override.get_value_element_as_str()
         if fidelity is not None and fidelity not in self.keys:
             known = ", ".join(self.keys) or "none is there"
             raise SettingError("hydra.sweeper.fidelity", fidelity, f"one of the overrides: {known}")
@@ -41,7 +45,13 @@ class SweepCodec(Codec):
 
     def job(self, x: Sequence[float], fidelity: int) -> list[str]:
         """The overrides of the job of a query."""
-        return [f"{self.keys[name]}={value}" for name, value in self.decode(x, fidelity).items()]
+        found = self.decode(x, fidelity).items()
+        return [*self._written, *(f"{self.keys[name]}={value}" for name, value in found if name not in self.fixed)]
+
+
+def _name(override: Override) -> str:
+    """A key, with the package where one is given: ``db@source``."""
+    return override.key_or_group if override.package is None else f"{override.key_or_group}@{override.package}"
 
 
 def _coordinate(name: str, override: Override) -> Coordinate:

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from mfbo_torch.history import History, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.plots import CURVES, FAINT, canvas, log_scale, note, tidy
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger
 from mfbo_torch.utils.standardize import extent
+from mfbo_torch.utils.validation import describe
 
 LOG = logger(__name__)
 BEST = 5

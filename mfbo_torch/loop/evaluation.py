@@ -16,6 +16,7 @@ from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError, SettingError
+from mfbo_torch.utils.validation import describe
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -83,15 +84,6 @@ def _message(error: BaseException) -> str:
         return "\n  ".join([" ".join(str(error).split()) or type(error).__name__, *error.details.splitlines()])
     frames = traceback.extract_tb(error.__traceback__)[2:]  # the first two are always there
     return describe(error) + "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames[-FRAMES:])
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, ``ExceptionType: message``."""
-    try:
-        message = " ".join(str(error)[: validation.LONGEST].split())
-    except BaseException as worse:  # what it says is the objective's own code
-        message = f"what it says cannot be read, {type(worse).__name__}"
-    return validation.reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 def told_reason(reason: Any) -> str:

@@ -12,7 +12,6 @@ from mfbo_torch.history import History, Recommendation, Record, Status
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves
 from mfbo_torch.history.observation import Returned
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
@@ -29,6 +28,7 @@ from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
+from mfbo_torch.utils.validation import describe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from mfbo_torch.history.storage.disk_waits import when_disk_has_room
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
-from mfbo_torch.loop.evaluation import Evaluation, describe
+from mfbo_torch.loop.evaluation import Evaluation
 from mfbo_torch.loop.executors import POLL_SECONDS, capacity
 from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
@@ -42,6 +42,7 @@ from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
+from mfbo_torch.utils.validation import describe
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem

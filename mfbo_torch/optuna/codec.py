@@ -130,7 +130,8 @@ def _coordinate(name: str, distribution: BaseDistribution) -> Coordinate:
     if isinstance(distribution, CategoricalDistribution):
         by_index = Parameter(name, choices=tuple(range(len(distribution.choices))))  # their texts may be alike
         return Coordinate(by_index, internal, lambda x: distribution.to_external_repr(round(x)))
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    if not isinstance(distribution, FloatDistribution | IntDistribution):
+        raise SettingError(name, type(distribution).__name__, "a float, an int or a categorical distribution")
     integer = isinstance(distribution, IntDistribution)
     low, high, step = distribution.low, distribution.high, distribution.step
     typed = round if integer else float

@@ -22,7 +22,9 @@ def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any
     _, domains, grids = parse_spec_vars(dict(config))
     if grids:
         raise SettingError("/".join(grids[0][0]), "grid_search", "tune.choice: what is tried is the searcher's to say")
-    found = {"/".join(map(str, path)): domain for path, domain in domains}
+    if wrong := [key for path, _ in domains for key in path if not isinstance(key, str) or "/" in key or not key]:
+        raise SettingError("param_space", wrong[0], "names of text without /, which joins those of nested parameters")
+    found = {"/".join(path): domain for path, domain in domains}
     levels, prices = [None], [1.0]
     if fidelity is not None:
         levels, prices = _levels(fidelity, found.pop(fidelity, None), costs, list(found))
@@ -74,6 +76,8 @@ def _levels(
         wanted = f"a parameter with tune.choice of its values, such as [3, 9, 27]; others are {', '.join(others)}"
         raise SettingError("fidelity", name, wanted)
     values = list(domain.categories)
+    if not all(isinstance(value, str | Real) for value in values) or len(set(values)) < len(values):
+        raise SettingError("fidelity", name, f"a parameter whose values are different numbers or texts, not {values}")
     prices = {value: value for value in values} if costs is None else dict(costs)
     if set(prices) != set(values) or not all(isinstance(price, int | float) and price > 0 for price in prices.values()):
         raise SettingError("costs", costs, f"a positive number for each value of {name}: {', '.join(map(str, values))}")

@@ -17,6 +17,7 @@ from mfbo_torch.space.codec import Codec
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import describe
 
 
 class Searcher(TuneSearcher):
@@ -101,8 +102,13 @@ class Searcher(TuneSearcher):
         value = (result or {}).get(self.metric)
         if error or value is None:
             self._optimizer.fail(id, "the trial failed" if error else f"it has not reported {self.metric}")
+            return
+        try:
+            found = float(value)
+        except Exception as wrong:  # of whatever kind: the value is the training's
+            self._optimizer.fail(id, f"{self.metric} is no number: {describe(wrong)}")
         else:
-            self._optimizer.tell(id, float(value) if self.mode == "max" else -float(value))
+            self._optimizer.tell(id, found if self.mode == "max" else -found)
 
     def save(self, checkpoint_path: str) -> None:
         """Keep what :meth:`restore` needs."""

@@ -10,6 +10,7 @@ from mfbo_torch.history import History, Record
 from mfbo_torch.space import Space
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.output_streams import logger
+from mfbo_torch.utils.validation import describe
 
 LOG = logger(__name__)
 NAMES = ("on_query", "on_result", "on_end")
@@ -157,7 +158,7 @@ class Callbacks:
                 if (function := getattr(callback, name, None)) is not None:
                     function(what)
             except Exception as error:
-                LOG.warning("%s of %s raised %s: %s", name, type(callback).__name__, type(error).__name__, error)
+                LOG.warning("%s of %s raised %s", name, type(callback).__name__, describe(error))
 
 
 def _nothing(_: Any) -> None:

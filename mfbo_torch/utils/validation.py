@@ -107,6 +107,15 @@ def reason(given: Any) -> str:
     return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
+def describe(error: BaseException) -> str:
+    """An exception in one line, ``ExceptionType: message``."""
+    try:
+        message = " ".join(str(error)[:LONGEST].split())
+    except BaseException as worse:  # what it says is the objective's own code
+        message = f"what it says cannot be read, {type(worse).__name__}"
+    return reason(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
 def single(value: Any) -> Any:
     """The only element of an array or a tensor, ``None`` where it is masked."""
     if getattr(value, "shape", None) is None or math.prod(value.shape) != 1:

@@ -62,6 +62,7 @@ def test_everything_is_spelt_out(config):
         "patience": None,
         "stop_gain": None,
         "output_limit": 20_000,
+        "progress": True,
         "warm_start": None,
         "seed": 0,
         "device": "cpu",

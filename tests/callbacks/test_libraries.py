@@ -221,6 +221,30 @@ class Evil:
         return open, (str(self.path), "w")
 
 
+@pytest.mark.parametrize("library", ["keras", "skorch", "transformers", "lightning"])
+def test_whatever_files_a_stranger_left_in_their_place_nothing_runs(library, tmp_path):
+    """Every file that the library has saved is replaced by a pickle, or by torch's own archive of one."""
+    pytest.importorskip(library)
+    problem, optimizer = FunctionProblem(TRAININGS[library], SPACE, maximize=False), None
+    for name, write in (("pickle", pickle.dump), ("archive", torch.save)):
+        ran, optimizer = tmp_path / f"ran {name}", Optimizer(RandomSearch(seed=0), problem=problem)
+        with trials(problem, tmp_path / name, None) as made:
+            for fidelity in (1, 3):
+                record = optimizer.enqueue({"rate": 0.05}, {"epochs": fidelity})
+                optimizer.ask()
+                trial = made.of(record, optimizer.history)
+                ended = made.evaluate(problem, record.query.x, record.query.fidelity, record.id, trial)
+                if fidelity == 1:
+                    optimizer.tell(record.id, ended.observation, curve=ended.curve)
+                    saved = [file for file in trial.folder.glob(f"{library}*") for file in (file, *file.rglob("*"))]
+                    files = [file for file in saved if file.is_file()]
+                    assert files
+                    for file in files:
+                        with file.open("wb") as forged:
+                            write(Evil(ran), forged)
+        assert not ran.exists()
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_checkpoint_of_a_stranger_runs_nothing(packed, tmp_path):
     skops, ran = pytest.importorskip("skops.io"), tmp_path / "ran"

@@ -56,12 +56,30 @@ def test_overrides_are_a_space():
     ]
 
 
+def test_overrides_that_are_not_swept_stay_as_they_were_written():
+    """A deletion, one group in two packages, one that is given twice, and values with quotes and markup."""
+    fixed = [
+        "~model",
+        "+db@source=mysql",
+        "+db@target=pg",
+        "+model=small",
+        "name='it\\'s <b>; rm -rf /'",
+        "list=[1,'a b']",
+    ]
+    codec = SweepCodec(overrides(*fixed, "rate=interval(0,1)", "kind='a=b','<i>','#1'"), None, None)
+    for index, kind in enumerate(("'a=b'", "'<i>'", "'#1'")):
+        assert codec.job((0.5, float(index)), 0) == [*fixed, "rate=0.5", f"kind={kind}"]
+    assert OverridesParser.create().parse_overrides(codec.job((0.5, 2.0), 0))[-1].value() == "#1"
+
+
 @pytest.mark.parametrize(
     ("given", "fidelity", "costs", "said"),
     [
         (["rate=interval(0,1)"], "epochs", None, "^hydra.sweeper.fidelity = 'epochs': must be one of the overrides"),
         (["rate=interval(0,1)", "epochs=3"], "epochs", None, "must be some values, as in epochs=3,9,27"),
         (["rate=interval(0,1)", "epochs=3,9"], "epochs", [1.0], "^hydra.sweeper.costs = .*: must be a positive number"),
+        (["rate=interval(0,1)", "rate=0.5"], None, None, "^overrides = 'rate': must be given once"),
+        (["rate=interval(0,1)", "+n=3,9", "n=27"], "n", None, "^overrides = 'n': must be given once"),
         (["rate=0.1"], None, None, "^overrides = 1: must be with something to search"),
     ],
 )

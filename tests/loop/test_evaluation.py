@@ -9,10 +9,11 @@ from toy import Hill, Walk
 
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.evaluation import describe, evaluate
+from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils import validation
 from mfbo_torch.utils.errors import EvaluationError
+from mfbo_torch.utils.validation import describe
 
 
 class Mute(Exception):

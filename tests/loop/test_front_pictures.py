@@ -36,3 +36,25 @@ def test_a_run_without_a_front_is_drawn(tmp_path):
     result = minimize(values, space, objectives=["loss", "speed"], capital=6, strategy="RandomSearch")
     result.plot().savefig(tmp_path / "front.png")
     assert result.front == []
+
+
+@pytest.mark.parametrize("first", ["minimize", "maximize"])
+@pytest.mark.parametrize("second", ["minimize", "maximize"])
+def test_the_line_of_a_front_is_what_was_reached(first, second):
+    """At each value of the first objective the best of the second among designs that are at least as good."""
+    signs = [1 if way == "minimize" else -1 for way in (first, second)]
+
+    def signed(parameters, fidelity):
+        found = values(parameters, fidelity)
+        return {"loss": signs[0] * found["loss"], "speed": signs[1] * found["speed"], "size": 0.0}
+
+    directions = {"loss": first, "speed": second}
+    result = minimize(signed, SPACE, objectives=directions, capital=24, strategy="RandomSearch")
+    (line,) = (line for line in result.plot().axes[0].lines if "steps" in line.get_drawstyle())
+    x, y = line.get_xdata(), line.get_ydata()
+    assert len(x) == len(result.front) > 2
+    for i, middle in enumerate((x[1:] + x[:-1]) / 2):
+        reached = [
+            signs[1] * one.values["speed"] for one in result.front if signs[0] * (one.values["loss"] - middle) <= 0
+        ]
+        assert signs[1] * y[i + ("pre" in line.get_drawstyle())] == min(reached)

@@ -17,7 +17,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 def test_every_option_is_a_setting_that_may_differ():
     options = [option.name for option in fields(RunOptions)]
     assert set(options) <= set(RUN.settings)
-    assert set(MAY_DIFFER) == {"capital", "out", *options}
+    assert set(MAY_DIFFER) == {"capital", "out", "progress", *options}
     assert RunOptions.of({"capital": 1.0, **{name: RUN.settings[name].default for name in options}}) == RunOptions()
 
 

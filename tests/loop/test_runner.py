@@ -20,10 +20,11 @@ from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.observation import Observation
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE
-from mfbo_torch.loop.evaluation import describe, evaluate
+from mfbo_torch.loop.evaluation import evaluate
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive, run
+from mfbo_torch.utils.validation import describe
 
 
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])

@@ -55,6 +55,17 @@ def test_the_front_is_found(whole):
     assert "reference" in whole.history.records[-1].query.meta
 
 
+def test_the_front_observed_is_of_interest(whole):
+    """The reference point of each decision is beyond the values of every design on the front at that time."""
+    modelled = [r for r in whole.history if "reference" in r.query.meta]
+    assert modelled
+    for record in modelled:
+        seen = [r for r in whole.history.records[: record.id] if r.query.fidelity == 1]
+        values = [[r.outcomes[name].value for name in NAMES] for r in seen]
+        front = [v for v in values if not any(w != v and w[0] <= v[0] and w[1] <= v[1] for w in values)]
+        assert all(value < worst for v in front for value, worst in zip(v, record.query.meta["reference"], strict=True))
+
+
 def test_runs_are_equal_and_a_killed_one_goes_on(whole, tmp_path):
     calls = []
 
@@ -137,7 +148,7 @@ def test_thresholds_bound_the_front():
 
 
 def test_a_reference_that_nothing_reaches_is_no_error():
-    found = run(capital=20, reference=[-5.0, -5.0])
+    found = run(capital=13, reference=[-5.0, -5.0])
     assert found.success
     assert found.hypervolume == 0
 
@@ -180,7 +191,7 @@ def test_trainings_that_pause_at_their_fidelities(tmp_path):
         saved.write_text(str(epochs))
         return {"loss": (parameters["rate"] - 0.2) ** 2 + 1 / epochs, "latency": (parameters["rate"] - 0.8) ** 2}
 
-    found = run(training, space, 45, journal=Journal(tmp_path / "history.sqlite"))
+    found = run(training, space, 30, journal=Journal(tmp_path / "history.sqlite"))
     assert found.front
     assert any(begun)
     assert found.spent == sum(3**r.query.fidelity for r in found.history) - sum(begun)

@@ -67,12 +67,15 @@ def test_a_search_that_is_saved_goes_on_as_if_it_had_not_been(tmp_path):
 
 
 def test_trials_that_fail_or_report_nothing_are_failures():
+    """A metric that is no number is a failure of its trial, and not of the search."""
     searcher = began(strategy=RandomSearch())
-    for i in range(2):
+    ends = [{}, {"accuracy": 1.0}, *({"loss": value} for value in ("low", [1.0, 2.0], {"a": 1}, float("nan"), 10**400))]
+    for i, end in enumerate(ends):
         searcher.suggest(str(i))
-    searcher.on_trial_complete("0", error=True)
-    searcher.on_trial_complete("1", {"accuracy": 1.0})
-    assert [record.status for record in searcher.history] == [Status.FAILED] * 2
+        searcher.on_trial_complete(str(i), end, error=not end)
+        searcher.on_trial_complete(str(i), {"loss": 0.5})  # once more, of a trial that has ended
+    searcher.on_trial_complete("nobody", {"loss": 0.5})
+    assert [record.status for record in searcher.history] == [Status.FAILED] * len(ends)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,17 @@ def test_trials_that_fail_or_report_nothing_are_failures():
         ({"fidelity": "epoch"}, SPACE, "^fidelity = 'epoch': must be a parameter with tune.choice"),
         ({"costs": {3: 1.0}}, SPACE, "^costs = .*: must be a positive number for each value of epochs"),
         ({}, {"rate": tune.grid_search([1, 2])}, "^rate = 'grid_search': must be tune.choice"),
+        (
+            {"fidelity": None},
+            {"a/b": tune.uniform(0, 1), "a": {"b": tune.uniform(2, 3)}},
+            "^param_space = 'a/b': must be",
+        ),
+        ({}, {"a": {"": tune.uniform(0, 1)}}, "^param_space = '': must be names of text"),
+        (
+            {},
+            {"rate": tune.uniform(0, 1), "epochs": tune.choice([[1], [2]])},
+            "^fidelity = 'epochs': must be a parameter",
+        ),
         ({"fidelity": None}, {"rate": 1.0}, "^param_space = .*: must be with something to search"),
     ],
 )

@@ -1,6 +1,8 @@
 """Callbacks are told of every query and result in the user's own sign, and break nothing."""
 
+import numpy as np
 import pytest
+import torch
 
 from mfbo_torch import Callback, Journal, Optimizer, Parameter, Space, UserProblem, maximize, minimize, run
 from mfbo_torch.loop.early_failures import Hopeless
@@ -9,6 +11,10 @@ from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.utils.errors import SettingError
 
 SPACE = Space([Parameter("x", 0, 1), Parameter("k", choices=["a", "bb"])], fidelities={"mesh": [1, 4]})
+
+
+def bowl(x):
+    return (x - 0.3) ** 2
 
 
 def loss(parameters, mesh):
@@ -70,6 +76,53 @@ def test_one_that_raises_is_logged_and_loses_nothing(tmp_path, caplog):
     assert len(kept.events) == 8
     for name in ("on_query", "on_result", "on_end"):
         assert f"{name} of Callback raised RuntimeError: no network" in caplog.text
+
+
+class Silent(Exception):
+    """One whose message cannot be made."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Unreadable:
+    """Has a hook that cannot even be looked at."""
+
+    def on_query(self, event):
+        event.parameters.clear()  # its own
+
+    @property
+    def on_result(self):
+        raise RuntimeError("no hook")
+
+
+def test_whatever_one_does_the_run_goes_on(caplog):
+    """An error without a message, an endless recursion, a hook that raises when it is looked at, and settings of torch
+    and NumPy: decisions and values are those of a run without."""
+
+    def silent(event):
+        raise Silent
+
+    def deep(event):
+        deep(event)
+
+    def unsettle(event):
+        torch.set_default_device("meta")
+        torch.set_default_dtype(torch.float16)
+        np.seterr(all="raise")
+
+    callbacks = [Callback(each, each, each) for each in (silent, deep, unsettle)] + [Unreadable()]
+    settings = {"strategy": "ExpectedImprovement", "progress": False}
+    alone = minimize(bowl, {"x": (0, 1)}, 5, **settings)
+    found = minimize(bowl, {"x": (0, 1)}, 5, callbacks=callbacks, **settings)
+    assert [(r.query, r.value) for r in found.history] == [(r.query, r.value) for r in alone.history]
+    assert (torch.get_default_dtype(), torch.empty(0).device.type) == (torch.float32, "cpu")
+    for said in (
+        "raised Silent: what it says cannot be read",
+        "raised RecursionError",
+        "on_result of Unreadable raised",
+    ):
+        assert said in caplog.text
 
 
 def test_failures_the_end_of_a_run_that_breaks_and_workers():

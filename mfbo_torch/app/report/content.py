@@ -12,8 +12,8 @@ from torch import Tensor
 from mfbo_torch.app import notes, tabular_io
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.strategies.explanation import Explanation
+from mfbo_torch.utils.validation import describe
 
 MOST_EXPLAINED = 2000
 """Number of last queries whose explanations are in a file."""

@@ -2,6 +2,7 @@
 
 const HEIGHT = 30;
 const MOST_HIGH = 608; // of the box, as page.css has it
+const PART = 2000; // rows whose words are made at a time
 const brief = (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
 const shown = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? brief(value) : value);
 const element = (name, properties = {}, ...children) => {
@@ -15,6 +16,7 @@ class RecordTable {
     this.place = place;
     this.choose = choose;
     this.rows = [];
+    this.words = []; // of each row, what the search looks through
     this.columns = [];
     this.order = [];
     this.sorted = { column: 0, down: false };
@@ -38,16 +40,35 @@ class RecordTable {
       this.columns = columns;
       this.widths = columns.map(({ title }) => title.length + 3);
       this.rows = [];
+      this.words = [];
       this.heads();
     }
     this.columns.forEach((column, k) => (column.kind = columns[k].kind));
     this.best = best;
     for (const [index, cells] of changed) {
       this.rows[index] = cells;
+      this.words[index] = undefined;
       cells.forEach((cell, k) => (this.widths[k] = Math.max(this.widths[k], Math.min(shown(cell).length + 1, 48))));
     }
+    $("colgroup", this.place).replaceChildren(
+      ...this.widths.map((width) => Object.assign(element("col"), { style: `width: ${width + 1}ch` })),
+    );
+    $("table", this.place).style.width = `${this.widths.reduce((sum, width) => sum + width + 1, 0)}ch`;
     this.filters();
     this.arrange(true);
+    clearTimeout(this.preparing);
+    this.preparing = setTimeout(() => this.prepare(0));
+  }
+
+  searched(k) {
+    return (this.words[k] ??= this.rows[k].join("\n").toLowerCase());
+  }
+
+  /** Make the words of all rows, some at a time, so that the first letter of a search need not wait for them. */
+  prepare(from) {
+    const end = Math.min(from + PART, this.rows.length);
+    for (let k = from; k < end; k++) this.searched(k);
+    if (end < this.rows.length) this.preparing = setTimeout(() => this.prepare(end));
   }
 
   heads() {
@@ -90,11 +111,9 @@ class RecordTable {
     const words = $("input[type=search]", this.place).value.trim().toLowerCase();
     const selects = [...this.place.querySelectorAll("select[data-of]")].filter((select) => select.value);
     const wanted = selects.map((select) => [this.columns.findIndex(({ title }) => title === select.dataset.of), select.value]);
-    const fits = (row) =>
-      wanted.every(([k, value]) => row[k] === value) &&
-      (!words || (row.words ??= row.join("\n").toLowerCase()).includes(words));
+    const fits = (k) => wanted.every(([at, value]) => this.rows[k][at] === value) && (!words || this.searched(k).includes(words));
     this.order = [];
-    for (let k = 0; k < this.rows.length; k++) if (fits(this.rows[k])) this.order.push(k);
+    for (let k = 0; k < this.rows.length; k++) if (fits(k)) this.order.push(k);
     if (column || down) {
       const cells = this.rows.map((row) => row[column]);
       const sign = down ? -1 : 1;
@@ -115,10 +134,6 @@ class RecordTable {
     const all = this.rows.length;
     const part = this.order.length === all ? "" : ` of ${all.toLocaleString("en")}`;
     $(".count", this.place).textContent = `${this.order.length.toLocaleString("en")}${part} records`;
-    $("colgroup", this.place).replaceChildren(
-      ...this.widths.map((width) => Object.assign(element("col"), { style: `width: ${width + 1}ch` })),
-    );
-    $("table", this.place).style.width = `${this.widths.reduce((sum, width) => sum + width + 1, 0)}ch`;
     this.draw();
   }
 

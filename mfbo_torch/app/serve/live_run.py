@@ -14,8 +14,8 @@ from mfbo_torch.app import experiment, notes, report, run_folder, tabular_io
 from mfbo_torch.app.report.content import why
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.history.storage import outputs
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import describe
 
 LOOK_SECONDS, REST = 1.0, 4.0
 """Seconds between two looks at the folder, and the rest after reading it in units of the time that this took."""
@@ -83,13 +83,13 @@ class LiveRun:
         while not self._end.is_set():
             began = time.perf_counter()
             try:
-                self._look()
+                self.look()
                 self._set(trouble="")
             except Exception as error:  # of whatever kind: the folder may be half moved, a model may fail
                 self._set(trouble=f"The folder could not be read: {describe(error)}")
             self._end.wait(max(LOOK_SECONDS, REST * (time.perf_counter() - began)))
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Read the folder if something was written, publish what needs no model, and then the rest."""
         seen = self._signature()
         if seen == self._seen:

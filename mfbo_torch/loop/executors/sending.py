@@ -8,10 +8,11 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import Record
-from mfbo_torch.loop.evaluation import Evaluation, describe, evaluate
+from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.loop.executors.workers import Attempt, WorkerLost, Workers
 from mfbo_torch.utils.checksum import chained
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import describe
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import math
 import os
+import pickle
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from shutil import which
 from typing import Any, NamedTuple
 
+from mfbo_torch.loop.executors import results
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
 from mfbo_torch.loop.executors.processes import in_processes
 from mfbo_torch.loop.executors.resources import Placement
@@ -27,6 +30,8 @@ LOG = logger(__name__)
 
 QUEUE_SECONDS = 5.0
 """Seconds between two looks at Slurm's queue; whether there is a result is looked at once a second."""
+ANSWER_SECONDS = 60.0
+"""Seconds after which a scheduler that does not answer is asked again."""
 REQUEUES = 5
 """How often a job that the cluster has ended, and not the evaluation, is sent again."""
 LOOKS = 3
@@ -104,14 +109,17 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
                     self._lose(call, job, states.get(job.id, ""))
 
     def _collect(self, call: Call, job: _Submitted) -> None:
-        import cloudpickle
-
-        state, content = cloudpickle.loads(job.result.read_bytes())
-        if state == "success":
-            value, error = answered(content)
-            self._end(call, error, value)
-        else:  # of submitit's own: what the objective raises is in the answer
-            self._end(call, WorkerLost(f"job {job.id} failed: {content.strip().splitlines()[-1]}"))
+        try:
+            state, content = results.unpickled(results.content_of(job.result))
+            if state == "success":
+                value, error = answered(content) if call.attempt is None else results.answered(content)
+            else:  # of submitit's own: what the objective raises is in the answer
+                value, error = None, WorkerLost(f"job {job.id} failed: {content.strip().splitlines()[-1]}")
+        except Exception as wrong:  # of whatever kind: the file may be another's
+            value, error = None, pickle.UnpicklingError(" ".join(str(wrong).split()))
+        if call.attempt is not None and isinstance(error, pickle.UnpicklingError):
+            error = WorkerLost(f"job {job.id} left no result of an evaluation: {error}")
+        self._end(call, error, value)
 
     def _lose(self, call: Call, job: _Submitted, state: str) -> None:
         """Send a job again that the cluster has ended; else its evaluation is lost with it."""
@@ -133,6 +141,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         """The job of an earlier driver, if it has a result or goes on."""
         for path in folder.glob(f"*{SUBMITTED}"):
             job = _Submitted(folder, path.name.removesuffix(SUBMITTED))
+            if not job.id.isdecimal():  # no job's number, and an option of the scheduler's commands perhaps
+                continue
             while (states := self._states([job], force=True)) is None and not job.result.exists() and not self._over:
                 time.sleep(QUEUE_SECONDS)  # the scheduler does not answer, and may know it
             if job.result.exists() or (states or {}).get(job.id, "").startswith(ALIVE):
@@ -178,7 +188,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
             return None
         self._looked = time.monotonic()
         found = _said(["squeue", "--me", "--noheader", "--states=all", "--format=%i|%T"])
-        return None if found is None else dict(line.strip().split("|", 1) for line in found.splitlines())
+        lines = (line.strip().partition("|") for line in (found or "").splitlines())
+        return None if found is None else {id: state for id, _, state in lines}
 
 
 def _processes(ids: list[str]) -> dict[str, str]:
@@ -189,8 +200,11 @@ def _processes(ids: list[str]) -> dict[str, str]:
 
 
 def _said(command: list[str]) -> str | None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return None if done.returncode else done.stdout
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
@@ -203,9 +217,19 @@ def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
     torch.set_num_threads(cpus)
     Path(os.environ["SUBMITIT_FOLDER"], BEGUN).touch()
     if timeout is None:
-        return answer(loaded(content))
+        return answer(partial(_with_known_errors, loaded(content)))
     with in_processes(1, timeout) as process:
-        return answer(lambda: process.submit(_apply, _Pickled(opened(content))).result())
+        return answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
+
+
+def _with_known_errors(call: Callable[[], Any]) -> Any:
+    """What a call returns; what it raises as an exception that :mod:`~mfbo_torch.loop.executors.results` reads."""
+    try:
+        return call()
+    except Exception as error:
+        if type(error).__module__ == "builtins" or type(error) is WorkerLost:
+            raise
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 class _Pickled:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mfbo_torch.history import History, Record, points
-from mfbo_torch.loop.evaluation import describe
 from mfbo_torch.metrics.front import front, knee, objective_values
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.multi_objective.mfehvi import MFEHVI
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger
-from mfbo_torch.utils.validation import VALUE
+from mfbo_torch.utils.validation import VALUE, describe
 
 LOG = logger(__name__)
 KNEE = "knee"

@@ -195,12 +195,11 @@ class DeconditionalGP(ConditionedModel, GP):
         """Further queries: all embedded, all features, and their noisy covariances and prior means."""
         new = self.conditional.embed(A)
         noise = self.noise.expand(len(A)) if noise is None else noise
-        if solved.features is None:
+        if solved.features is None or solved.known is None:
             cross = new.covariance(self.covar_module, solved.embedding)
             corner, known = new.covariance(self.covar_module, new), None
             prior = new.mean(self.mean_module)
         else:
-            assert solved.known is not None
             prior, own = solved.features(A)
             cross, corner, known = own @ solved.known.mT, own @ own.mT, torch.cat([solved.known, own])
         return solved.embedding.joined(new), known, cross, corner + torch.diag(noise), prior
@@ -234,11 +233,10 @@ class DeconditionalGP(ConditionedModel, GP):
     def _prior(self, A: Tensor, joint: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Prior covariances with the data, prior means, and prior variances or covariances of ``g``."""
         solved, kernel = self._solved, self.covar_module
-        if solved.features is None:
+        if solved.features is None or solved.known is None:
             new = self.conditional.embed(A)
             own = new.covariance(kernel, new) if joint else new.variance(kernel)
             return new.covariance(kernel, solved.embedding), new.mean(self.mean_module), own
-        assert solved.known is not None
         mean, features = solved.features(A)
         own = features @ features.mT if joint else features.square().sum(-1)
         return features @ solved.known.mT, mean, own

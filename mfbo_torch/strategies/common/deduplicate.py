@@ -123,6 +123,16 @@ def are_clear(designs: Tensor, fidelity: int, snapshot: Snapshot) -> Tensor:
     return (torch.cdist(designs, taken, p=math.inf) > radii).all(-1)
 
 
+def apart(designs: Tensor, radius: float, most: int) -> Tensor:
+    """The first ``most`` of ``n x d`` designs that are farther than ``radius`` from each one kept before them."""
+    close = torch.cdist(designs, designs, p=math.inf) <= radius
+    kept: list[int] = []
+    for i, near in enumerate(close):
+        if len(kept) < most and not near[kept].any():
+            kept.append(i)
+    return designs[kept]
+
+
 def used_up(space: Space, records: Iterable[Record], fidelity: int) -> bool:
     """Whether every design of a finite space has been queried at a fidelity."""
     grid = _grid(space)

@@ -18,7 +18,7 @@ from mfbo_torch.acquisition.optimize_mixed import alternated
 from mfbo_torch.history import History, Query, Recommendation, Record, points, values
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.common.deduplicate import clear
+from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, OBSERVED_RADIUS, apart, clear
 from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.fit_schedule import Surrogate, draw_seed, quiet, seeded
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, uniform
@@ -283,19 +283,17 @@ class ModelBased(Strategy):
         climbed: int = 1,
     ) -> Tensor:
         """At most ``most`` designs that can be queried, ``n x d`` on the CPU, among which the maximiser may be sought
-        once more is in flight: what :meth:`maximize_from` ends at from every start, then in equal parts the best of
-        what it screens and the first of the Sobol points. Arguments as there."""
+        once more is in flight, no two of which are the same: half of them what :meth:`maximize_from` ends at from every
+        start and the best of what it screens, :data:`BUSY_RADIUS` apart; half the first Sobol points. Arguments as
+        there."""
         raw, scores, chosen, seed = self._screened(acquisition, starts, generator, screened, climbed)
         mixed = self.space.mixed
         ends = self._alternated(acquisition, raw[chosen], len(chosen), seed)[0] if mixed else None
         ends = self._climbed(acquisition, raw[chosen], best=False) if ends is None else ends
-        rest = (most - len(ends)) // 2
-        best = scores.topk(min(rest, len(raw))).indices
-        found = torch.cat([ends.reshape(-1, raw.shape[-1]), raw[best], raw[: min(rest, screened)]])
-        designs = self.space.to_unit(self.space.from_unit(found.to("cpu", torch.double)))
-        designs = designs[self.space.allows(designs)]
-        first = {tuple(u): i for i, u in reversed([*enumerate(designs.tolist())])}
-        return designs[sorted(first.values())]
+        found = torch.cat([ends.reshape(-1, raw.shape[-1]), raw[scores.argsort(descending=True, stable=True)[:most]]])
+        found = torch.cat([apart(found, BUSY_RADIUS, most // 2), raw[: most // 2]]).to("cpu", torch.double)
+        designs = self.space.to_unit(self.space.from_unit(found))
+        return apart(designs[self.space.allows(designs)], OBSERVED_RADIUS, most)
 
     def _screened(
         self, acquisition: AcquisitionFunction, starts: Tensor, generator: torch.Generator, screened: int, climbed: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,17 +10,18 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, payable
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, overdue
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
+from mfbo_torch.utils.memo import Memo
 
 APART = 0.25
 """Distance in the unit cube from which on two designs may belong to two peaks."""
@@ -40,6 +42,14 @@ class RecursiveMFGPUCB(UpperBounds):
     capped = True
     """Whether the fidelities below cost at most as much as one query of the target between two of these: a link that
     misleads is found out, and half of the capital or more goes to the target."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._growth: Memo[list[float]] = Memo()
+
+    def growth(self, snapshot: Snapshot) -> list[float]:
+        """How much more than its cost asks for each fidelity below the target has to explain."""
+        return self._growth(snapshot, lambda: impatience(snapshot.records, snapshot.costs))
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -102,15 +112,31 @@ class RecursiveMFGPUCB(UpperBounds):
         It notes what each fidelity below the target ``explains`` there, and how much would be ``enough``.
         """
         found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
-        if self.capped and overdue(snapshot.records, snapshot.costs, min(found, open_outcome)):
-            return FidelityChoice(self.space.target, {"because": "overdue"})
         noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
         if self.space.target:
-            costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+            costs, growth = snapshot.costs_at(u), self.growth(snapshot)
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
-        return FidelityChoice(min(found, open_outcome), noted)
+        level = min(found, open_outcome)
+        if self.capped and level < self.space.target and overdue(snapshot.records, snapshot.costs, level):
+            level, noted["because"] = self.space.target, "overdue"
+        if (last := self.last_level(level, snapshot)) != level:
+            level, noted["because"] = last, "rest"
+        return FidelityChoice(level, noted)
+
+    def last_level(self, level: int, snapshot: Snapshot) -> int:
+        """A chosen fidelity, or where the target's last query comes after what the rest of the capital pays for beside
+        it: see :func:`~mfbo_torch.strategies.multi.mf_gp_ucb_thresholds.last_level`. At most ``10 d`` queries in a row
+        are put before it, none where trainings continue: their costs depend on what was trained."""
+        if self.capital is None or self.space.continues:
+            return level
+        left, target = payable(self.capital) - snapshot.history.spent, self.space.target
+        last = last_level(snapshot.costs, left)
+        below = itertools.takewhile(lambda r: r.query.fidelity < target, reversed(snapshot.records))
+        if last is None or (last < target and sum(1 for _ in below) >= 10 * self.space.dim):
+            return level
+        return target if last == target else min(level, last)
 
     def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
@@ -119,7 +145,7 @@ class RecursiveMFGPUCB(UpperBounds):
         return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
 
     def _level_of(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
+        costs, growth = snapshot.costs_at(u), self.growth(snapshot)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
         gamma = cost_thresholds(model, u, width, costs, growth, pending)
         return select_fidelity(model, u, width, gamma, pending)

@@ -91,6 +91,28 @@ def overdue(records: Iterable[Record], costs: Sequence[float], fidelity: int) ->
     return math.fsum(r.cost for r in since) + costs[fidelity] > costs[-1] * (1 + 1e-9)
 
 
+def last_level(costs: Sequence[float], left: float) -> int | None:
+    """Where a query goes that must leave enough capital for the target's last one.
+
+    That one comes last, when all that was learned serves it: what is left over is spent below the target before it.
+
+    Args:
+        costs: ``M`` increasing costs.
+        left: The rest of the capital.
+
+    Returns:
+        The highest fidelity below the target that the rest pays for beside one query of the target, or the target where
+        it pays for none. Where the rest does not pay for the target, the highest fidelity that it pays for. ``None``
+        where it pays for two queries of the target, or for nothing.
+    """
+    target = len(costs) - 1
+    if left >= 2 * costs[target]:
+        return None
+    last = left >= costs[target]
+    room = left - costs[target] if last else left
+    return max((m for m in range(target) if costs[m] <= room), default=target if last else None)
+
+
 def _value(record: Record) -> float:
     return record.value if record.value is not None else float("nan")
 

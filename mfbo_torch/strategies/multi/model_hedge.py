@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import torch
@@ -21,7 +20,7 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, fitted
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTarget, Seeker, gp_joint, joint_of
-from mfbo_torch.strategies.common.deduplicate import are_clear
+from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.common.trust_region import MOST, Trusted, half_width
@@ -73,7 +72,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     chain as fitted; the residual of the averaged one is too wide for that. The first two are believed as far from what
     was observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
     less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
-    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known.
+    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no
+    turn while the capital beside the target's last query goes to cheaper ones.
     """
 
     integrated_outcomes = True
@@ -85,7 +85,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._bent: Growing[PerFidelityGP] = Growing(self.refit_every)
         self._integrated: Memo[CoKrigingGP] = Memo()
         self._warp: Memo[Warp] = Memo()
-        self._pools: defaultdict[str, Memo[Pool]] = defaultdict(Memo)
+        self._transforms: Memo[tuple[Warp, Warp]] = Memo()
+        self._linked: Memo[PerFidelityGP] = Memo()
+        self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)
 
@@ -104,9 +106,12 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is; as without a hedge while the target has no value."""
         if not self.target_only.modelled(snapshot):
-            return super().propose(snapshot, generator)
+            query = self._beside(LINKED, snapshot, generator) if snapshot.pending else None
+            return super().propose(snapshot, generator) if query is None else query
         warp, common = self.transforms(snapshot)
         turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
+        if turn == ALONE and self.last_level(self.space.target, snapshot) < self.space.target:
+            turn = INTEGRATED  # values below the target tell the third nothing
         name, query = self.decided_by(turn, snapshot, generator)
         noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:
@@ -168,13 +173,13 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def _beside(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """What a chain wants beside the queries in flight, if it expects some gain: the best of candidates that are
         sought anew when a value has come."""
-        seeker, pool = self._sought(name, snapshot)
+        seeker, pool = self._seeker(name, snapshot), self._pool(snapshot)
         flying = snapshot.points(snapshot.pending)
         gains, order = seeker.ranked(pool, name, flying)
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
         chain, beta = self.model(snapshot), self._beta(snapshot.records) if name == LINKED else 1.0
-        mean, variance = pool.moments("levels", joint_of(chain), flying)
+        mean, variance = pool.moments(LINKED, joint_of(chain), flying)
 
         def level(i: int) -> FidelityChoice:
             at = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
@@ -190,36 +195,41 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def _beside_alone(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The same of the model of the target alone, whatever it expects."""
         target, warp = self.space.target, self.transform(snapshot)
-        seen = snapshot.transformed(warp)
-        seeker, pool = self._sought(ALONE, seen)
+        seeker, pool = self._seeker(ALONE, snapshot), self._pool(snapshot)
         flying = snapshot.points(snapshot.at(target, Status.PENDING))
         flying[:, -1] = 0
         _, order = seeker.ranked(pool, ALONE, flying)
         clear = are_clear(pool.designs, target, snapshot).tolist()
         chosen = next((i for i in order if clear[i]), order[0])
         u = pool.designs[chosen : chosen + 1]
-        return self.placed(u, target, snapshot, generator, **self._noted_alone(seen, u, warp))
+        return self.placed(u, target, snapshot, generator, **self._noted_alone(snapshot.transformed(warp), u, warp))
 
-    def _sought(self, name: str, snapshot: Snapshot) -> tuple[Seeker, Pool]:
-        """What a model seeks, and where."""
-        seeker, settled = self._seeker(name, snapshot), len(snapshot) - len(snapshot.pending)
+    def _pool(self, snapshot: Snapshot) -> Pool:
+        """Where all models look beside queries in flight, until the next value comes."""
+        settled = len(snapshot) - len(snapshot.pending)
+        names = (LINKED, INTEGRATED, ALONE) if self.target_only.modelled(snapshot) else (LINKED,)
+        seekers = [self._seeker(name, snapshot) for name in names]
 
         def found() -> Pool:
-            draws = torch.Generator().manual_seed(hash((self.seed, settled, MODELS.index(name))) % 2**63)
-            score = seeker.weighed(seeker.score(None))
-            score = score if name == ALONE else self._trusted(score, snapshot)
-            designs = self.candidates_from(score, self._starts(score, snapshot), draws, CANDIDATES, 1024, 6)
-            if isinstance(score, Trusted):
-                designs = self.space.snap(score.moved(self.surrogate.to(designs)).to(designs))
-            return Pool(designs)
+            draws, parts = torch.Generator().manual_seed(hash((self.seed, settled)) % 2**63), []
+            for name, seeker in zip(names, seekers, strict=True):
+                score = seeker.weighed(seeker.score(None))
+                score = score if name == ALONE else self._trusted(score, snapshot)
+                starts, most = self._starts(score, snapshot), CANDIDATES // len(seekers)
+                designs = self.candidates_from(score, starts, draws, most, 1024, 6)
+                if isinstance(score, Trusted):
+                    designs = self.space.snap(score.moved(self.surrogate.to(designs)).to(designs))
+                parts.append(designs)
+            return Pool(apart(torch.cat(parts), OBSERVED_RADIUS, CANDIDATES))
 
-        return seeker, self._pools[name]((seeker.model, settled), found)
+        return self._candidates((*(seeker.model for seeker in seekers), settled), found)
 
     def _seeker(self, name: str, snapshot: Snapshot) -> Seeker:
         owner = self.target_only if name == ALONE else self
         weighed = partial(owner.feasible, snapshot=snapshot, fidelity=self.space.target)
         if name == ALONE:
-            (gp, _), top = self.target_only.posterior(snapshot), self.target_only.best(snapshot)
+            seen = snapshot.transformed(self.transform(snapshot))
+            (gp, _), top = self.target_only.posterior(seen), self.target_only.best(seen)
             return Seeker(gp, gp_joint(gp), lambda m: LogExpectedImprovement(m or gp, top), weighed)
         model = self.model(snapshot) if name == LINKED else self.integrated(snapshot)
         least, known = _unit(model), self._best(model, snapshot)
@@ -277,7 +287,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
     def _best(self, model: Chain, snapshot: Snapshot) -> Tensor:
         """The largest mean of the target at a design where it was observed and feasible, if any was."""
-        records = self.target_only.modelled(snapshot)
+        records = self.target_only.modelled(snapshot) or self.modelled(snapshot)
         seen = snapshot.designs([r for r in records if r.feasible] or records)
         with torch.no_grad():
             return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
@@ -292,6 +302,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
         seen = snapshot.transformed(self.transform(snapshot))
         return found | {ALONE: [*self.target_only.predict_observation(seen, u)]}
+
+    def model(self, snapshot: Snapshot) -> PerFidelityGP:
+        return self._linked(snapshot, lambda: super(HedgedMFGPUCB, self).model(snapshot))
 
     def integrated(self, snapshot: Snapshot) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
@@ -311,6 +324,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         The second is the first where some values are outliers far below all others, which would be lost beside them;
         else the identity.
         """
+        return self._transforms(snapshot, lambda: self._made_transforms(snapshot))
+
+    def _made_transforms(self, snapshot: Snapshot) -> tuple[Warp, Warp]:
         records, outliers = snapshot.to_fit_transform(self.modelled(snapshot))
         key = [(r.query.x, r.query.fidelity, r.value) for r in records]
         warp = self._warp(key, lambda: self._fitted_warp(records))
@@ -348,12 +364,15 @@ def log_densities(value: float, predictions: Mapping[str, Prediction], warp: War
         warp: The map of the values that the averaged chain saw.
         common: That of the others.
     """
-    y, found = torch.tensor(value, dtype=torch.double), {}
-    for name, (mean, deviation) in predictions.items():
-        transform = warp if name == INTEGRATED else common
-        z = (transform(y).item() - mean) / deviation
-        found[name] = transform.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
-    return found
+    maps = {name: warp if name == INTEGRATED else common for name in predictions}
+    return {name: _log_density(value, *predicted, maps[name]) for name, predicted in predictions.items()}
+
+
+@lru_cache(maxsize=4096)
+def _log_density(value: float, mean: float, deviation: float, transform: Warp) -> float:
+    y = torch.tensor(value, dtype=torch.double)
+    z = (transform(y).item() - mean) / deviation
+    return transform.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
 
 
 def _unit(model: Chain) -> Tensor:

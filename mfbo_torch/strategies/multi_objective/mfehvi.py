@@ -160,6 +160,8 @@ class MFEHVI(Strategy):
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
         name, parts = whose_turn(history.records, MODELS, self._log_densities, ALONE)
+        if self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
+            name = INTEGRATED  # values below the target tell the other nothing
         goal = self._goal(history, snapshots)
         signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
         noted: dict[str, Any] = {"shares": parts, "reference": signs}
@@ -288,7 +290,7 @@ class MFEHVI(Strategy):
             total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
-        return min(level, rule.level_of_outcomes(u, 1.0, snapshot))
+        return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
 
     def _scalarised(self, name: str, history: History, goal: _Goal, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model for one random scalarisation; and whose it is."""

@@ -85,3 +85,29 @@ def test_a_comparison_is_by_hypervolume(config, tmp_path, capsys):
 def test_a_strategy_of_one_objective_is_refused(config, capsys):
     assert cli.main(["run", config("wrong", strategy="MFGPUCB")]) == 2
     assert "MFEHVI and RandomSearch take several" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(3, "abc", {}, [3], [[]], [{}], [None]),
+        *([{"values": 3}], [{"values": {"loss": "low"}}], [{"values": {"loss": 1.0}, "parameters": {"a": [1]}}]),
+        [{"values": {"loss": 1.0}, "parameters": {"a": 1}, "deviations": {"loss": "wide"}, "labels": []}],
+        [{"values": {"loss": 1.0}, "parameters": {"a": 1}, "deviations": {}, "labels": [3]}],
+        [
+            {"values": {name: 1.0}, "parameters": {"a": 1}, "deviations": {}, "labels": []}
+            for name in ("loss", "\x1b[2J")
+        ],
+    ],
+)
+def test_a_forged_front_is_refused_in_one_line(config, tmp_path, capsys, forged):
+    path = tmp_path / "runs" / "first" / "summary.json"
+    if not path.exists():
+        assert cli.main(["run", config("first", strategy="RandomSearch")]) == 0
+    path.write_text(json.dumps({**json.loads(path.read_text()), "front": forged}))
+    capsys.readouterr()
+    for command in ("best", "show"):
+        assert cli.main([command, "runs/first"]) == 2
+        assert capsys.readouterr().err.startswith("mfbo: summary")
+    assert cli.main(["list"]) == 0
+    assert "unreadable: summary" in capsys.readouterr().out

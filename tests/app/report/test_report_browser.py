@@ -181,13 +181,15 @@ def test_an_empty_page_opens(browser, tmp_path):
 SECONDS = """async act => {
   const began = performance.now();
   await act();
+  await new Promise(shown => requestAnimationFrame(() => setTimeout(shown)));
   return (performance.now() - began) / 1000;
 }"""
 
 
 @pytest.mark.slow
 def test_twenty_thousand_records_answer_at_once(browser, tmp_path):
-    """The script of each interaction, the median of three: a busy machine counts as well as the page."""
+    """From each interaction to the frame that shows it, the median of three: a busy machine counts as well as the page.
+    No search waits for the words of the rows, which are made before."""
     problem = Hill()
     problem.space = Space.box([[0.0] * 6, [10.0] * 6], [1.0, 10.0, 100.0])
     with Opened(browser, experiment(problem, Walk(), made(problem, 20_000)), tmp_path) as opened:
@@ -198,6 +200,8 @@ def test_twenty_thousand_records_answer_at_once(browser, tmp_path):
         acts.append(f"() => {{ {search}.value = ''; {search}.dispatchEvent(new Event('input')); }}")
         acts.append(f"() => {{ {box}.scrollTop = {box}.scrollHeight * Math.random(); }}")
         acts.append("() => document.querySelector('#records tr[data-row] button').click()")
+        opened.page.wait_for_timeout(1000)
+        assert opened.page.evaluate(f"({SECONDS})({acts[4]})") < 0.2  # the first one
         for act in acts:
             took = sorted(opened.page.evaluate(f"({SECONDS})({act})") for _ in range(3))
             assert took[1] < 0.2, act

@@ -1,5 +1,6 @@
 """The page that follows a run, in a browser, while the run goes on."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -22,8 +23,13 @@ def train(parameters, trial):
         time.sleep(0.02)
         print("epoch", epoch)
         trial.report((math.log10(parameters["rate"]) + 2) ** 2 + parameters[NAME] + 1 / epoch)
+
+def both(parameters):
+    time.sleep(0.2)
+    print("weighed")
+    return {NAME: parameters["rate"], "gain": 1 - parameters["rate"] ** 2 - parameters[NAME]}
 """
-TEN = {
+OF_TRAININGS = {
     "capital": "strip",
     "progress": "best so far",
     "timeline": "workers",
@@ -33,7 +39,8 @@ TEN = {
     "contours": "contours",
     "comparison": "other runs",
 }
-"""The parts with pictures of a run of trainings; the table, the notes and the output are the rest."""
+OF_OBJECTIVES = {"capital": "strip", "front": "front", "timeline": "workers"}
+"""The parts with pictures, of the two runs; the table, the notes and the output are the rest."""
 
 
 def written(out: Path) -> bool:
@@ -44,17 +51,10 @@ def written(out: Path) -> bool:
         return False
 
 
-@pytest.fixture
-def live(tmp_path):
-    """A run of trainings that goes on, beside one that has ended, and its server; names are markup."""
-    pytest.importorskip("plotly")
-    folder = tmp_path / "<i>runs"
-    folder.mkdir()
-    (tmp_path / "slow.py").write_text(LIVE.replace("NAME", repr(EVIL)))
-    parameters = {"rate": {"lower": 1e-4, "upper": 1.0, "log": True}, EVIL: {"lower": 0.0, "upper": 1.0}}
-    init = {"objective": "slow:train", "parameters": parameters, "epochs": 9, "maximize": False}
-    problem = {"class_path": "mfbo_torch.problems.UserProblem", "init_args": init}
-    settings = {"problem": problem, "strategy": "FreezeThaw", "capital": 20}
+@contextlib.contextmanager
+def followed(tmp_path, folder: Path, settings: dict, first: float | None, capital: float):
+    """A run that goes on, one beside it that has ended after a capital ``first``, and its server: the folder of the
+    first, and the address."""
     environment = {**os.environ, "PYTHONPATH": f"{Path(report.__file__).parents[3]}{os.pathsep}{tmp_path}"}
     started = []
 
@@ -62,17 +62,19 @@ def live(tmp_path):
         command = [sys.executable, "-m", "mfbo_torch", *map(str, argv)]
         return subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **kept)
 
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(settings))
-    assert mfbo("run", "run.yaml", "--out", folder / "first", stderr=subprocess.DEVNULL).wait(120) == 0
-    started.append(mfbo("run", "run.yaml", "--out", folder / "<b>this", "--capital", 400, stderr=subprocess.DEVNULL))
+    config = tmp_path / f"{settings['strategy']}.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    if first is not None:
+        command = ("run", config, "--out", folder / "first", "--capital", first)
+        assert mfbo(*command, stderr=subprocess.DEVNULL).wait(120) == 0
+    out = folder / "<b>this"
+    started.append(mfbo("run", config, "--out", out, "--capital", capital, stderr=subprocess.DEVNULL))
     try:
-        out = folder / "<b>this"
         while not written(out):
             assert started[0].poll() is None
             time.sleep(0.2)
         started.append(mfbo("serve", out, stdout=subprocess.PIPE))
-        address = started[1].stdout.readline().split()[-1]
-        yield out, address
+        yield out, started[1].stdout.readline().split()[-1]
     finally:
         for process in started[::-1]:
             process.send_signal(signal.SIGINT)
@@ -84,18 +86,61 @@ def live(tmp_path):
         shutil.rmtree(folder)
 
 
+@pytest.fixture
+def live(tmp_path):
+    """A run of trainings and one with two objectives that go on, and their servers; names are markup."""
+    pytest.importorskip("plotly")
+    (tmp_path / "slow.py").write_text(LIVE.replace("NAME", repr(EVIL)))
+    parameters = {"rate": {"lower": 1e-4, "upper": 1.0, "log": True}, EVIL: {"lower": 0.0, "upper": 1.0}}
+    training = {"objective": "slow:train", "parameters": parameters, "epochs": 9, "maximize": False}
+    several = {"objective": "slow:both", "parameters": parameters, "costs": [1]}
+    several["objectives"] = {EVIL: "minimize", "gain": "maximize"}
+    runs = [
+        {"problem": {"class_path": "mfbo_torch.problems.UserProblem", "init_args": problem}, "strategy": strategy}
+        for problem, strategy in ((training, "FreezeThaw"), (several, "RandomSearch"))
+    ]
+    folders = [tmp_path / "<i>runs", tmp_path / "<i>several"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        followed(tmp_path, folders[0], runs[0], 20, 400) as of_trainings,
+        followed(tmp_path, folders[1], runs[1], None, 4000) as of_objectives,
+    ):
+        yield of_trainings, of_objectives
+
+
+class Seen:
+    """A page that is open; what it asked for and complained about is noted."""
+
+    def __init__(self, context, address: str) -> None:
+        self.requests, self.errors, self.address = [], [], address
+        self.page = context.new_page()
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.goto(address)
+        self.page.wait_for_selector("main[aria-busy=false]", timeout=60_000)
+
+    def check(self, asked: set[str]) -> None:
+        """Nothing failed, nothing was asked of another place, no name has become a part of the page."""
+        assert self.page.locator("img, a, b, i").count() == 0
+        assert self.page.title() != "owned"
+        assert self.errors == []
+        assert self.page.inner_text("#trouble") == ""
+        assert {url.split("?")[0] for url in self.requests if not url.startswith("blob:")} == {
+            self.address,
+            *(f"{self.address}{name}" for name in asked),
+        }
+
+
 @pytest.mark.slow
 def test_a_live_run(browser, live):
-    out, address = live
-    requests, errors = [], []
+    """All parts of the page, while the runs go on."""
+    (out, address), (_, of_objectives) = live
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(address)
-    page.wait_for_selector("main[aria-busy=false]", timeout=60_000)
-    for section in TEN:
+    seen = Seen(context, address)
+    page = seen.page
+    for section in OF_TRAININGS:
         page.wait_for_selector(f"#{section} .js-plotly-plot", timeout=120_000)
     records = "Number(document.querySelector('#records .count').textContent.replace(/[^0-9]/g, ''))"
     page.locator("#progress .updatemenu-button", has_text="log capital").click()
@@ -107,6 +152,8 @@ def test_a_live_run(browser, live):
     page.locator("#records tr[data-row] button").first.click()
     page.wait_for_function("document.querySelector('#query .why').textContent.startsWith('Query 0 ')")
     assert EVIL in page.inner_text("#query dl")
+    page.click("#query .output summary")
+    assert page.inner_text("#query .output pre").startswith("epoch 1")
     page.fill("#query textarea", f"look again {EVIL}")
     page.click("#query .save")
     page.wait_for_function("document.querySelector('#query .said').textContent === 'Kept.'")
@@ -116,12 +163,12 @@ def test_a_live_run(browser, live):
     page.locator("#records th button").nth(2).click()
     page.set_viewport_size({"width": 360, "height": 740})
     page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("img, a, b, i").count() == 0
-    assert page.title() != "owned"
-    assert errors == []
-    assert page.inner_text("#trouble") == ""
-    assert {url.split("?")[0] for url in requests if not url.startswith("blob:")} == {
-        address,
-        *(f"{address}{name}" for name in ("state", "query", "note")),
-    }
+    seen.check({"state", "query", "note"})
+
+    other = Seen(context, of_objectives)
+    for section in OF_OBJECTIVES:
+        other.page.wait_for_selector(f"#{section} .js-plotly-plot", timeout=120_000)
+    assert EVIL in other.page.inner_text("#records thead")
+    other.page.wait_for_function(f"{records} > 3", timeout=120_000)
+    other.check({"state"})
     context.close()

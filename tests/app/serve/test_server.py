@@ -34,7 +34,7 @@ def server(out):
     run = LiveRun(out)
     with Server(run) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
-        run._look()
+        run.look()
         yield made
         made.shutdown()
 
@@ -67,18 +67,18 @@ def test_what_changes_is_told(tmp_path, out, server):
     """Of a run that goes on, rows that are new or have changed, once each."""
     shutil.copytree(out, tmp_path / "run")
     run = LiveRun(tmp_path / "run")
-    run._look()
+    run.look()
     seen = int(run.state(0)["version"])
     history = run.run.history
     with Journal(tmp_path / "run" / "history.sqlite") as journal:
         more = history.asked(history.records[0].query, 1.0)
         journal.asked(more.records[-1:])
-        run._look()
+        run.look()
         state = run.state(seen)
         at = [column["title"] for column in state["columns"]].index("status")
         assert [(i, row[at]) for i, row in state["rows"]] == [(len(history), "pending")]
         journal.ended(more.records[-1].done(0.5))
-        run._look()
+        run.look()
         later = run.state(int(state["version"]))
         assert [(i, row[at]) for i, row in later["rows"]] == [(len(history), "done")]
     assert run.state(int(later["version"])).keys() == {"version", "finished", "trouble"}
@@ -141,6 +141,9 @@ def test_notes(server, out):
     assert note(json.dumps({"id": 1, "text": "x" * 10_001})) == 400
     assert note(json.dumps({"id": 1, "text": "x" * MOST_BYTES})) == 400
     assert note(json.dumps({"id": 1, "text": "x"}), "text/plain") == 400
+    assert note(json.dumps({"id": True, "text": "x"})) == 400
+    assert note(json.dumps({"id": 1, "text": "half \ud800"})) == 200
+    assert json.loads(ask(server, "query?id=1")[1])["note"] == "half \ud800"
     assert note(json.dumps({"id": 1, "text": ""})) == 200
     assert notes.read(out) == {}
 
@@ -184,6 +187,16 @@ def test_files_of_strangers(tmp_path, out):
     refused("at most 10,000 characters", notes.write, tmp_path, 3, "x" * 10_001)
 
 
+def test_many_long_notes_lose_none(tmp_path):
+    """A note that would make the file longer than what is read is refused, and those before it stay."""
+    many = {str(k): "ü" * 10_000 for k in range(notes.MOST_BYTES // 60_020)}
+    (tmp_path / notes.FILE).write_text(json.dumps(many, indent=1) + "\n")
+    refused(r"^note = '10000 characters': must be so short that all", notes.write, tmp_path, 10_000, "ü" * 10_000)
+    assert len(notes.read(tmp_path)) == len(many)
+    notes.write(tmp_path, 0, "")
+    assert 0 not in notes.read(tmp_path)
+
+
 def test_wrong_commands(out, capsys):
     for argv, said in (
         (["serve", str(out / "none")], "must be an existing folder"),
@@ -198,7 +211,7 @@ def test_wrong_commands(out, capsys):
 def test_a_folder_that_goes_away_is_said(tmp_path, out):
     shutil.copytree(out, tmp_path / "run")
     run = LiveRun(tmp_path / "run")
-    run._look()
+    run.look()
     run.start()
     shutil.rmtree(tmp_path / "run")
     ends = time.monotonic() + 30

@@ -500,6 +500,17 @@ def test_bad_windows():
     with pytest.raises(BotorchTensorDimensionError, match="location of shape"):
         GaussianConditional(0.1, lambda A: A.sum()).embed(draw(4, 2))
     refused(r"must be ... x m x p", GaussianConditional(0.1).embed, draw(4), error=BotorchTensorDimensionError)
+    first, other = (conditional(0.1).embed(draw(3, 2)) for conditional in WINDOWS.values())
+    for call in (first.joined, lambda second: first.covariance(ell(), second)):
+        refused("other = UniformWindows: must be GaussianWindows", call, other, error=UnsupportedError)
+    weights = EmpiricalConditional(*samples(5), regularization=0.1).embed(draw(3, 2))
+    refused("other = GaussianWindows: must be Weights", weights.joined, first, error=UnsupportedError)
+
+
+def test_windows_of_no_dimension():
+    """Nothing varies, so every covariance is that of a constant."""
+    nothing = GaussianConditional(0.1, lambda A: A[..., :0])
+    assert nothing.covariance(kernels.RBFKernel(), draw(3, 2)).tolist() == [[1.0] * 3] * 3
 
 
 def test_bad_policies():

@@ -10,7 +10,7 @@ from ucb_runs import LINKS, check_largest, designed, model_of, strategy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.models import PerFidelityGP
-from mfbo_torch.space import Space
+from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
@@ -288,3 +288,26 @@ def test_single_precision():
     history = loop(asks, toy(SPACE), 4, designed(asks))
     assert model_of(asks, history).train_X.dtype == torch.float32
     assert all(SPACE.bounds[0, i] <= r.query.x[i] <= SPACE.bounds[1, i] for r in history for i in range(2))
+
+
+@pytest.mark.parametrize("hedge", [False, True])
+def test_the_capital_is_spent_and_the_target_comes_last(hedge):
+    """Of 47 that are left, 22 are spent below the target at 25 before its last query; nothing remains."""
+    space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], costs=[1.0, 8.0, 25.0])
+    X, history = sobol(2, 13, 3).tolist(), History()
+    for x, m in zip(X, [0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2], strict=True):
+        history = history.asked(Query(tuple(x), m, {"stage": "model"}), space.costs[m])
+        history = history.updated(history.records[-1].done(toy(space)(history.records[-1].query)))
+    left = 47.0
+    asks = MFGPUCB(hedge=hedge, refit_every=100).bind(space, history.spent + left)
+    found = []
+    while True:
+        (query,) = asks.ask(history)
+        if (left := left - space.costs[query.fidelity]) < 0:
+            break
+        found.append(query.fidelity)
+        history = history.asked(query, space.costs[query.fidelity])
+        history = history.updated(history.records[-1].done(toy(space)(query)))
+    assert left + space.costs[query.fidelity] == 0
+    assert found[-1] == 2
+    assert 2 not in found[:-1]

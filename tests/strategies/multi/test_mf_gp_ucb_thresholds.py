@@ -3,7 +3,7 @@
 import pytest
 
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, overdue
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, last_level, overdue
 
 COSTS = (1.0, 3.0, 12.0)
 """Ratios 3 and 4."""
@@ -166,3 +166,10 @@ def test_the_target_is_overdue_once_the_rest_has_cost_as_much():
         history = history.asked(Query((0.5,), 0, {"stage": "model"}), 1.0)
     assert overdue(history, costs, 0)
     assert not overdue(history.asked(Query((0.5,), 2, {"stage": "model"}), 10.0), costs, 1)
+
+
+def test_what_the_rest_of_a_capital_is_for():
+    """Beside the target at 25, the rest goes to the largest below it that it pays for."""
+    costs = (1.0, 8.0, 25.0)
+    found = [last_level(costs, left) for left in (60.0, 50.0, 49.0, 33.0, 32.0, 26.0, 25.5, 25.0, 22.0, 7.0, 0.5)]
+    assert found == [None, None, 1, 1, 0, 0, 2, 2, 1, 0, None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -79,6 +79,16 @@ class Conditional(torch.nn.Module, ABC):
     def variance(self, kernel: Kernel, A: Tensor) -> Tensor:
         """Prior variance ``q(a, a)``, ``... x m``."""
         return self.embed(A).variance(kernel)
+
+
+E = TypeVar("E", bound=Embedding)
+
+
+def of_kind(kind: type[E], other: Embedding) -> E:
+    """``other``, if it is of that kind; else an ``UnsupportedError``: queries of two kinds have no covariance."""
+    if not isinstance(other, kind):
+        raise UnsupportedError(f"other = {type(other).__name__}: must be {kind.__name__}, from the same conditional")
+    return other
 
 
 def frozen(module: Any) -> Any:

@@ -86,13 +86,12 @@ def _stationary(kernel: Kernel, left: Independent, points: Tensor, right: Indepe
         raise UnsupportedError(f"lengthscale of {type(kernel).__name__}: {len(lengthscale)} numbers, must be 1 or {d}")
     squared = lengthscale.expand(d).square()
     distances = [left.location[..., j].unsqueeze(-1) - points[..., j].unsqueeze(-2) for j in range(d)]
-    total: Tensor | float = 0.0
+    total = points.new_zeros(*left.location.shape[:-1], points.shape[-2])
     for weight, factor in parts:
         product: Tensor | float = weight
         for j, distance in enumerate(distances):
             product = product * left.averaged(distance, squared[j] * factor, j, right)
         total = total + product
-    assert isinstance(total, Tensor)
     return total
 
 

@@ -10,7 +10,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from mfbo_torch.models.indirect.conditionals.base import Conditional, Embedding, Function
+from mfbo_torch.models.indirect.conditionals.base import Conditional, Embedding, Function, of_kind
 from mfbo_torch.ops.kernels import CHUNK_BYTES, gram, gram_columns, gram_product
 from mfbo_torch.ops.low_rank import pivoted_cholesky, quadratic
 
@@ -45,7 +45,7 @@ class Weights(Embedding):
         return (self.cross(kernel, self.points) * self.weights.mT).sum(-2)
 
     def joined(self, other: Embedding) -> Weights:
-        assert isinstance(other, Weights)
+        other = of_kind(Weights, other)
         return Weights(self.points, torch.cat([self.weights, other.weights], -2))
 
 

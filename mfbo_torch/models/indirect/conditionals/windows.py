@@ -18,7 +18,14 @@ from torch.utils.checkpoint import checkpoint
 
 from mfbo_torch.models.gp.means import ScaledConstantMean
 from mfbo_torch.models.indirect.conditionals import closed_forms, composed
-from mfbo_torch.models.indirect.conditionals.base import Conditional, Embedding, Function, check_queries, frozen
+from mfbo_torch.models.indirect.conditionals.base import (
+    Conditional,
+    Embedding,
+    Function,
+    check_queries,
+    frozen,
+    of_kind,
+)
 from mfbo_torch.ops.kernels import gram
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, several, whole
@@ -67,7 +74,7 @@ class Windows(Embedding, composed.Independent):
         return _means(kernel, self.samples(self.num_samples), X.unsqueeze(-2)).mT
 
     def covariance(self, kernel: Kernel, other: Embedding) -> Tensor:
-        assert isinstance(other, type(self))
+        other = of_kind(type(self), other)
         if self.num_samples is None:
             return self._closed(kernel, other.location, other)
         return _means(kernel, self.samples(self.num_samples), other.samples(self.num_samples))
@@ -81,7 +88,7 @@ class Windows(Embedding, composed.Independent):
         return torch.cat([one.covariance(kernel, one) for one in singles]).view(self.location.shape[:-1])
 
     def joined(self, other: Embedding) -> Self:
-        assert isinstance(other, Windows)
+        other = of_kind(type(self), other)
         location = torch.cat([self.location, other.location], -2)
         return type(self)(location, torch.cat([self.width, other.width], -2), self.num_samples, self.seed)
 

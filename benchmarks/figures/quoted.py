@@ -1,0 +1,188 @@
+"""Figures in the sentences and tables of the pages, looked up in the results.
+
+A :class:`Quote` is a piece of a page with ``{}`` in the place of each figure, and the values that belong there. A
+figure is right where it is the value rounded to the digits that the page shows. What several pages quote has one
+source, so that it cannot differ between them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from functools import cache
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from benchmarks.common import RESULTS
+from benchmarks.figures.claims import curves
+from benchmarks.study import Rows, grouped
+
+ROOT = RESULTS.parent.parent
+FIGURE = r"\**(-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)\**"
+NOTHING = 1e-9
+"""The largest value that may be shown as 0."""
+SYNTHETIC = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
+REGRETS = {
+    "**MFGPUCB**": "MFGPUCB",
+    "**MFGPUCB**, `hedge=False`": "MFGPUCB (no hedge)",
+    "MFGPUCB, published settings": "MFGPUCB (paper)",
+    "LogEI, target only": "LogEI",
+    "GP-UCB, target only": "GP-UCB",
+    "MF-NAIVE": "MF-NAIVE",
+    "MF-SKO": "MF-SKO",
+    "BoTorch MF-GIBBON": "MF-GIBBON",
+}
+"""The rows of the tables of regrets, and the methods of the results."""
+ON_README = ("MFGPUCB", "MFGPUCB (no hedge)", "MFGPUCB (paper)", "LogEI", "MF-GIBBON")
+
+
+class Quote(NamedTuple):
+    """A piece of a page, whatever its line breaks and its bold figures."""
+
+    page: str
+    says: str
+    values: Sequence[float]
+
+
+@cache
+def measured(name: str) -> Any:
+    """What a file of results holds."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+@cache
+def rows(name: str) -> Rows:
+    """The rows of a study."""
+    return grouped(RESULTS / f"{name}.csv")
+
+
+def over_seeds(of: Callable[[list[float]], float], name: str, column: str, *group: Any) -> float:
+    """A statistic over the seeds of a problem, a method and a capital."""
+    return of([float(row[column]) for row in rows(name)[group]])
+
+
+def quotes() -> Iterator[Quote]:
+    """All that is looked up."""
+    yield from _times()
+    yield from _tables_of_regrets()
+    yield from _scale()
+    yield from _batches()
+    yield from _averages()
+    real = {"SALSA": "SALSA", "Supernova": "Supernova", "Viola-Jones (MF-SKO: 0.881)": "ViolaJones"}
+    for label, problem in real.items():
+        means = [over_seeds(fmean, "real", "best", problem, method, 30.0) for method in ("MF-NAIVE", "MFGPUCB")]
+        yield Quote("docs/benchmarks.md", f"| {label} | {{}} | {{}} |", means)
+
+
+def _times() -> Iterator[Quote]:
+    found = measured("decision_time")
+    seconds, parts = found["seconds"], found["parts"]
+    large = [parts["8000"]["next"]["whole"], parts["8000"]["cold"]["whole"]]
+    for page, rest in {
+        "README.md": "where the model is fitted again",
+        "docs/which-strategy.md": "when the model is",
+        "docs/how-to/long-runs.md": "when the model is fitted",
+    }.items():
+        says = "observations takes {} s, and {} s"
+        yield Quote(page, f"8,000 {says} {rest}", large)
+    cold, mean = seconds["cold"], seconds["amortised"]
+    page = "docs/benchmarks.md"
+    yield Quote(page, "the default takes {} s of processor time a decision on average", [mean["MFGPUCB"]])
+    yield Quote(page, "after a restart takes {} s, a sixth of MF-GIBBON's (1 : {})", [cold["MFGPUCB"], cold["ratio"]])
+    fits = [parts[n]["cold"][part] for n in ("1000", "8000") for part in ("fit", "whole")]
+    yield Quote(page, "{} of {} s at 1,000 observations, and {} of {} s at 8,000", fits)
+    batch = measured("greedy")["batch"]["seconds"]
+    fast = [1000 * batch["lazy"]["median"], batch["botorch"]["median"]]
+    yield Quote("docs/how-to/batches.md", "of 10,000 points takes {} ms, against {} s for a loop", fast)
+    two = measured("objectives_decision")["seconds"]
+    says = "takes {} s of processor time where the models are fitted anew, and {} s where they are not."
+    yield Quote("docs/how-to/objectives.md", says, [two["MFEHVI"], two["next"]])
+    yield Quote("docs/how-to/objectives.md", "knowledge gradient takes {} s, fitted anew", [two["MF-HVKG"]])
+    mixed = measured("mixed_decision")["seconds"]["MFGPUCB"]["choices"]
+    says = "takes {} s including fits, and {} s when it starts with a fit."
+    yield Quote("docs/how-to/spaces.md", says, [mixed["amortised"], mixed["cold"]])
+    ax = measured("ax_overhead")["processor_seconds"]
+    says = "takes {} s of processor time. Ax adds {} s a trial, and {} s with SQLite"
+    values = [ax["memory"]["decision"], ax["memory"]["ax"], ax["sqlite"]["ax"]]
+    yield Quote("docs/how-to/ax-and-optuna.md", says, values)
+
+
+def _batches() -> Iterator[Quote]:
+    """Mean regret over queries 11 to 200 and its standard error, on the Matérn problems and the peptides."""
+    page = "docs/how-to/batches.md"
+    found = [curves(f"batch/{name}", name, "later") for name in ("matern", "peptides")]
+    for label, method in {"GP-BUCB": "GP-BUCB", "GP-UCB, one query at a time": "GP-UCB"}.items():
+        both = [part for each in found for part in each[method][200.0]]
+        yield Quote(page, f"| {label} | {{}} ± {{}} | {{}} ± {{}} |", both)
+    pairs = {"simulation matching": ("SM-UCB", "SM-MEI"), "naive batches": ("NTB-UCB", "NRB-UCB")}
+    for label, methods in pairs.items():
+        means = [each[method][200.0][0] for each in found for method in methods]
+        yield Quote(page, f"| {label}, two forms | {{}}, {{}} | {{}}, {{}} |", means)
+
+
+def _averages() -> Iterator[Quote]:
+    """Mean regrets of queries that are averages."""
+    page = "docs/how-to/averages.md"
+    ends = [over_seeds(fmean, "indirect", "simple", f"tree {kind}", "CMETS", 70.0) for kind in ("linear", "nonlinear")]
+    yield Quote(page, "with a mean regret of {} (linear) and {} (curved) over five seeds", ends)
+    for label, problem in {"linear": "fixed linear", "curved": "fixed nonlinear"}.items():
+        means = [
+            over_seeds(fmean, "indirect", "simple", problem, method, 30.0) for method in ("CMES", "MES", "UCB", "EI")
+        ]
+        yield Quote(page, f"| {label} | {{}} | {{}} | {{}} | {{}} |", means)
+
+
+def _tables_of_regrets() -> Iterator[Quote]:
+    """Medians, on the README with the worst seeds, at a capital of 20 queries of the target."""
+    for label, method in REGRETS.items():
+        found = [
+            [over_seeds(of, "regret", "regret", problem, method, 20.0) for of in (median, max)] for problem in SYNTHETIC
+        ]
+        yield Quote("docs/benchmarks.md", f"| {label} |" + " {} |" * 5 + " {}", [middle for middle, _ in found])
+        if method in ON_README:
+            says = f"| {label} |" + " {} ({}) |" * 5 + " {} ({}"
+            yield Quote("README.md", says, [value for both in found for value in both])
+
+
+def _scale() -> Iterator[Quote]:
+    page, found = "docs/scale.md", measured("width")
+    model = [row["seconds_a_query"] for row in found["decisions"]["MFGPUCB"][1:]]
+    says = "takes {} s of processor time with 64 observations, {} s with 128 and {} s with 192"
+    yield Quote(page, says, model)
+    idle = {(r["strategy"], r["workers"], r["evaluation_seconds"]): 100 * r["ahead_0"] for r in found["idle"]}
+    for strategy, workers in dict.fromkeys((strategy, workers) for strategy, workers, _ in idle):
+        values = [idle[strategy, workers, seconds] for seconds in (1.0, 10.0, 60.0, 600.0)]
+        yield Quote(page, f"| {strategy} | {workers} | {{}} % | {{}} % | {{}} % | {{}} % |", values)
+    for row in found["scale"]:
+        values = [row["ms_an_evaluation"], row["resident_mb"], row["journal_mb"]]
+        yield Quote(page, f"| {row['observations']:,} | {{}} ms | {{}} MB | {{}} MB |", values)
+
+
+def check(quote: Quote, text: str) -> Iterator[str]:
+    """What is wrong with a quote on a page."""
+    parts = [r"\s+".join(map(re.escape, part.split(" "))) for part in quote.says.split("{}")]
+    found = re.search(FIGURE.join(parts), text)
+    if found is None:
+        yield f"{quote.page}: there is no {quote.says!r}"
+        return
+    for shown, value in zip(found.groups(), quote.values, strict=True):
+        if not rounds_to(value, shown):
+            yield f"{quote.page}: {quote.says!r} has {shown}, the results have {value:.6g}"
+
+
+def rounds_to(value: float, shown: str) -> bool:
+    """Whether a figure is a value rounded to the digits that it has."""
+    figure = Decimal(shown.replace(",", ""))
+    if figure == 0 and "." not in shown:
+        return abs(value) <= NOTHING
+    exponent = figure.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return math.isfinite(value) and abs(Decimal(value) - figure) <= Decimal("0.501").scaleb(exponent)
+
+
+def wrong() -> list[str]:
+    """What the pages say and the results do not."""
+    return [said for quote in quotes() for said in check(quote, (ROOT / quote.page).read_text("utf-8"))]

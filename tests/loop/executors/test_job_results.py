@@ -1,0 +1,143 @@
+"""What somebody else has put into the folder of a run's jobs, in the place of a result."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from installed import installed
+from quiet_runs import quiet
+from toy import Hill, Walk
+
+from mfbo_torch.history import History
+from mfbo_torch.history.observation import Observation, Outcome
+from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.loop.evaluation import Evaluation, evaluate
+from mfbo_torch.loop.executors import WorkerLost, results, start, submitit_jobs
+from mfbo_torch.loop.executors.sending import attempt_of
+from mfbo_torch.tracking import Callback
+
+
+class Evil:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+class Built:
+    """Calls something by a name that is read from the pickle."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self):
+        return getattr(__import__("builtins"), self.name), ("1",)
+
+
+GOOD = Evaluation(
+    Observation(0.5, 0.1, {"memory": Outcome(3.0, None, True)}), "", 1.5, False, None, ((1.0, 2.0),), "said"
+)
+WRONG = [
+    GOOD._replace(observation=3.0),
+    GOOD._replace(reason=b"text"),
+    GOOD._replace(seconds="long"),
+    GOOD._replace(seconds=float("nan")),
+    GOOD._replace(raised=1),
+    GOOD._replace(stopped="yes"),
+    GOOD._replace(curve=[("a", 1.0)]),
+    GOOD._replace(curve=5),
+    GOOD._replace(output=None),
+    GOOD._replace(observation=None),
+    GOOD._replace(reason="failed"),
+    GOOD._replace(observation=Observation(0.5, None, {"memory": "much"})),
+    GOOD._replace(observation=Observation.__new__(Observation)),
+]
+
+
+def test_evaluations_and_built_in_errors_are_read():
+    for value in (GOOD, evaluate(Hill(), (4.0,), 1), evaluate(Hill(trouble="raise"), (6.0,), 1), 3, "x", None):
+        assert results.answered(pickle.dumps((value, None))) == (value, None)
+    for error in (WorkerLost("gone"), ModuleNotFoundError("no module", name="a"), TimeoutError("late")):
+        value, found = results.answered(pickle.dumps((None, error)))
+        assert value is None
+        assert (type(found), found.args) == (type(error), error.args)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+def test_an_evaluation_of_other_types_is_none(wrong):
+    value, error = results.answered(pickle.dumps((wrong, None)))
+    assert value is None
+    assert isinstance(error, pickle.UnpicklingError)
+
+
+def test_nothing_of_a_pickle_is_run(tmp_path):
+    ran = tmp_path / "ran"
+    whole = pickle.dumps((GOOD, None))
+    for content in (
+        pickle.dumps(Evil(ran)),
+        pickle.dumps((GOOD, Evil(ran))),
+        pickle.dumps((GOOD._replace(output=Evil(ran)), None)),
+        *(pickle.dumps((Built(name), None)) for name in ("eval", "exec", "open", "getattr", "type", "bytearray")),
+        *(whole[:n] for n in range(0, len(whole), 7)),
+        b"",
+        b"cos\nsystem\n(S'touch ran'\ntR.",
+        pickle.dumps(5),
+    ):
+        value, error = results.answered(content)
+        assert value is None
+        assert isinstance(error, pickle.UnpicklingError)
+    assert not ran.exists()
+
+
+@pytest.mark.skipif(not installed("submitit"), reason="submitit is not installed")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system with pipes that have names")
+def test_a_forged_result_is_a_failure(tmp_path):
+    """The results of the first three queries are there before the run: one that runs code, one that never ends, one
+    that is a link; a file beside them has an option in the place of a job's number."""
+    ran, folder, walk = tmp_path / "ran", tmp_path / "jobs", Walk()
+    problem, history = Hill(), History()
+    strategy = walk.bind(problem.space, 100.0)
+    for query in strategy.ask(history, 3):
+        history = history.asked(query, strategy.cost(query, history))
+    evil = pickle.dumps(("success", pickle.dumps((Evil(ran), None))))
+    for k, record in enumerate(history):
+        place = folder / attempt_of(record).name
+        place.mkdir(parents=True)
+        (place / f"7{k}_submitted.pkl").write_bytes(pickle.dumps(Evil(ran)))
+        result = place / f"7{k}_0_result.pkl"
+        if k == 0:
+            result.write_bytes(evil)
+            (place / "--me_submitted.pkl").write_bytes(evil)
+            (place / "--me_0_result.pkl").write_bytes(evil)
+        elif k == 1:
+            os.mkfifo(result)
+        else:
+            result.symlink_to(os.devnull)
+    ends, told = [], Callback(on_result=lambda event: ends.append(event.reason))
+    with start("submitit", 1, folder=folder) as workers, pytest.raises(Hopeless, match="all 3 evaluations failed"):
+        quiet(problem, walk, history.spent, executor=workers, callbacks=[told])
+    assert not ran.exists()
+    assert all("left no result of an evaluation" in reason for reason in ends)
+    assert len(ends) == 3
+
+
+def test_a_queue_that_says_anything(monkeypatch, tmp_path):
+    """Lines that are none, bytes that are no text, and no answer at all."""
+    program = tmp_path / "squeue"
+    program.write_text("#!/bin/sh\nprintf 'slurm_load_jobs error\\n12|RUNNING\\n|\\n\\377\\376|\\n13|A|B\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    placement = submitit_jobs.Placement.read({"kind": "slurm"})
+    jobs = submitit_jobs.SubmititJobs(placement, 1, tmp_path)
+    try:
+        found = jobs._states([], force=True)
+        assert (found["12"], found["13"]) == ("RUNNING", "A|B")
+        program.write_text("#!/bin/sh\nexec sleep 600\n")
+        monkeypatch.setattr(submitit_jobs, "ANSWER_SECONDS", 0.2)
+        assert jobs._states([], force=True) is None
+    finally:
+        jobs.shutdown()
