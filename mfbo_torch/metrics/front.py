@@ -8,11 +8,16 @@ import torch
 from botorch.utils.multi_objective.hypervolume import Hypervolume
 from botorch.utils.multi_objective.pareto import is_non_dominated
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.space import Space
 from mfbo_torch.space.objectives import Objective, worst_of_interest
 
+EXACT = 4
+"""Number of objectives up to which a hypervolume is exact; the time for that grows exponentially with it."""
+POINTS = 2**16
+"""Number of points of a Sobol sequence by which the hypervolume of more objectives is estimated."""
 MARGIN = 0.1
 """How far the reference point is below the worst values of a front, as a part of its ranges [Ishibuchi2011]_."""
 
@@ -53,22 +58,43 @@ def ranges(*several: Tensor) -> Tensor:
 
 
 def hypervolume(Y: Tensor, reference: Tensor) -> float:
-    """The volume that ``n x K`` values to be maximised dominate above a reference point."""
+    """The volume that ``n x K`` values to be maximised dominate above a reference point: of more than :data:`EXACT`
+    objectives the part of :data:`POINTS` points, between that and the best of each, that they dominate."""
+    if len(reference) > EXACT:
+        return float(_estimated(Y, reference)[-1]) if len(Y) else 0.0
     above = Y[Y.gt(reference).all(-1)]
     return float(Hypervolume(reference).compute(above[is_non_dominated(above)])) if len(above) else 0.0
 
 
 def hypervolumes(history: History, space: Space, reference: Tensor) -> Tensor:
     """The hypervolume of the feasible values at the target after each of the ``n`` records, shape ``n``."""
+    counts = [r.status == Status.DONE and r.query.fidelity == space.target and r.feasible for r in history]
+    if len(reference) > EXACT:
+        counting = [r for r, own in zip(history, counts, strict=True) if own]
+        grown = torch.cat([reference.new_zeros(1), _estimated(objective_values(counting, space.objectives), reference)])
+        return grown[torch.tensor(counts, dtype=torch.long).cumsum(0)]
     found, seen, volume = [], torch.zeros(0, len(reference), dtype=torch.double), 0.0
-    for record in history:
-        if record.status == Status.DONE and record.query.fidelity == space.target and record.feasible:
+    for record, own in zip(history, counts, strict=True):
+        if own:
             new = objective_values([record], space.objectives)
             if not (seen >= new).all(-1).any():
                 seen = torch.cat([seen[~(new >= seen).all(-1)], new])
                 volume = hypervolume(seen, reference)
         found.append(volume)
     return torch.tensor(found, dtype=torch.double)
+
+
+def _estimated(Y: Tensor, reference: Tensor) -> Tensor:
+    """The estimated hypervolume of the first 1, 2, ... of ``n x K`` values, shape ``n``."""
+    if not len(Y):
+        return Y.new_zeros(0)
+    sides = (Y.amax(0) - reference).clamp_min(0.0)
+    points = reference + sides * SobolEngine(len(reference), scramble=True, seed=0).draw(POINTS, dtype=torch.double)
+    left, found = points, []
+    for row in Y:
+        left = left[(left > row).any(-1)]
+        found.append(sides.prod() * (1 - len(left) / POINTS))
+    return torch.stack(found)
 
 
 def knee(Y: Tensor) -> int:

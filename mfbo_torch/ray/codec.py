@@ -22,9 +22,8 @@ def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any
     _, domains, grids = parse_spec_vars(dict(config))
     if grids:
         raise SettingError("/".join(grids[0][0]), "grid_search", "tune.choice: what is tried is the searcher's to say")
-    for path, _ in domains:
-        if wrong := next((key for key in path if not isinstance(key, str) or "/" in key or not key), None):
-            raise SettingError("param_space", wrong, "names of text without /, which joins those of nested parameters")
+    if wrong := [key for path, _ in domains for key in path if not isinstance(key, str) or "/" in key or not key]:
+        raise SettingError("param_space", wrong[0], "names of text without /, which joins those of nested parameters")
     found = {"/".join(path): domain for path, domain in domains}
     levels, prices = [None], [1.0]
     if fidelity is not None:

@@ -13,6 +13,8 @@ from mfbo_torch.utils.validation import VALUE, name_of, number, one_of, several
 
 MINIMIZE, MAXIMIZE = DIRECTIONS = ("minimize", "maximize")
 """What may be wanted of an objective."""
+MOST_OBJECTIVES = 32
+"""Number of objectives, at most: fronts of more have nearly all designs, and their pictures show nothing."""
 
 
 class Objective(NamedTuple):
@@ -52,7 +54,8 @@ def objectives_of(
         maximize: Whether larger values are usually better.
 
     Raises:
-        SettingError: A name is given twice or is none, or a direction or a reference is none.
+        SettingError: A name is given twice or is none, there are more than :data:`MOST_OBJECTIVES`, or a direction or a
+            reference is none.
     """
     known: dict[Any, Any] = {}
     if isinstance(names, Mapping):
@@ -66,6 +69,8 @@ def objectives_of(
     if isinstance(names, str):
         raise SettingError("objectives", names, f"a list of names, as in [{names!r}]")
     found = several("objectives", names, name_of, "a list of names, one for each objective")
+    if len(found) > MOST_OBJECTIVES:
+        raise SettingError("objectives", f"{len(found):,} names", f"at most {MOST_OBJECTIVES}")
     if len(set(found)) < len(found) or (len(found) > 1 and VALUE in found):
         raise SettingError("objectives", list(found), f"names that differ, none of them {VALUE!r}")
     wanted = _by_name("directions", directions, found)

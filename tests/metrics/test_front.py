@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from botorch.utils.multi_objective.hypervolume import Hypervolume
 
 from mfbo_torch.history import History, Observation, Query
-from mfbo_torch.metrics.front import front, hypervolume, hypervolumes, knee, objective_values, reference_point
+from mfbo_torch.metrics.front import POINTS, front, hypervolume, hypervolumes, knee, objective_values, reference_point
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import Objective
 
@@ -55,6 +56,25 @@ def test_a_hypervolume_is_a_share_of_points(size):
     below = (Y.unsqueeze(1) >= points).all(-1).any(0).double().mean()
     assert hypervolume(Y, torch.zeros(size).double()) == pytest.approx(below.item(), abs=0.005)
     assert hypervolume(Y, torch.ones(size).double()) == 0.0
+
+
+@pytest.mark.parametrize("size", [5, 6])
+def test_a_hypervolume_of_many_objectives_is_estimated(size):
+    """Beside the exact one, which is slow: within three standard errors of so many points."""
+    where = space([Objective(f"o{k}", maximize=True) for k in range(size)])
+    Y = torch.rand(12, size, generator=torch.Generator().manual_seed(size), dtype=torch.double)
+    reference = torch.full((size,), -0.2, dtype=torch.double)
+    history = history_of([(int(i % 3 > 0), *row) for i, row in enumerate(Y.tolist())], where)
+    exact, found = [], hypervolumes(history, where, reference)
+    for i in range(12):
+        rows = [k for k in range(i + 1) if k % 3]
+        exact.append(Hypervolume(reference).compute(Y[rows]) if rows else 0.0)
+    box = (Y[[k for k in range(12) if k % 3]].amax(0) - reference).prod().item()
+    assert found.tolist() == pytest.approx(exact, abs=1.5 * box / POINTS**0.5)
+    assert hypervolume(Y, reference) == pytest.approx(Hypervolume(reference).compute(Y), abs=1.5 * box / POINTS**0.5)
+    assert (found.diff() >= 0).all()
+    assert hypervolume(Y, torch.ones(size).double()) == 0.0
+    assert hypervolumes(History(), where, reference).tolist() == []
 
 
 def test_hypervolumes_grow_record_by_record():

@@ -23,6 +23,7 @@ def test_objectives_are_read():
     [
         (("loss",), "a list of names, as in ['loss']"),
         ((["loss", "loss"],), "names that differ"),
+        (([f"o{k}" for k in range(5000)],), "objectives = '5,000 names': must be at most 32"),
         ((["value", "loss"],), "none of them 'value'"),
         (([],), "a list of names"),
         ((["loss", 3],), "a list of names"),

@@ -46,7 +46,7 @@ def design(run: Summary) -> str:
     best, recommended = run.best, run.recommended
     parts = []
     if best is not None:
-        parts.append(_parameters("Best parameters", best.query.x, run))
+        parts.append(_parameters("Parameters of the knee" if run.front else "Best parameters", best.query.x, run))
     if isinstance(recommended, Record) and (best is None or recommended.query.x != best.query.x):
         parts.append(_parameters("Recommended parameters", recommended.query.x, run))
     if isinstance(recommended, Recommendation) and recommended.best is not None:

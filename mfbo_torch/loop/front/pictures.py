@@ -13,7 +13,7 @@ from mfbo_torch.history import History, Record, Status
 from mfbo_torch.loop.front.solutions import KNEE, Solution
 from mfbo_torch.loop.plots import BLUE, FAINT, INK, RED, canvas, note, tidy
 from mfbo_torch.metrics import capital_spent
-from mfbo_torch.metrics.front import hypervolumes, objective_values, reference_point
+from mfbo_torch.metrics.front import EXACT, hypervolumes, objective_values, reference_point
 from mfbo_torch.problems.base import Problem
 
 MOST_LINES = 200
@@ -37,7 +37,7 @@ def plot_front(history: History, problem: Problem, front: Sequence[Solution], st
         found = hypervolumes(history, space, reference_point(space, own)).numpy()
         right.step(spent, found, where="post", color=INK, linewidth=2.0)
     right.set_xlabel("capital spent" + (" (seconds)" if space.measured else ""))
-    right.set_ylabel("hypervolume")
+    right.set_ylabel("hypervolume" + (", estimated" if len(space.objectives) > EXACT else ""))
     right.set_ylim(bottom=0)
     for axes in (left, right):
         tidy(axes)

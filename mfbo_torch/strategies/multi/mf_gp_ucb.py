@@ -31,6 +31,8 @@ class MFGPUCB(Strategy):
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
     something is, so that the target is always reached.
 
+    The target's last query comes last: what the capital has beside it is spent below the target before.
+
     By default that model is hedged, as links estimated from few values can be wrong and sure: three models take turns
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
     One of them knows the target's values only and has at least 0.12 of the capital, the initial design included: of

@@ -8,7 +8,7 @@ import torch
 from pages import experiment, made
 from toy import Hill, Plain
 
-from mfbo_torch.app.report import capital, comparison, contours, curves, importance, objectives, timeline
+from mfbo_torch.app.report import capital, comparison, contours, curves, importance, objectives, text, timeline
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.observation import Outcome
@@ -118,6 +118,9 @@ def test_the_front_and_its_knee():
     assert len(observed["x"]) == 4
     assert [*zip(front["x"], front["y"], strict=True)] == [(1.0, 9.0), (2.0, 2.0), (9.0, 1.0)]
     assert note.endswith("Query 1 is its knee, the best compromise.")
+    assert text.headline(shown.run) == "loss 2, time 2"
+    assert text.aside(shown.run).startswith("the knee of a front of 3 at the target, query 1; minimize loss")
+    assert "Parameters of the knee" in text.design(shown.run)
     assert objectives.front(view()) == ([], "")
 
 
