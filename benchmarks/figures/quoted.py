@@ -149,13 +149,14 @@ def _tables_of_regrets() -> Iterator[Quote]:
 
 def _scale() -> Iterator[Quote]:
     page, found = "docs/scale.md", measured("width")
-    model = [row["seconds_a_query"] for row in found["decisions"]["MFGPUCB"][1:]]
+    model = [64 * row["seconds_a_query"] for row in found["decisions"]["MFGPUCB"][1:]]
     says = "takes {} s of processor time with 64 observations, {} s with 128 and {} s with 192"
     yield Quote(page, says, model)
-    idle = {(r["strategy"], r["workers"], r["evaluation_seconds"]): 100 * r["ahead_0"] for r in found["idle"]}
-    for strategy, workers in dict.fromkeys((strategy, workers) for strategy, workers, _ in idle):
-        values = [idle[strategy, workers, seconds] for seconds in (1.0, 10.0, 60.0, 600.0)]
-        yield Quote(page, f"| {strategy} | {workers} | {{}} % | {{}} % | {{}} % | {{}} % |", values)
+    rows: dict[str, list[float]] = {}
+    for r in found["idle"]:  # the shortest evaluations first
+        rows.setdefault(f"| {r['strategy']} | {r['asked']} | {r['workers']} |", []).append(100 * r["ahead_0"])
+    for row, values in rows.items():
+        yield Quote(page, row + " {} % |" * 4, values)
     for row in found["scale"]:
         values = [row["ms_an_evaluation"], row["resident_mb"], row["journal_mb"]]
         yield Quote(page, f"| {row['observations']:,} | {{}} ms | {{}} MB | {{}} MB |", values)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.robustness.width [--parts decisions scale idle] [--observations 100000] [--batch 64]
 
-``decisions``: processor seconds of ``ask(batch)`` after batches of the same size, on Currin; one thread. ``idle``: by a
+``decisions``: processor seconds of ``ask(batch)`` after batches of the same size, on Currin; one thread; and of one
+decision after each new value beside so many in flight, as ``mfbo run`` makes them (``one_by_one``). ``idle``: by a
 simulated clock, the part of their time in which workers wait, once all have begun. Evaluations take their median ±
 50 %. The driver decides and takes in one value after another, as fast as measured, and ``ahead`` queries may wait for a
 worker. ``scale``: memory, journal and processor time of observations at random designs. Writes ``width.json``.
@@ -14,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -44,6 +46,22 @@ def decisions(strategy: Strategy, batch: int, rounds: int) -> list[dict[str, flo
         for record in asked:
             optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
     return rows
+
+
+def one_by_one(strategy: Strategy, batch: int, rounds: int) -> float:
+    """The median processor seconds of a decision after one more value, ``batch - 1`` others in flight."""
+    problem, taken = Currin(), list[float]()
+    optimizer = Optimizer(strategy.bind(problem.space, 2.0 * rounds * batch * problem.space.costs[-1]))
+    flying = optimizer.ask(batch)
+    for count in range(2 * batch + 24):
+        record = flying.pop(0)
+        optimizer.tell(record.id, problem.reward(record.query.x, record.query.fidelity))
+        if count < 2 * batch and len(flying):
+            continue
+        began = time.process_time()
+        flying += optimizer.ask(1 if flying else batch)
+        taken += [time.process_time() - began] if count >= 2 * batch else []
+    return median(taken)
 
 
 def idle(workers: int, ahead: int, deciding: float, evaluating: float, seed: int = 0) -> float:
@@ -104,16 +122,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "decisions" in given.parts:
         strategies = {"MFGPUCB": MFGPUCB(), "RandomSearch": RandomSearch()}
         report["decisions"] = {name: decisions(one, given.batch, 4) for name, one in strategies.items()}
+        seconds = {name: one_by_one(one, given.batch, 4) for name, one in strategies.items()}
+        report["one_by_one"] = {name: round(value, 5) for name, value in seconds.items()}
+        print(report["one_by_one"], flush=True)
     if "scale" in given.parts:
         report["scale"] = scale(given.observations)
     if "idle" in given.parts:
         rows, taking_in = [], report["scale"][-1]["ms_an_evaluation"] / 1e3
         for name, batches in report["decisions"].items():
-            deciding = median(row["seconds_a_query"] for row in batches[-2:]) + taking_in
-            for workers in WORKERS:
-                for evaluating in SECONDS:
-                    found = {f"ahead_{a}": round(idle(workers, a, deciding, evaluating), 4) for a in (0, workers // 8)}
-                    rows.append({"strategy": name, "workers": workers, "evaluation_seconds": evaluating} | found)
+            batched = median(row["seconds_a_query"] for row in batches[-2:])
+            for how, deciding in (("batches", batched), ("one by one", report["one_by_one"][name])):
+                for workers, evaluating in product(WORKERS, SECONDS):
+                    aside = {a: idle(workers, a, deciding + taking_in, evaluating) for a in (0, workers // 8)}
+                    found = {f"ahead_{a}": round(share, 4) for a, share in aside.items()}
+                    of = {"strategy": name, "asked": how, "workers": workers, "evaluation_seconds": evaluating}
+                    rows.append(of | found)
                     print(rows[-1], flush=True)
         report["idle"] = rows
     write_json(path, report)

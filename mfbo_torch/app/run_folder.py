@@ -14,6 +14,7 @@ from mfbo_torch.app.schema import COMPARE, RUN, read_mapping
 from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.history.storage.lock import locked
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
@@ -44,6 +45,11 @@ def recorded(out: Path) -> History:
     """What the journal of a folder holds."""
     with Journal(out / JOURNAL, read_only=True) as journal:
         return journal.history()
+
+
+def runs(out: Path) -> bool:
+    """Whether a process has the journal open for writing, or this system cannot tell."""
+    return locked(out / JOURNAL)
 
 
 def noted(out: Path) -> dict[str, Any]:

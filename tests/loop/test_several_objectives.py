@@ -53,6 +53,7 @@ def test_the_front_is_found(whole):
     assert whole.fun == knee.values["loss"]
     assert whole.hypervolume > 0
     assert "reference" in whole.history.records[-1].query.meta
+    assert (whole.spent, whole.history.records[-1].query.fidelity) == (36, 1)  # what is left over was spent before it
 
 
 def test_the_front_observed_is_of_interest(whole):

@@ -27,9 +27,7 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.strategies import MFGPUCB, Strategy
 from mfbo_torch.strategies.common.initial_design import with_the_target
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.common.outcome_models import Chain
 from mfbo_torch.strategies.multi.hedge_weights import shares
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import overdue
 from mfbo_torch.strategies.multi.model_hedge import (
     ALONE,
     INTEGRATED,
@@ -65,12 +63,10 @@ class NotAlone(HedgedMFGPUCB):
     models = (LINKED, INTEGRATED)
 
 
-class Capped(HedgedMFGPUCB):
-    """The fidelities below cost at most as much as one query of the target between two of these."""
+class Uncapped(HedgedMFGPUCB):
+    """The fidelities below may cost as much as they explain, however long the target waits."""
 
-    def level(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        fidelity = super().level(model, u, beta, snapshot)
-        return self.space.target if overdue(snapshot.records, snapshot.costs, fidelity) else fidelity
+    capped = False
 
 
 class Spread(HedgedMFGPUCB):
@@ -151,7 +147,7 @@ VARIANTS: dict[str, Callable[[int], Strategy]] = {
     "no averaged chain": partial(changed, NoAverage),
     "no target alone": partial(changed, NotAlone),
     "mixture for turns": partial(changed, Mixture),
-    "cheap capital capped": partial(changed, Capped),
+    "cheap capital uncapped": partial(changed, Uncapped),
     "first design spread": partial(changed, Spread),
     "first design large": partial(changed, Large),
     "first design large, spread": partial(changed, LargeSpread),

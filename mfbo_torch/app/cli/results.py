@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +21,9 @@ from mfbo_torch.utils.errors import SettingError
 
 FOLLOW_SECONDS = 1.0
 """Between two looks at a run that is going on."""
+LOOKS = 20
+"""Number of looks in a row at a run that no process has open, after which it is not followed any more: a run that was
+just started takes a while to open its journal."""
 
 
 def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int | None = None) -> int:
@@ -70,7 +74,7 @@ def _output(folder: str | None, number: int) -> int:
 
 def _described(out: Path, follow: bool) -> None:
     """Print a run in a few lines, again and again while it goes on."""
-    seen = None
+    seen, quiet = None, 0
     while True:
         history, ended = run_folder.recorded(out), run_folder.finished(out)
         if history != seen:
@@ -79,6 +83,11 @@ def _described(out: Path, follow: bool) -> None:
             say(pairs(_rows(out, history)))
         if ended or not follow:
             return
+        quiet = 0 if run_folder.runs(out) else quiet + 1
+        if quiet == LOOKS:
+            return say(
+                f"\nIt has not finished, and no process runs it: mfbo run {shlex.quote(str(out / run_folder.CONFIG))}"
+            )
         seen = history
         time.sleep(FOLLOW_SECONDS)
 

@@ -27,6 +27,21 @@ class Held(Exception):
         self.here = here
 
 
+def locked(path: Path) -> bool:
+    """Whether a process holds the :class:`Lock` of a file, or this system cannot tell; it is not taken."""
+    place = path.resolve()
+    try:
+        with place.with_name(f".{place.name}.lock").open("rb") as file:
+            if fcntl is None:
+                return True
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 class Lock:
     """The lock of a file, which is made if it does not exist. It is on the file itself, where the system can do that,
     so that links to it are locked too, and on a file beside it."""

@@ -17,7 +17,7 @@ from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_level
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -39,6 +39,9 @@ class RecursiveMFGPUCB(UpperBounds):
     enough of the target's variance for its cost."""
 
     link = "recursive"
+    capped = True
+    """Whether the fidelities below cost at most as much as one query of the target between two of these: a link that
+    misleads is found out, and half of the capital or more goes to the target."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -116,6 +119,8 @@ class RecursiveMFGPUCB(UpperBounds):
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
         level = min(found, open_outcome)
+        if self.capped and level < self.space.target and overdue(snapshot.records, snapshot.costs, level):
+            level, noted["because"] = self.space.target, "overdue"
         if (last := self.last_level(level, snapshot)) != level:
             level, noted["because"] = last, "rest"
         return FidelityChoice(level, noted)

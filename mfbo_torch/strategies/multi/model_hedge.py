@@ -23,6 +23,7 @@ from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTa
 from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
+from mfbo_torch.strategies.common.trust_region import MOST, Trusted, half_width
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
@@ -68,10 +69,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     through that map.
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
-    chain as fitted; the residual of the averaged one is too wide for that. Where a bound gains less than
-    :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`,
-    the query is that of the third: nothing is spent on what is known. The third has no turn while the capital beside
-    the target's last query goes to cheaper ones.
+    chain as fitted; the residual of the averaged one is too wide for that. The first two are believed as far from what
+    was observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
+    less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
+    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no
+    turn while the capital beside the target's last query goes to cheaper ones.
     """
 
     integrated_outcomes = True
@@ -210,10 +212,14 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         def found() -> Pool:
             draws, parts = torch.Generator().manual_seed(hash((self.seed, settled)) % 2**63), []
-            for seeker in seekers:
+            for name, seeker in zip(names, seekers, strict=True):
                 score = seeker.weighed(seeker.score(None))
+                score = score if name == ALONE else self._trusted(score, snapshot)
                 starts, most = self._starts(score, snapshot), CANDIDATES // len(seekers)
-                parts.append(self.candidates_from(score, starts, draws, most, 1024, 6))
+                designs = self.candidates_from(score, starts, draws, most, 1024, 6)
+                if isinstance(score, Trusted):
+                    designs = self.space.snap(score.moved(self.surrogate.to(designs)).to(designs))
+                parts.append(designs)
             return Pool(apart(torch.cat(parts), OBSERVED_RADIUS, CANDIDATES))
 
         return self._candidates((*(seeker.model for seeker in seekers), settled), found)
@@ -248,9 +254,18 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         return self.width(sum(r.decided and r.query.meta.get("stage") != "initial" for r in records) + 1)
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
-        """The maximiser ``1 x d``, searched from the peaks of every fidelity."""
-        starts = self._starts(score, snapshot)
-        return self.snapped(self.maximize_from(score, starts, generator, screened=1024, climbed=6))
+        """The maximiser ``1 x d`` where the models are believed, searched from the peaks of every fidelity."""
+        score = self._trusted(score, snapshot)
+        u = self.maximize_from(score, self._starts(score, snapshot), generator, screened=1024, climbed=6)
+        return self.snapped(score.moved(u) if isinstance(score, Trusted) else u)
+
+    def _trusted(self, score: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
+        """An acquisition function of the chains where they are believed; itself where that is everywhere, or where
+        between two designs there may be none."""
+        width = half_width(snapshot.records, (LINKED, INTEGRATED))
+        if width >= MOST or self.space.mixed or self.inequalities or not snapshot.done:
+            return score
+        return Trusted(score, self.surrogate.to(snapshot.designs(snapshot.done)), width)
 
     def _starts(self, score: AcquisitionFunction, snapshot: Snapshot) -> Tensor:
         U = snapshot.designs(snapshot.done if self.space.limits else [])

@@ -373,6 +373,26 @@ def test_a_run_is_followed_until_it_ends(config, tmp_path, capsys, monkeypatch):
     assert "Pending       1" in shown
 
 
+def test_a_run_that_has_died_is_followed_no_longer(config, tmp_path, capsys, monkeypatch):
+    assert cli.main(["run", config()]) == 0
+    out = tmp_path / "out"
+    summary = out / "summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "finished": False}))
+    looks, journal = [], Journal(out / "history.sqlite")
+
+    def meanwhile(seconds):
+        assert run_folder.runs(out) == (len(looks) < 50)
+        looks.append(seconds)
+        if len(looks) == 50:
+            journal.close()
+
+    monkeypatch.setattr(results.time, "sleep", meanwhile)
+    capsys.readouterr()
+    assert cli.main(["show", str(out), "--follow"]) == 0
+    assert len(looks) == 50 + results.LOOKS - 1
+    assert f"no process runs it: mfbo run {out / 'config.yaml'}" in capsys.readouterr().out
+
+
 def test_python_runs_the_package(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["mfbo", "--help"])
     with pytest.raises(SystemExit) as ended:

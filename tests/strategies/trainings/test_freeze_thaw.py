@@ -1,11 +1,13 @@
 """A bracket of successive halving, and the decisions made by forecasts."""
 
 import math
+from statistics import median
 
 import pytest
 
 from mfbo_torch import FreezeThaw, Optimizer, Parameter, Space, minimize
 from mfbo_torch.history import Status
+from mfbo_torch.strategies import ExpectedImprovement
 from mfbo_torch.strategies.trainings.successive_halving import Bracket, increments
 
 SPACE = Space([Parameter("rate", 0.0, 1.0), Parameter("width", 0.0, 1.0)], epochs=27)
@@ -121,3 +123,20 @@ def test_a_training_that_ends_early_changes_nothing_but_its_curve(after, end):
     assert all(r.value == -loss(r.query.x, (1, 3, 9, 27)[r.query.fidelity]) for r in others)
     assert odd.query.x not in [r.query.x for r in history.records[after + 1 :]]
     assert history.best(3) is not None
+
+
+def never_stopping(capital, seed):
+    """The best loss of designs of the largest expected improvement, each trained to its end."""
+    optimizer = Optimizer(ExpectedImprovement(seed=seed).bind(Space(SPACE.parameters, costs=[27]), capital))
+    while asked := optimizer.ask(capital=capital):
+        optimizer.tell(asked[0].id, -loss(asked[0].query.x, 27))
+    return -optimizer.history.best(0).value
+
+
+@pytest.mark.slow
+def test_stopping_early_does_not_end_worse_than_never_stopping():
+    """Curves without noise, the epochs of six whole trainings, twenty seeds."""
+    stopping = [-ended(162, seed=seed).history.best(3).value for seed in range(20)]
+    never = [never_stopping(162, seed) for seed in range(20)]
+    assert median(stopping) <= median(never)
+    assert max(stopping) <= max(never)
