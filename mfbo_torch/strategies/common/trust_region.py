@@ -22,6 +22,9 @@ from torch import Tensor
 
 from mfbo_torch.history import Record
 
+MANY = 7
+"""Number of parameters from which on there is a region. With fewer the first design leaves no place far from all
+observations, and on functions of two to five parameters a region cost more than it gained."""
 FIRST, LEAST, MOST = 0.1, 0.05, 1.0
 """Half-widths in the unit cube; from :data:`MOST` on there is no region."""
 GROWTH, USUAL = math.sqrt(2), 2.0

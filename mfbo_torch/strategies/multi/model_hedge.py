@@ -23,7 +23,7 @@ from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTa
 from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
-from mfbo_torch.strategies.common.trust_region import MOST, Trusted, half_width
+from mfbo_torch.strategies.common.trust_region import MANY, MOST, Trusted, half_width
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
@@ -69,8 +69,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     through that map.
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
-    chain as fitted; the residual of the averaged one is too wide for that. The first two are believed as far from what
-    was observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
+    chain as fitted; the residual of the averaged one is too wide for that. In many dimensions
+    the first two are believed as far from what was observed as their predictions came true
+    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
     less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
     :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no
     turn while the capital beside the target's last query goes to cheaper ones.
@@ -263,7 +264,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         """An acquisition function of the chains where they are believed; itself where that is everywhere, or where
         between two designs there may be none."""
         width = half_width(snapshot.records, (LINKED, INTEGRATED))
-        if width >= MOST or self.space.mixed or self.inequalities or not snapshot.done:
+        if self.space.dim < MANY or width >= MOST or self.space.mixed or self.inequalities or not snapshot.done:
             return score
         return Trusted(score, self.surrogate.to(snapshot.designs(snapshot.done)), width)
 

@@ -14,7 +14,6 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
-from mfbo_torch.strategies.common.trust_region import FIRST, Trusted
 from mfbo_torch.strategies.multi import upper_bounds
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART
 
@@ -272,7 +271,7 @@ def test_finds_the_optimum(link):
 
 @pytest.mark.parametrize("shift", [0.0, 1e9])
 def test_offset_of_the_values(shift):
-    """The optimiser of φ where the chain is believed works as well far from zero."""
+    """The optimiser of φ works as well far from zero."""
     space = box(2)
     asks = strategy("recursive", space)
     history = designed(asks, toy(space))
@@ -280,8 +279,7 @@ def test_offset_of_the_values(shift):
         history = history.updated(r.done(64.0 * r.value + shift))
     query = asks.ask(history)[0]
     acquisition = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
-    designs = space.to_unit(torch.tensor([r.query.x for r in history], dtype=torch.double))
-    check_largest(Trusted(acquisition, designs, FIRST), query, space, 1e-3)
+    check_largest(acquisition, query, space, 1e-3)
 
 
 @pytest.mark.slow
