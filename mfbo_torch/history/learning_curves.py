@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mfbo_torch.history.continuation import lower_training
 from mfbo_torch.history.observation import unusable
 from mfbo_torch.history.record import Points, Record, Status
-from mfbo_torch.space.space import Space
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
+
+if TYPE_CHECKING:
+    from mfbo_torch.space.space import Space
 
 Given = Mapping[float, float] | Iterable[tuple[float, float]]
 """A curve as users tell it: values by step, or pairs of both."""

@@ -237,8 +237,9 @@ def test_a_query_that_is_tried_again_keeps_its_noise():
 def test_a_noisy_run_of_a_folder_is_continued_as_if_never_stopped(tmp_path):
     def go(folder, capital, seed):
         given = {"problem": "Electrodes", "strategy": {"class_path": "toy.Walk"}, "seed": seed, "capital": capital}
+        given["progress"] = False
         settings = builder.resolve_run({**given, "out": str(tmp_path / folder)})
-        return execute(prepare(settings), progress=False, picture=False).history
+        return execute(prepare(settings), picture=False).history
 
     go("resumed", 3.0, 0)
     stirred(5)

@@ -17,7 +17,6 @@ from secrets import token_hex
 from shutil import which
 from typing import Any, NamedTuple
 
-from mfbo_torch.loop.executors import results
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
 from mfbo_torch.loop.executors.processes import in_processes
 from mfbo_torch.loop.executors.resources import Placement
@@ -109,6 +108,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
                     self._lose(call, job, states.get(job.id, ""))
 
     def _collect(self, call: Call, job: _Submitted) -> None:
+        from mfbo_torch.loop.executors import results  # loads torch, which settings do not need
+
         try:
             state, content = results.unpickled(results.content_of(job.result))
             if state == "success":

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -80,9 +81,11 @@ class FunctionProblem(Problem):
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns, with the objectives that are known."""
         own, named = self.space.fidelity_value(fidelity), self.space.named(x)
-        found = self._convention.call(self._function(), named, **own, fidelity=fidelity, trial=trial)
-        known = known_values(self.space.objectives, named)
-        return {**found, **known} if known and isinstance(found, Mapping) else found
+        call = partial(self._convention.call, self._function(), named, **own, fidelity=fidelity, trial=trial)
+        if not (known := known_values(self.space.objectives, named)):
+            return call()
+        found = call()
+        return {**found, **known} if isinstance(found, Mapping) else found
 
     @property
     def name(self) -> str:
