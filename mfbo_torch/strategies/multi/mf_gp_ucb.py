@@ -29,7 +29,8 @@ class MFGPUCB(Strategy):
     :math:`\mu^{(M)} + \beta_t^{1/2} \sigma^{(M)}`, and queries the lowest fidelity that explains as
     much of the target's variance there per unit of cost as the target itself does. The threshold of
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
-    something is, so that the target is always reached.
+    something is. Between two queries of the target those below cost at most as much as one: a link that misleads is
+    found out, and the target has at least half of the capital that is spent after the initial design.
 
     The target's last query comes last: what the capital has beside it is spent below the target before.
 
@@ -37,7 +38,8 @@ class MFGPUCB(Strategy):
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
     One of them knows the target's values only and has at least 0.12 of the capital, the initial design included: of
     ``n`` target costs at least ``0.12 n - 3`` are spent by a method that ignores the cheap fidelities, with all that
-    it would know and more.
+    it would know and more. From seven parameters on, the two that know all fidelities search only where their
+    predictions have come true (:mod:`~mfbo_torch.strategies.common.trust_region`).
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
