@@ -30,7 +30,7 @@ class MFGPUCB(Strategy):
     much of the target's variance there per unit of cost as the target itself does. The threshold of
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
     something is. Between two queries of the target those below cost at most as much as one: a link that misleads is
-    found out, and the target has at least half of the capital that is spent after the initial design.
+    found out, and the target has about half of the capital or more.
 
     The target's last query comes last: what the capital has beside it is spent below the target before.
 
