@@ -20,7 +20,7 @@ import math, time
 
 def train(parameters, trial):
     for epoch in trial.epochs():
-        time.sleep(0.02)
+        time.sleep(0.1)
         print("epoch", epoch)
         trial.report((math.log10(parameters["rate"]) + 2) ** 2 + parameters[NAME] + 1 / epoch)
 
@@ -103,7 +103,7 @@ def live(tmp_path):
     for folder in folders:
         folder.mkdir()
     with (
-        followed(tmp_path, folders[0], runs[0], 20, 400) as of_trainings,
+        followed(tmp_path, folders[0], runs[0], 20, 4000) as of_trainings,
         followed(tmp_path, folders[1], runs[1], None, 4000) as of_objectives,
     ):
         yield of_trainings, of_objectives
