@@ -160,7 +160,8 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
 
 
 def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list[dict[str, Any]]:
-    """The values of those records that no other one dominates, with what each stands out by."""
+    """The values of those records that no other one dominates, with what each stands out by; without torch, which a
+    look at a run does not load."""
     front: dict[tuple[float, ...], dict[str, float]] = {}
     for record in records:
         own = {name: record.outcomes[name].value for name, _ in objectives}

@@ -69,6 +69,13 @@ class Uncapped(HedgedMFGPUCB):
     capped = False
 
 
+class Everywhere(HedgedMFGPUCB):
+    """The chains are believed everywhere, in many dimensions too."""
+
+    def _trusted(self, score: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
+        return score
+
+
 class Spread(HedgedMFGPUCB):
     """The first designs of every fidelity are Sobol points."""
 
@@ -148,6 +155,7 @@ VARIANTS: dict[str, Callable[[int], Strategy]] = {
     "no target alone": partial(changed, NotAlone),
     "mixture for turns": partial(changed, Mixture),
     "cheap capital uncapped": partial(changed, Uncapped),
+    "no trust region": partial(changed, Everywhere),
     "first design spread": partial(changed, Spread),
     "first design large": partial(changed, Large),
     "first design large, spread": partial(changed, LargeSpread),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
+import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
@@ -57,8 +58,8 @@ class Trusted(AcquisitionFunction):
     def moved(self, X: Tensor) -> Tensor:
         """``... x d`` points, each moved into the cube of the observed design that is nearest by the largest
         difference of a coordinate."""
-        apart = (X.detach().unsqueeze(-2) - self.designs).abs().amax(-1)
-        centre = self.designs[apart.argmin(-1)]
+        apart = torch.cdist(X.detach().reshape(-1, X.shape[-1]), self.designs, p=math.inf)
+        centre = self.designs[apart.argmin(-1)].reshape(X.shape)
         return X.clamp(centre - self.width, centre + self.width)
 
     def forward(self, X: Tensor) -> Tensor:

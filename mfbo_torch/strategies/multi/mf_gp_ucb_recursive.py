@@ -41,7 +41,7 @@ class RecursiveMFGPUCB(UpperBounds):
     link = "recursive"
     capped = True
     """Whether the fidelities below cost at most as much as one query of the target between two of these: a link that
-    misleads is found out, and half of the capital or more goes to the target."""
+    misleads is found out, and the target has about half of the capital or more."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

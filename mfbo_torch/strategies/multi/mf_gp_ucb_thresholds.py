@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Reversible, Sequence
 from dataclasses import dataclass
 
 from mfbo_torch.history import Record, Status
@@ -80,13 +80,13 @@ def impatience(records: Iterable[Record], costs: Sequence[float]) -> list[float]
     return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
 
 
-def overdue(records: Iterable[Record], costs: Sequence[float], fidelity: int) -> bool:
+def overdue(records: Reversible[Record], costs: Sequence[float], fidelity: int) -> bool:
     """Whether one more query of a fidelity below the target would make those since the target's last one, or since the
     initial design, cost more than a query of the target."""
     target = len(costs) - 1
     since = itertools.takewhile(
         lambda r: r.query.fidelity != target and r.query.meta.get("stage") != "initial",
-        filter(lambda r: r.decided, reversed([*records])),
+        filter(lambda r: r.decided, reversed(records)),
     )
     return math.fsum(r.cost for r in since) + costs[fidelity] > costs[-1] * (1 + 1e-9)
 

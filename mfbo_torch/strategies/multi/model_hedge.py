@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import Any, Self
@@ -69,12 +69,12 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     through that map.
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
-    chain as fitted; the residual of the averaged one is too wide for that. In many dimensions
-    the first two are believed as far from what was observed as their predictions came true
-    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
-    less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
-    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no
-    turn while the capital beside the target's last query goes to cheaper ones.
+    chain as fitted; the residual of the averaged one is too wide for that. In many dimensions the first two are
+    believed as far from what was observed as their predictions came true
+    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains less than :data:`MIN_GAIN` deviations over
+    the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`, the query is that of the third:
+    nothing is spent on what is known. The third has no turn while the capital beside the target's last query goes to
+    cheaper ones.
     """
 
     integrated_outcomes = True
@@ -179,7 +179,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gains, order = seeker.ranked(pool, name, flying)
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
-        chain, beta = self.model(snapshot), self._beta(snapshot.records) if name == LINKED else 1.0
+        chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
         mean, variance = pool.moments(LINKED, joint_of(chain), flying)
 
         def level(i: int) -> FidelityChoice:
@@ -239,8 +239,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         def bound(m: PoolTarget | None) -> AcquisitionFunction:
             if m is not None:
-                return UpperConfidenceBound(m, self._beta(snapshot.records))
-            return StandardizedBound(MultiFidelityUpperConfidenceBound(model, self._beta(snapshot.done)))
+                return UpperConfidenceBound(m, self.width_after(snapshot.records))
+            return StandardizedBound(MultiFidelityUpperConfidenceBound(model, self.width_after(snapshot.done)))
 
         def improvement(m: PoolTarget | None) -> AcquisitionFunction:
             return LogExpectedImprovement(m or TargetModel(model, least), best)
@@ -249,10 +249,6 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return Seeker(model, joint_of(model), improvement, weighed, math.log(MIN_IMPROVEMENT), unit=unit)
         weighed = partial(weighed, reference=lambda: best)
         return Seeker(model, joint_of(model), bound, weighed, best + MIN_GAIN * least.item() / unit, shift, unit)
-
-    def _beta(self, records: Iterable[Record]) -> float:
-        """The squared width of the bound after some queries."""
-        return self.width(sum(r.decided and r.query.meta.get("stage") != "initial" for r in records) + 1)
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d`` where the models are believed, searched from the peaks of every fidelity."""
@@ -263,10 +259,10 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def _trusted(self, score: AcquisitionFunction, snapshot: Snapshot) -> AcquisitionFunction:
         """An acquisition function of the chains where they are believed; itself where that is everywhere, or where
         between two designs there may be none."""
-        width = half_width(snapshot.records, (LINKED, INTEGRATED))
-        if self.space.dim < MANY or width >= MOST or self.space.mixed or self.inequalities or not snapshot.done:
+        if self.space.dim < MANY or self.space.mixed or self.inequalities or not snapshot.done:
             return score
-        return Trusted(score, self.surrogate.to(snapshot.designs(snapshot.done)), width)
+        width = half_width(snapshot.records, (LINKED, INTEGRATED))
+        return score if width >= MOST else Trusted(score, self.surrogate.to(snapshot.designs(snapshot.done)), width)
 
     def _starts(self, score: AcquisitionFunction, snapshot: Snapshot) -> Tensor:
         U = snapshot.designs(snapshot.done if self.space.limits else [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -56,14 +56,17 @@ class UpperBounds(MultiFidelityModelBased):
         self, model: PerFidelityGP, snapshot: Snapshot, generator: torch.Generator, zeta: Sequence[float] | None = None
     ) -> tuple[Tensor, float]:
         """The maximiser ``1 x d`` of the upper bound, and its squared width."""
-        decisions = sum(r.decided and r.query.meta.get("stage") != "initial" for r in snapshot.records)
-        beta = self.width(decisions + 1)
+        beta = self.width_after(snapshot.records)
         bound = StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
         incumbents = snapshot.incumbents
         score = self.feasible(
             bound, snapshot, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))
         )
         return self.searched(score, snapshot, generator), beta
+
+    def width_after(self, records: Iterable[Record]) -> float:
+        """The squared width of the bound after some queries."""
+        return self.width(sum(r.decided and r.query.meta.get("stage") != "initial" for r in records) + 1)
 
     def width(self, t: int) -> float:
         """The squared width ``β_t``."""

@@ -161,11 +161,11 @@ def test_the_target_is_overdue_once_the_rest_has_cost_as_much():
     for _ in range(30):
         history = history.asked(Query((0.5,), 0, {"stage": "initial"}), 1.0)
     for n in range(10):
-        assert not overdue(history, costs, 0)
-        assert overdue(history, costs, 1) == (n > 6)
+        assert not overdue(history.records, costs, 0)
+        assert overdue(history.records, costs, 1) == (n > 6)
         history = history.asked(Query((0.5,), 0, {"stage": "model"}), 1.0)
-    assert overdue(history, costs, 0)
-    assert not overdue(history.asked(Query((0.5,), 2, {"stage": "model"}), 10.0), costs, 1)
+    assert overdue(history.records, costs, 0)
+    assert not overdue(history.asked(Query((0.5,), 2, {"stage": "model"}), 10.0).records, costs, 1)
 
 
 def test_what_the_rest_of_a_capital_is_for():
