@@ -227,7 +227,8 @@ def _doors() -> Iterator[Quote]:
         yield Quote(page, says, found)
     ends = [("continues", 162.0), ("anew", 162.0), ("anew", 324.0)]
     found = [over_seeds(median, "continuing", "loss", "digits", *end) for end in ends]
-    says = "is {} with `continues` and {} without it. In 324 epochs it is {} without it"
+    says = "is {} if trainings continue (`continues=True`), and {} if each begins anew. Beginning anew takes"
+    says += " 324 epochs to reach {}."
     yield Quote("docs/how-to/trainings.md", says, found)
     for says, problem in {
         "on Currin (median regrets {} and {})": "Currin",

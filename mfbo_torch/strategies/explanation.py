@@ -27,8 +27,9 @@ MODELS = {
     "alone": "the model of the target's values alone",
 }
 """The models of MFGPUCB."""
-BOUND, IMPROVEMENT, INFORMATION = (
+BOUND, MEAN, IMPROVEMENT, INFORMATION = (
     "what is expected plus the room for more is largest",
+    "what is expected is largest",
     "the improvement over the best value is expected to be largest",
     "a value tells most about the best one for its cost",
 )
@@ -140,7 +141,8 @@ class Explanation:
         if stage != "model":
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]
-        seeks = next((f": there {SEEKS[key]}" for key in keys if key in SEEKS), "")
+        table = SEEKS | {"linked": MEAN, "beta": MEAN} if noted.get("beta") == 0 else SEEKS
+        seeks = next((f": there {table[key]}" for key in keys if key in table), "")
         if self.space.objectives:
             seeks = ": there the front of the objectives is expected to gain most"
         said = f"was proposed by {MODELS.get(noted.get('model', ''), 'the model')}{seeks}"
