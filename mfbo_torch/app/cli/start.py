@@ -53,8 +53,8 @@ def init(
 ) -> int:
     """Write a commented config, and a function or a program to begin with where there is none yet.
 
-    On a terminal, a question asks for each value that is not given. Elsewhere it is the one that is suggested, and larger
-    values are better.
+    On a terminal, a question asks for each value that is not given. Elsewhere it is the one that is suggested, and
+    larger values are better.
     """
     path = Path(file)
     if path.suffix not in (".yaml", ".yml"):
