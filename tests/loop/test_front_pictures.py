@@ -1,6 +1,7 @@
 """The pictures of fronts show every design, and hypervolumes as they were computed."""
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mfbo_torch import Parameter, Space, minimize
 
@@ -58,3 +59,25 @@ def test_the_line_of_a_front_is_what_was_reached(first, second):
             signs[1] * one.values["speed"] for one in result.front if signs[0] * (one.values["loss"] - middle) <= 0
         ]
         assert signs[1] * y[i + ("pre" in line.get_drawstyle())] == min(reached)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_no_label_lies_on_a_design(signs):
+    """Also where designs that are a little worse than each one of the front surround it."""
+    front = [(0.0, 1.0), (0.3, 0.3), (1.0, 0.0)]
+    near = [(a + i / 50, b + j / 50) for a, b in front for i in range(8) for j in range(4)]
+    directions = {name: "minimize" if sign > 0 else "maximize" for name, sign in zip("ab", signs, strict=True)}
+
+    def both(n):
+        return {name: sign * value for name, sign, value in zip("ab", signs, near[n - 1], strict=True)}
+
+    space = Space([Parameter("n", 1, len(near), integer=True)], costs=[1])
+    result = minimize(both, space, objectives=directions, capital=len(near), strategy="RandomSearch")
+    assert len(result.front) == 3
+    figure = result.plot()
+    FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+    places = axes.transData.transform([[r.outcomes[name].value for name in "ab"] for r in result.history.done])
+    labels = [text.get_window_extent() for text in axes.texts]
+    assert len(labels) == 3
+    assert not any(label.contains(*place) for label in labels for place in places)
