@@ -50,7 +50,7 @@ BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "The queries below the target have cost as much as one of the target since its last one.",
+    "overdue": "Since the target's last query those below it have cost as much as one, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
