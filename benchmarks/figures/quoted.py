@@ -208,16 +208,10 @@ def _doors() -> Iterator[Quote]:
     def regrets(problem: str, capital: float, *methods: str) -> list[float]:
         return [over_seeds(median, "doors-samplers", "regret", problem, method, capital) for method in methods]
 
-    yield Quote(page, "on Branin ({}, {}, {})", regrets("Branin", 20.0, *both, "TPESampler"))
-    yield Quote(page, "on Hartmann-3D ({}, {})", regrets("Hartmann-3D", 20.0, *both))
-    yield Quote(page, "ahead on Branin ({}, {})", regrets("Branin", 40.0, *both))
-    for says, problem in {
-        "Hartmann-3D {} against {},": "Hartmann-3D",
-        "Hartmann-6D {} against {},": "Hartmann-6D",
-        "Levy {} against {},": "Levy-4D",
-        "the mixed space {} against {}": "mixed",
-    }.items():
-        yield Quote(page, says, regrets(problem, 40.0, *both))
+    names = {"Branin": "Branin", "Hartmann-3D": "Hartmann-3D", "Hartmann-6D": "Hartmann-6D"}
+    for label, problem in (names | {"Levy, 4 parameters": "Levy-4D", "mixed": "mixed"}).items():
+        found = [part for n in (20.0, 40.0) for part in regrets(problem, n, *both, "TPESampler")]
+        yield Quote(page, f"| {label} | 20 | {{}} | {{}} | {{}} | | | 40 | {{}} | {{}} | {{}} |", found)
     searches = [f"{name}SearchCV" for name in ("MultiFidelity", "HalvingRandom", "Randomized")]
     for says, problem in {
         "gradient boosting {} (halving {}, random {})": "gradient boosting, diabetes",
