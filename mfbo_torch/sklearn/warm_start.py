@@ -75,10 +75,8 @@ class Checkpoints:
 
     def of(self, candidate: Mapping[str, Any]) -> Path | None:
         """The folder of a candidate; ``None`` where it has none, also as its parameters cannot be pickled."""
-        with suppress(Exception):  # of whatever kind: they may be anything
-            given = {name: value for name, value in candidate.items() if name != self.name}
-            return self.folder and self.folder / str(joblib.hash(given))
-        return None
+        key = _key({name: value for name, value in candidate.items() if name != self.name})
+        return self.folder / key if self.folder and key else None
 
     def hold(self, candidate: Mapping[str, Any]) -> bool:
         """Whether a candidate can go on."""
@@ -90,6 +88,13 @@ class Checkpoints:
         found = [] if self.folder is None else sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime)
         for folder in [*found[:-KEPT], *filter(None, map(self.of, ended))]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _key(given: Any) -> str | None:
+    """A name for what is given; ``None`` where it cannot be pickled."""
+    with suppress(Exception):  # of whatever kind: it may be anything
+        return str(joblib.hash(given))
+    return None
 
 
 class WarmStart:
@@ -119,8 +124,9 @@ class WarmStart:
         name, level, data = kept.name, kept.level, (X,) if y is None else (X, y)
         step, count = last_step(fitted, name)
         routed = step is not fitted and not all("__" in each for each in params)
-        goes_on, folder = way(fitted, name) is not None and not routed, kept.of(self.candidate)
-        file = folder / str(joblib.hash((data, params))) if goes_on and folder else None
+        folder = None if routed or way(fitted, name) is None else kept.of(self.candidate)
+        key = folder and _key((data, params))
+        file = folder / key if folder and key else None
         if file is not None and file.is_file():
             saved = joblib.load(file)
             begun, fitted = saved if saved[0] < level else (0, fitted)

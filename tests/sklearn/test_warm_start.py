@@ -191,7 +191,8 @@ def test_a_few_candidates():
 
 
 def test_several_metrics():
-    found = search(SGD, ALPHA, "max_iter", strategy=None, scoring=["accuracy", "recall"], refit=False).fit(X, Y)
+    settings = {"strategy": None, "budget": 1.5, "scoring": ["accuracy", "recall"], "refit": False}
+    found = search(SGD, ALPHA, "max_iter", **settings).fit(X, Y)
     assert found.front_
     assert found.history_.spent < sum(found.cv_results_["n_resources"]) / 9
 
