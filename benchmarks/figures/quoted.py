@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import RESULTS
 from benchmarks.figures.claims import curves
+from benchmarks.quality.robust import report
+from benchmarks.quality.robust.problems import DEVELOPMENT, PROBLEMS
 from benchmarks.study import Rows, grouped
 
 ROOT = RESULTS.parent.parent
@@ -68,6 +70,8 @@ def quotes() -> Iterator[Quote]:
     """All that is looked up."""
     yield from _times()
     yield from _tables_of_regrets()
+    yield from _suite()
+    yield from _doors()
     yield from _scale()
     yield from _batches()
     yield from _averages()
@@ -145,6 +149,93 @@ def _tables_of_regrets() -> Iterator[Quote]:
         if method in ON_README:
             says = f"| {label} |" + " {} ({}) |" * 5 + " {} ({}"
             yield Quote("README.md", says, [value for both in found for value in both])
+
+
+def _suite() -> Iterator[Quote]:
+    """Counts of problems of the suite, and medians on some of them."""
+    runs = report.apart(report.collect(RESULTS / "robust.csv"))
+    ours, before = "MFGPUCB", "former default"
+    of = {method: [name for name in PROBLEMS if (name, method, 20) in runs] for method in (ours, before)}
+
+    def near(method: str, names: Sequence[str], *capitals: int) -> list[float]:
+        """On how many problems a median is near the smallest."""
+        least = {(name, c): report.CLOSE * report.best(runs, name, c, method) for name in names for c in capitals}
+        return [sum(report.middle(runs, name, method, c) <= least[name, c] for name in names) for c in capitals]
+
+    def worse(capital: int) -> list[float]:
+        """Where another method has a smaller median: how many times smaller."""
+        ratios = [report.middle(runs, n, ours, capital) / report.best(runs, n, capital, ours) for n in of[ours]]
+        return [ratio for ratio in ratios if ratio > 1]
+
+    rows = {"**MFGPUCB**": (ours, ours), "MFGPUCB, former version": (before, before)}
+    rows |= {"Optuna's Gaussian process": ("OptunaGP", before), "expected improvement, target only": ("EI", before)}
+    for label, (method, whose) in rows.items():
+        names = of[whose]
+        seeds = [len(runs[name, method, 20]) for name in names]
+        values = [len(names), *near(method, names, 20, 10), min(seeds), max(seeds)]
+        yield Quote("README.md", f"| {label} | {{}} | {{}} | {{}} | {{}} or {{}} |", values)
+    known = [name for name in of[ours] if name in DEVELOPMENT]
+    unknown = [name for name in of[ours] if name not in known]
+    says = "set with {} of the {} problems. On {} of the other {} its median"
+    yield Quote("README.md", says, [len(known), len(of[ours]), *near(ours, unknown, 20), len(unknown)])
+    says = "a smaller median on {} of the {} problems, up to {} times smaller"
+    yield Quote("README.md", says, [len(worse(5)), len(of[ours]), max(worse(5))])
+    yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
+    for says, names in {
+        "at another place: {} ({}, one seed)": ["cliff-2"],
+        "noise at both fidelities: {} ({}) and {} ({});": ["paciorek", "noisy"],
+        "six-hump camel function: {} ({})": ["camel"],
+        "cannot be evaluated everywhere: {} ({})": ["failing"],
+    }.items():
+        pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
+        yield Quote("README.md", says, [value for pair in pairs for value in pair])
+    for method, rest in {before: ". -", ours: ". On the"}.items():
+        says = f"the best on {{}} of {{}} at 5, on {{}} at 10 and on {{}} at 20{rest}"
+        first, *others = near(method, of[method], 5, 10, 20)
+        yield Quote("docs/benchmarks.md", says, [first, len(of[method]), *others])
+    page = "docs/which-strategy.md"
+    says = "another method is ahead on {} of {} problems; with ten, on {} ("
+    yield Quote(page, says, [len(worse(5)), len(of[ours]), len(worse(10))])
+    useless = [report.middle(runs, "useless", method, 20) for method in (ours, report.BASELINE)]
+    yield Quote(page, "at 20 is {} (two seeds), against {} for expected improvement", useless)
+    yield Quote(page, "at a median loss of {} at 20 (two seeds", [report.middle(runs, "noisy", ours, 20)])
+
+
+def _doors() -> Iterator[Quote]:
+    """The Optuna sampler and the scikit-learn search beside their peers; trainings that continue; models of a part."""
+    page, both = "docs/how-to/ax-and-optuna.md", ("Sampler", "GPSampler")
+
+    def regrets(problem: str, capital: float, *methods: str) -> list[float]:
+        return [over_seeds(median, "doors-samplers", "regret", problem, method, capital) for method in methods]
+
+    yield Quote(page, "on Branin ({}, {}, {})", regrets("Branin", 20.0, *both, "TPESampler"))
+    yield Quote(page, "on Hartmann-3D ({}, {})", regrets("Hartmann-3D", 20.0, *both))
+    yield Quote(page, "ahead on Branin ({}, {})", regrets("Branin", 40.0, *both))
+    for says, problem in {
+        "Hartmann-3D {} against {},": "Hartmann-3D",
+        "Hartmann-6D {} against {},": "Hartmann-6D",
+        "Levy {} against {},": "Levy-4D",
+        "the mixed space {} against {}": "mixed",
+    }.items():
+        yield Quote(page, says, regrets(problem, 40.0, *both))
+    searches = [f"{name}SearchCV" for name in ("MultiFidelity", "HalvingRandom", "Randomized")]
+    for says, problem in {
+        "gradient boosting {} (halving {}, random {})": "gradient boosting, diabetes",
+        "kernel ridge {} ({}, {})": "kernel ridge, diabetes",
+    }.items():
+        found = [over_seeds(median, "doors-searches", "cross_validated", problem, name, 10.0) for name in searches]
+        yield Quote(page, says, found)
+    ends = [("continues", 162.0), ("anew", 162.0), ("anew", 324.0)]
+    found = [over_seeds(median, "continuing", "loss", "digits", *end) for end in ends]
+    says = "is {} if trainings continue (`continues=True`), and {} if each begins anew. Beginning anew takes"
+    says += " 324 epochs to reach {}."
+    yield Quote("docs/how-to/trainings.md", says, found)
+    for says, problem in {
+        "on Currin (median regrets {} and {})": "Currin",
+        "Hartmann-3D ({} and {})": "Hartmann3",
+    }.items():
+        found = [over_seeds(median, "limits", "regret", problem, method, 300.0) for method in ("100", "0")]
+        yield Quote("docs/how-to/long-runs.md", says, found)
 
 
 def _scale() -> Iterator[Quote]:

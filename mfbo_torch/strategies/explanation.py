@@ -27,8 +27,9 @@ MODELS = {
     "alone": "the model of the target's values alone",
 }
 """The models of MFGPUCB."""
-BOUND, IMPROVEMENT, INFORMATION = (
+BOUND, MEAN, IMPROVEMENT, INFORMATION = (
     "what is expected plus the room for more is largest",
+    "what is expected is largest",
     "the improvement over the best value is expected to be largest",
     "a value tells most about the best one for its cost",
 )
@@ -49,7 +50,7 @@ BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "The queries below the target have cost as much as one of the target since its last one.",
+    "overdue": "Since the target's last query those below it have cost as much as one, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
@@ -140,7 +141,8 @@ class Explanation:
         if stage != "model":
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]
-        seeks = next((f": there {SEEKS[key]}" for key in keys if key in SEEKS), "")
+        table = SEEKS | {"linked": MEAN, "beta": MEAN} if noted.get("beta") == 0 else SEEKS
+        seeks = next((f": there {table[key]}" for key in keys if key in table), "")
         if self.space.objectives:
             seeks = ": there the front of the objectives is expected to gain most"
         said = f"was proposed by {MODELS.get(noted.get('model', ''), 'the model')}{seeks}"

@@ -43,7 +43,7 @@ def number(
     """A finite number, at least ``least``, above ``above``, below ``below``: a ``float`` or ``int``, NumPy's, or a
     tensor with a single element; no ``bool``, no string. ``wanted`` as in :func:`whole`."""
     given = single(value)
-    if isinstance(given, Real) and not isinstance(given, bool):
+    if isinstance(given, Real):
         with suppress(OverflowError):  # an int may be larger than any float
             found = float(given)
             if math.isfinite(found) and found >= least and above < found < below:
@@ -117,10 +117,10 @@ def describe(error: BaseException) -> str:
 
 
 def single(value: Any) -> Any:
-    """The only element of an array or a tensor, ``None`` where it is masked."""
-    if getattr(value, "shape", None) is None or math.prod(value.shape) != 1:
-        return value
-    return None if getattr(value, "mask", False) else value.item()
+    """The only element of an array or a tensor; ``None`` where it is masked, or true or false, which is no number."""
+    if getattr(value, "shape", None) is not None and math.prod(value.shape) == 1:
+        value = None if getattr(value, "mask", False) else value.item()
+    return None if isinstance(value, bool) else value
 
 
 def _is_whole(value: Any) -> bool:

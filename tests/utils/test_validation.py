@@ -62,6 +62,7 @@ def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
 @pytest.mark.parametrize(
     "value",
     [
+        *(True, np.bool_(False), torch.tensor(True), np.array([False])),
         *("0.5", b"0.5", bytearray(b"0.5"), np.str_("0.5"), np.array("0.5"), None, [0.5], np.ones(2)),
         *BEYOND,
         *(1j, np.complex128(1 + 2j), np.array(1 + 2j), np.array([1 + 0j]), torch.tensor(1j), np.complex64(1)),
@@ -69,7 +70,7 @@ def test_the_message_says_what_is_wanted(bounds, wrong, wanted):
     ids=repr,
 )
 def test_what_is_no_observation_is_refused_everywhere(value):
-    """Texts of numbers, and what has an imaginary part: by whoever is told of it."""
+    """Texts of numbers, truth values, and what has an imaginary part: by whoever is told of it."""
     for given in (value, (value, 0.1)):
         refused(r"(?s)^value = .*: must be a number, or a pair", parse, given)
     problem = UserProblem(lambda parameters, fidelity: value, {"x": {"lower": 0.0, "upper": 1.0}}, costs=[1.0])
@@ -78,7 +79,7 @@ def test_what_is_no_observation_is_refused_everywhere(value):
     assert 'must be a number, or {"value": ..., "standard_error": ...}' in outcome.reason
 
 
-@pytest.mark.parametrize("value", [1, True, np.float32(0.5), torch.tensor([[0.25]]), np.array(2), Fraction(1, 2)])
+@pytest.mark.parametrize("value", [1, np.float32(0.5), torch.tensor([[0.25]]), np.array(2), Fraction(1, 2)])
 def test_observations_of_every_kind_of_number_pass(value):
     assert parse(value) == Observation(float(value))
     assert type(parse(value).value) is float

@@ -53,7 +53,8 @@ def init(
 ) -> int:
     """Write a commented config, and a function or a program to begin with where there is none yet.
 
-    On a terminal, a question asks for each value that is not given; elsewhere it is the one that is suggested.
+    On a terminal, a question asks for each value that is not given. Elsewhere it is the one that is suggested, and
+    larger values are better.
     """
     path = Path(file)
     if path.suffix not in (".yaml", ".yml"):
@@ -89,7 +90,7 @@ def init(
     )
     with writable("file", path, "file"):
         write_text(path, config)
-    say(f"{path}  the settings")
+    say(f"{path}  the settings; {'smaller' if smaller else 'larger'} values are better")
     if source is not None and not os.path.lexists(source):
         with writable("objective", source, "file"):
             write_text(source, _source(name, searched, levels, smaller, stated.lstrip().startswith("# A program")))

@@ -66,11 +66,15 @@ def _pair(axes: Axes, records: Sequence[Record], problem: Problem, front: Sequen
         xerr, yerr = (None if not any(error) else error for error in errors)
         style: dict[str, Any] = {"color": BLUE, "ecolor": BLUE, "elinewidth": 0.8, "markersize": 5}
         axes.errorbar(x, y, yerr, xerr, fmt="o", label=f"{len(front)} on the front", **style)
+    aside, above = (1 if one.maximize else -1 for one in (first, second))  # the better side, where no design is
+    place = {"ha": "left" if first.maximize else "right", "va": "bottom" if second.maximize else "top"}
     for one in front:
         if one.labels:
             at = one.values[first.name], one.values[second.name]
             color = RED if KNEE in one.labels else INK
-            note(axes, ", ".join(one.labels), at, ("data", "data"), (6, 6), fontsize=9, color=color)
+            shift = 6 * aside, 4 * above
+            note(axes, ", ".join(one.labels), at, ("data", "data"), shift, fontsize=9, color=color, **place)
+    axes.margins(0.2, 0.1)
     axes.set_xlabel(f"{first.name} ({'larger' if first.maximize else 'smaller'} is better)")
     axes.set_ylabel(f"{second.name} ({'larger' if second.maximize else 'smaller'} is better)")
     if records:

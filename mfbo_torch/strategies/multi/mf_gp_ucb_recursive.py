@@ -40,12 +40,18 @@ class RecursiveMFGPUCB(UpperBounds):
 
     link = "recursive"
     capped = True
-    """Whether the fidelities below cost at most as much as one query of the target between two of these: a link that
-    misleads is found out, and the target has about half of the capital or more."""
+    """Whether the fidelities below cost at most as much as one query of the target between two of these, and are at
+    most :attr:`in_a_row`: a link that misleads is found out, and the target has about half of the capital or more."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._growth: Memo[list[float]] = Memo()
+
+    @property
+    def in_a_row(self) -> int:
+        """The most queries below the target between two of the target, ``10 d``: more tell little for their decisions'
+        time."""
+        return 10 * self.space.dim
 
     def growth(self, snapshot: Snapshot) -> list[float]:
         """How much more than its cost asks for each fidelity below the target has to explain."""
@@ -119,7 +125,11 @@ class RecursiveMFGPUCB(UpperBounds):
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
         level = min(found, open_outcome)
-        if self.capped and level < self.space.target and overdue(snapshot.records, snapshot.costs, level):
+        if (
+            self.capped
+            and level < self.space.target
+            and overdue(snapshot.records, snapshot.costs, level, self.in_a_row)
+        ):
             level, noted["because"] = self.space.target, "overdue"
         if (last := self.last_level(level, snapshot)) != level:
             level, noted["because"] = last, "rest"
@@ -127,14 +137,14 @@ class RecursiveMFGPUCB(UpperBounds):
 
     def last_level(self, level: int, snapshot: Snapshot) -> int:
         """A chosen fidelity, or where the target's last query comes after what the rest of the capital pays for beside
-        it: see :func:`~mfbo_torch.strategies.multi.mf_gp_ucb_thresholds.last_level`. At most ``10 d`` queries in a row
+        it: see :func:`~mfbo_torch.strategies.multi.mf_gp_ucb_thresholds.last_level`. At most :attr:`in_a_row` queries
         are put before it, none where trainings continue: their costs depend on what was trained."""
         if self.capital is None or self.space.continues:
             return level
         left, target = payable(self.capital) - snapshot.history.spent, self.space.target
         last = last_level(snapshot.costs, left)
         below = itertools.takewhile(lambda r: r.query.fidelity < target, reversed(snapshot.records))
-        if last is None or (last < target and sum(1 for _ in below) >= 10 * self.space.dim):
+        if last is None or (last < target and sum(1 for _ in below) >= self.in_a_row):
             return level
         return target if last == target else min(level, last)
 

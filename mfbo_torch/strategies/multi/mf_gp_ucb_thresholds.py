@@ -80,15 +80,16 @@ def impatience(records: Iterable[Record], costs: Sequence[float]) -> list[float]
     return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
 
 
-def overdue(records: Reversible[Record], costs: Sequence[float], fidelity: int) -> bool:
+def overdue(records: Reversible[Record], costs: Sequence[float], fidelity: int, most: float = math.inf) -> bool:
     """Whether one more query of a fidelity below the target would make those since the target's last one, or since the
-    initial design, cost more than a query of the target."""
+    initial design, cost more than a query of the target, or be more than ``most``."""
     target = len(costs) - 1
     since = itertools.takewhile(
         lambda r: r.query.fidelity != target and r.query.meta.get("stage") != "initial",
         filter(lambda r: r.decided, reversed(records)),
     )
-    return math.fsum(r.cost for r in since) + costs[fidelity] > costs[-1] * (1 + 1e-9)
+    spent = [r.cost for r in since]
+    return len(spent) >= most or math.fsum(spent) + costs[fidelity] > costs[-1] * (1 + 1e-9)
 
 
 def last_level(costs: Sequence[float], left: float) -> int | None:

@@ -58,7 +58,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     r"""Turns of three models, by their record of predicting the target
     (:mod:`~mfbo_torch.strategies.multi.hedge_weights`).
 
-    - The chain as fitted: where its upper bound is largest.
+    - The chain as fitted: where its upper bound is largest. Where the fidelities below would tell enough for their
+      cost, but the target is overdue, it is queried where its mean is largest, if that is above the best known one.
     - The chain with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`),
       of values whose long tails, such as losses that explode, are shortened by one monotone map for all fidelities
       (:class:`~mfbo_torch.models.outcome_transform.Warp`) where the evidence asks for it: where the target's expected
@@ -149,12 +150,19 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         """Where the bound of the fitted chain is largest, if it gains something."""
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
-        with torch.no_grad():
-            mean, variance = model.mean_variance(u)
-        gain = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - self._best(model, snapshot)
-        if gain < MIN_GAIN * _unit(model) and snapshot.best(self.space.target) is not None:
+        known, least = self._best(model, snapshot), MIN_GAIN * _unit(model)
+
+        def gain(u: Tensor, beta: float) -> Tensor:
+            with torch.no_grad():
+                mean, variance = model.mean_variance(u)
+            return mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - known
+
+        if gain(u, beta) < least and snapshot.best(self.space.target) is not None:
             return None
         at = self.level(model, u, beta, snapshot)
+        if at.noted.get("because") == "overdue":
+            surest, _ = self.bounded(model, snapshot, generator, beta=0.0)
+            u, beta = (surest, 0.0) if gain(surest, 0.0) > least else (u, beta)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:

@@ -53,10 +53,15 @@ class UpperBounds(MultiFidelityModelBased):
         return self.grown(self._growing, self.modelled(snapshot), self.transform(snapshot))
 
     def bounded(
-        self, model: PerFidelityGP, snapshot: Snapshot, generator: torch.Generator, zeta: Sequence[float] | None = None
+        self,
+        model: PerFidelityGP,
+        snapshot: Snapshot,
+        generator: torch.Generator,
+        zeta: Sequence[float] | None = None,
+        beta: float | None = None,
     ) -> tuple[Tensor, float]:
-        """The maximiser ``1 x d`` of the upper bound, and its squared width."""
-        beta = self.width_after(snapshot.records)
+        """The maximiser ``1 x d`` of the upper bound, and its squared width ``beta``, by default that of its time."""
+        beta = self.width_after(snapshot.records) if beta is None else beta
         bound = StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
         incumbents = snapshot.incumbents
         score = self.feasible(

@@ -311,3 +311,26 @@ def test_the_capital_is_spent_and_the_target_comes_last(hedge):
     assert left + space.costs[query.fidelity] == 0
     assert found[-1] == 2
     assert 2 not in found[:-1]
+
+
+def test_an_overdue_query_of_the_target_goes_where_its_mean_is_largest():
+    """Of the fitted chain: what is uncertain there, a cheaper fidelity would tell."""
+    space, history = Space.box([[0.0, 0.0], [1.0, 1.0]], [1.0, 8.0]), History()
+    bound = MFGPUCB(seed=21).bind(space, 160.0)
+    query = bound.decide(history)
+    while not (query.meta.get("because") == "overdue" and query.meta["model"] == "linked" and query.meta["beta"] == 0):
+        assert history.spent < 100
+        x, y = query.x
+        humps = (
+            math.exp(-20 * ((x - 0.62) ** 2 + (y - 0.4) ** 2)) + math.exp(-10 * ((x - 0.2) ** 2 + (y - 0.8) ** 2)) / 3
+        )
+        value = 3 * humps if x + 0.5 * y < 0.87 else -4 - 5 * x
+        history = step(history, query, space, value - 0.3 * math.sin(7 * x) * math.cos(4 * y) * (1 - query.fidelity))
+        query = bound.decide(history)
+    snapshot = bound.snapshot(history)
+    model, tried = bound.rule.model(snapshot), snapshot.designs(snapshot.at(1))
+    at = space.to_unit(torch.tensor([query.x], dtype=torch.double))
+    with torch.no_grad():
+        chosen, known, anywhere = (model.mean_variance(U)[0][:, 1].max() for U in (at, tried, sobol(2, 4096, 7)))
+    assert chosen > known
+    assert chosen >= anywhere - 1e-3 * model.scale[1]

@@ -166,6 +166,9 @@ def test_the_target_is_overdue_once_the_rest_has_cost_as_much():
         history = history.asked(Query((0.5,), 0, {"stage": "model"}), 1.0)
     assert overdue(history.records, costs, 0)
     assert not overdue(history.asked(Query((0.5,), 2, {"stage": "model"}), 10.0).records, costs, 1)
+    few = History().asked(Query((0.5,), 0, {"stage": "model"}), 1e-6).records
+    assert overdue(few, costs, 0, most=1)
+    assert not overdue(few, costs, 0, most=2)
 
 
 def test_what_the_rest_of_a_capital_is_for():
