@@ -199,7 +199,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         if self.max_resources == "auto" and not samples:
             raise SettingError("max_resources", "auto", f"a number, where the {setting} is {name!r}")
         most = _num_samples(X) if isinstance(self.max_resources, str) else self.max_resources
-        if not most:
+        if not _num_samples(X):
             raise SettingError("X", "no samples", "at least one")
         least = 1
         if samples:

@@ -204,7 +204,13 @@ def test_an_estimator_without_warm_start_begins_anew():
     assert found.history_.spent == pytest.approx(sum(found.cv_results_["n_resources"]) / 9)
 
 
-NAMED = ("check_dict_unchanged", "check_dont_overwrite_attributes", "check_estimators_pickle", "check_fit_idempotent")
+NAMED = (
+    "check_dict_unchanged",
+    "check_dont_overwrite_attributes",
+    "check_estimators_pickle",
+    "check_fit_idempotent",
+    "check_estimators_empty_data_messages",
+)
 CHECKS = [
     (estimator, check)
     for estimator, check in estimator_checks_generator(search(SGD, ALPHA, "max_iter", budget=1), mark="skip")
