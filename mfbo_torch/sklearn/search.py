@@ -26,12 +26,15 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.sklearn.codec import SearchCodec
 from mfbo_torch.sklearn.front import METRIC, front_of
 from mfbo_torch.sklearn.subsamples import Subsamples
+from mfbo_torch.sklearn.warm_start import EPOCHS, Checkpoints, WarmStart, last_step, way
 from mfbo_torch.space import Space
+from mfbo_torch.space.fidelities import Fidelities
 from mfbo_torch.space.objectives import objectives_of
-from mfbo_torch.strategies import MFEHVI, MFGPUCB, Strategy
+from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.common.deduplicate import used_up
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.files import temporary_folder
 
 BUDGET = 10.0
 """The cost of a search where none is given."""
@@ -65,12 +68,17 @@ class MultiFidelitySearchCV(BaseSearchCV):
         n_iter: Another name of it, as in :class:`~sklearn.model_selection.RandomizedSearchCV`: as many evaluations with
             all of the resource, or more with less of it.
         resource: ``"n_samples"``, or an integer parameter of the estimator, such as ``"n_estimators"``.
+        fidelity: In its place, where candidates are to go on: ``"n_estimators"``, ``"max_iter"`` or ``"partial_fit"``,
+            in a pipeline those of its last step, such as ``"mlp__max_iter"``. An estimator that can
+            (:func:`~mfbo_torch.sklearn.warm_start.way`) is trained for what is missing, and costs that; the fitted ones
+            of up to :data:`~mfbo_torch.sklearn.warm_start.KEPT` candidates are in a temporary folder meanwhile.
+            Another begins anew. The best one is refitted from the beginning.
         max_resources: All of it; ``"auto"``: the number of samples. A parameter needs a number.
         min_resources: The least of it; ``"auto"``: about a ninth, ``"smallest"``: two samples of each class a fold,
             or 1 of another resource.
         factor: The ratio of the resource of a fidelity to that of the fidelity below.
-        strategy: Decides, or its name; :class:`~mfbo_torch.MFGPUCB` if not given. One that is named or not given has a
-            seed from ``random_state``.
+        strategy: Decides, or its name; :class:`~mfbo_torch.MFGPUCB` if not given, :class:`~mfbo_torch.FreezeThaw` where
+            candidates go on and are not finitely many. One that is named or not given has a seed from ``random_state``.
         stop_at: Ends the search once a candidate with all of the resource has this score.
         patience: Ends it once this part of the budget has brought no better score.
         time_limit: Seconds after which nothing more is decided.
@@ -95,11 +103,13 @@ class MultiFidelitySearchCV(BaseSearchCV):
         history_: The :class:`~mfbo_torch.History` of the search; costs are in units of ``budget``.
     """
 
+    estimator: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{name: allowed for name, allowed in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
         "param_distributions": [dict, list],
         "budget": [Interval(Real, 1, None, closed="left")],
         "resource": [str],
+        "fidelity": [str, None],
         "max_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
         "min_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto", "smallest"})],
         "factor": [Interval(Real, 1, None, closed="neither")],
@@ -119,6 +129,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         budget: float = BUDGET,
         n_iter: int | None = None,
         resource: str = "n_samples",
+        fidelity: str | None = None,
         max_resources: int | str = "auto",
         min_resources: int | str = "auto",
         factor: float = 3,
@@ -140,8 +151,18 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self.param_distributions, self.strategy = param_distributions, strategy
         self.budget, self.n_iter = budget, n_iter
         self.stop_at, self.patience, self.time_limit = stop_at, patience, time_limit
-        self.resource, self.factor, self.random_state = resource, factor, random_state
+        self.resource, self.fidelity, self.factor, self.random_state = resource, fidelity, factor, random_state
         self.max_resources, self.min_resources = max_resources, min_resources
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> MultiFidelitySearchCV:
+        """Search, and refit the best candidate; the arguments are those of scikit-learn's searches."""
+        given = self.estimator
+        try:
+            super().fit(X, y, **params)
+        finally:
+            self.estimator = given
+            self.__dict__.pop("_kept", None)
+        return self
 
     @property
     def front_(self) -> list[int]:
@@ -168,13 +189,17 @@ class MultiFidelitySearchCV(BaseSearchCV):
                 raise SettingError(setting, given, f"left out: there is no single score of {', '.join(self._metrics)}")
         if self.n_iter is not None and self.budget != BUDGET:
             raise SettingError("n_iter", self.n_iter, f"left out where there is a budget, here {self.budget:g}")
-        samples = self.resource == "n_samples"
-        if not samples and self.resource not in self.estimator.get_params():
-            raise SettingError("resource", self.resource, f"'n_samples' or a parameter of {self.estimator}")
+        if self.fidelity is not None and self.resource != "n_samples":
+            raise SettingError("resource", self.resource, f"left out where there is a fidelity, {self.fidelity!r}")
+        setting, name = ("resource", self.resource) if self.fidelity is None else ("fidelity", self.fidelity)
+        samples, goes_on = name == "n_samples", self.fidelity is not None and way(self.estimator, name) is not None
+        self._parameter = None if samples or (goes_on and last_step(self.estimator, name)[1] == EPOCHS) else name
+        if self._parameter and name not in self.estimator.get_params():
+            raise SettingError(setting, name, f"'n_samples' or a parameter of {self.estimator}")
         if self.max_resources == "auto" and not samples:
-            raise SettingError("max_resources", "auto", f"a number, where the resource is {self.resource!r}")
+            raise SettingError("max_resources", "auto", f"a number, where the {setting} is {name!r}")
         most = _num_samples(X) if isinstance(self.max_resources, str) else self.max_resources
-        if not most:
+        if not _num_samples(X):
             raise SettingError("X", "no samples", "at least one")
         least = 1
         if samples:
@@ -196,37 +221,58 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self._lost: list[tuple[dict[str, Any], dict[str, int]]] = []
         self._evaluated = 0
         self._formatted: tuple[dict[str, Any], tuple[Any, ...]] = {}, ()
+        self._kept = Checkpoints(name, most)
+        if goes_on:
+            self.estimator = WarmStart(self.estimator, self._kept)  # candidates are clones of it
 
     def _run_search(self, evaluate_candidates: Evaluate) -> None:
+        """Search, with a folder for what is fitted meanwhile; the best one is refitted from the beginning."""
+        with temporary_folder() as self._kept.folder:
+            self._search(evaluate_candidates)
+        self._kept.folder, self._kept.level = None, self._kept.most
+
+    def _search(self, evaluate_candidates: Evaluate) -> None:
         """Ask, evaluate and tell until the budget is spent, or every candidate was tried with all of the resource."""
         codec = SearchCodec(self.param_distributions, np.random.RandomState(self._seed))
-        if self.resource in codec.names:
-            raise SettingError("resource", self.resource, "none of the parameters that are searched")
+        if self._parameter in codec.names:
+            setting = "resource" if self.fidelity is None else "fidelity"
+            raise SettingError(setting, self._parameter, "none of the parameters that are searched")
         if not codec.free:
             self.history_ = History()
             self._evaluate(evaluate_candidates, [codec.decode(())], len(self.n_resources_) - 1, 0)
             return
         space = codec.space([level / self.n_resources_[-1] for level in self.n_resources_])
+        goes_on = isinstance(self.estimator, WarmStart)
+        if goes_on:
+            named = {self._kept.name.rpartition("__")[2]: self.n_resources_}
+            space = replace(space, fidelities=Fidelities.of(named), continues=True)
         if self._metrics:
             space = replace(space, objectives=objectives_of(self._metrics, maximize=True))
-        budget, usual = self.budget if self.n_iter is None else self.n_iter, MFEHVI if self._metrics else MFGPUCB
+        budget = self.budget if self.n_iter is None else self.n_iter
+        endless = not all(parameter.integer for parameter in space.parameters)  # a bracket is to be filled
+        usual = MFEHVI if self._metrics else FreezeThaw if goes_on and endless else MFGPUCB
         seed = None if isinstance(self.strategy, Strategy) else self._seed
         optimizer = Optimizer(strategy_of(self.strategy, seed, usual).bind(space, budget))
         options = RunOptions(time_limit=self.time_limit, stop_at=self.stop_at, patience=self.patience)
         stopping = Stopping(options, _Scores(space), optimizer.strategy)
         batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
-        decisions, scores = 0, dict[Design, Score]()
+        decisions, scores, begun = 0, dict[Design, Score](), dict[tuple[float, ...], int]()
         while not used_up(space, optimizer.history, space.target) and not stopping.reason(optimizer.history):
             asked = optimizer.ask(batch, capital=budget)
             if not asked:
                 break
             new = list(dict.fromkeys(_design(record) for record in asked if _design(record) not in scores))
+            begun = {x: m for x, m in begun.items() if self._kept.hold(codec.decode(x))}
             for m in sorted({fidelity for _, fidelity in new}):
                 some = [x for x, fidelity in new if fidelity == m]
                 found = self._evaluate(evaluate_candidates, list(map(codec.decode, some)), m, decisions)
                 scores |= {(x, m): score for x, score in zip(some, found, strict=True)}
             for record in asked:
-                optimizer.tell(record.id, scores[_design(record)])
+                x, m = _design(record)
+                before = space.costs[begun[x]] if begun.get(x, m) < m else 0.0
+                optimizer.tell(record.id, scores[x, m], cost=space.costs[m] - before if (x, m) in new else None)
+            begun |= dict(new)
+            self._kept.trim(codec.decode(x) for x, m in new if m == space.target)
             decisions += 1
         self.history_ = optimizer.history
         self._formatted = {}, ()
@@ -234,9 +280,10 @@ class MultiFidelitySearchCV(BaseSearchCV):
     def _evaluate(self, evaluate: Evaluate, candidates: list[Any], fidelity: int, decision: int) -> list[Score]:
         """The mean scores of some candidates, by name where there are several; NaN where each fit failed."""
         level, folds = self.n_resources_[fidelity], self._checked_cv_orig
-        if self.resource != "n_samples":
-            candidates = [{**candidate, self.resource: level} for candidate in candidates]
-        elif level * self._fraction < 1:
+        self._kept.level = level
+        if self._parameter:
+            candidates = [{**candidate, self._parameter: level} for candidate in candidates]
+        elif self._kept.name == "n_samples" and level * self._fraction < 1:
             folds = Subsamples(folds, level * self._fraction, self._seed, self._stratified)
         if self.verbose:
             print(f"iter: {decision}\nn_candidates: {len(candidates)}\nn_resources: {level}")
