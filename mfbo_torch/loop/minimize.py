@@ -15,6 +15,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
+from mfbo_torch.loop.shown_history import ShownHistory
 from mfbo_torch.metrics.front import hypervolume as volume
 from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
@@ -289,6 +290,6 @@ def _optimize(
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
         front=front,
-        history=history,
+        history=ShownHistory(history, problem),
         problem=problem,
     )
