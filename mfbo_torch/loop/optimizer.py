@@ -141,14 +141,17 @@ class Optimizer:
         more = n - len(first)
         return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
 
-    def deciding(self, n: int = 1) -> Callable[[], Decision]:
-        """A function that decides the next queries on the present history; values may come in while it runs."""
+    def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
+        """A function that decides the next queries on the present history, those decided ``ahead`` pending too; values
+        may come in while it runs."""
         history, seen = self._history, None if self.journal is None else self.journal.sequence
 
         def decide() -> Decision:
-            started = time.perf_counter()
+            started, known = time.perf_counter(), history
             with self._state.restored():
-                queries = self.strategy.ask(history, n)
+                for query in ahead:
+                    known = known.asked(plain(query), self.strategy.cost(query, known))
+                queries = self.strategy.ask(known, n)
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide
