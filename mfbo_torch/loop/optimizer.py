@@ -98,9 +98,8 @@ class Optimizer:
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
-        if not isinstance(callbacks, Callbacks):
-            callbacks = Callbacks(callbacks, self.space, self._signed)
-        self.callbacks: Callbacks = callbacks
+        made = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
+        self.callbacks: Callbacks = made
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
@@ -321,9 +320,8 @@ class Optimizer:
                 raise SettingError("warm_start", record.value, f"in range in record {i}: {reason}")
             if missing := [limit.name for limit in self.space.outcomes if limit.name not in record.outcomes]:
                 raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
-            for setting in ("cost", "decision_seconds", "evaluation_seconds"):
-                wanted = f"a finite {setting} from 0 on in record {i}"
-                number("warm_start", getattr(record, setting), 0.0, wanted=wanted)
+            for name in ("cost", "decision_seconds", "evaluation_seconds"):
+                number("warm_start", getattr(record, name), 0.0, wanted=f"a finite {name} from 0 on in record {i}")
         check_history(records, self.space, "warm_start")
         with self._lock:
             if len(self._history):
@@ -352,8 +350,7 @@ class Optimizer:
             SettingError: No such query is in the history.
         """
         if isinstance(query, Query):
-            made = (r for r in reversed(self._history.records) if r.query == query)
-            found = next(made, None)
+            found = next((r for r in reversed(self._history.records) if r.query == query), None)
             if found is None:
                 raise SettingError("query", query, "one of the history")
         else:

@@ -97,7 +97,8 @@ def run(
             journal's history already spent included. Where costs are measured the last queries may go beyond it.
         seed: Seed of the random choices of a strategy that is named; 0 if not given.
         executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
-        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
+        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers, for which queries are
+            decided ahead where they would wait (:mod:`~mfbo_torch.loop.executors.lookahead`). With an executor each
             that ends is replaced at once; without one they are decided in batches of this size.
         journal: Where to keep the history.
         progress: Whether to show a progress bar.
