@@ -10,7 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -89,8 +89,8 @@ class Journal:
 
     There are three kinds of rows, numbered by one sequence: a query was *asked*, was *retried* after a failed attempt,
     or has *ended*. Each row is committed and synced before the call returns, and never changed. The row of a query has
-    the number of the last event that its decision had *seen*, so that the history behind every decision can be rebuilt,
-    also where values came in during the decision. Numbers come back exactly as they were written.
+    the number of the last event that its decision had *seen*. The history behind the decision is that of then, with all
+    queries asked since pending, wherever values came in meanwhile. Numbers come back exactly as they were written.
 
     Args:
         path: The file; it is made if it does not exist.
@@ -298,10 +298,15 @@ class Journal:
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
         lag = self._connection.execute(late).fetchone()[0]
         recent: deque[JournalState] = deque(maxlen=int(min(max(lag, 0), self._sequence)) + 1)
-        for state in self._states():
+        asked: list[Record] = []
+        for state, after in pairwise(self._states()):
             recent.append(state)
             if state.query is not None:
-                yield next(past.history for past in recent if past.sequence >= state.seen), state.query
+                known = next(past.history for past in recent if past.sequence >= state.seen)
+                for record in asked[len(known) :]:
+                    known = known.asked(record.query, record.cost, decision_seconds=record.decision_seconds)
+                yield known, state.query
+                asked.append(after.history.records[-1])
 
     def __reduce__(self) -> NoReturn:
         raise JournalError(self.path, "opened by its path where it is used: a journal cannot be pickled or copied")
