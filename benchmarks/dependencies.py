@@ -22,9 +22,10 @@ BESIDE = tuple(
     for room, names in {
         "mfbo_torch.utils": "errors files html_table output_streams validation version",
         "mfbo_torch.history": "storage",
+        "mfbo_torch.problems": "shown_history",
         "mfbo_torch": "app",
         "mfbo_torch.loop": "early_failures eta evaluation executors interrupt optimizer plots progress run_options "
-        "runner shown_history trial_folders waiting_trainings",
+        "runner trial_folders waiting_trainings",
         "benchmarks": "common dependencies provenance study",
     }.items()
     for name in names.split()

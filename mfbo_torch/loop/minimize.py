@@ -15,10 +15,10 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.front.solutions import KNEE, Solution, solutions
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
-from mfbo_torch.loop.shown_history import ShownHistory
 from mfbo_torch.metrics.front import hypervolume as volume
 from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import objectives_of

@@ -32,10 +32,10 @@ from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
-from mfbo_torch.loop.shown_history import ShownHistory
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.problems.problem_snapshot import note
+from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
