@@ -98,9 +98,8 @@ class Optimizer:
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
-        if not isinstance(callbacks, Callbacks):
-            callbacks = Callbacks(callbacks, self.space, self._signed)
-        self.callbacks: Callbacks = callbacks
+        made = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
+        self.callbacks: Callbacks = made
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
@@ -141,14 +140,17 @@ class Optimizer:
         more = n - len(first)
         return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
 
-    def deciding(self, n: int = 1) -> Callable[[], Decision]:
-        """A function that decides the next queries on the present history; values may come in while it runs."""
+    def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
+        """A function that decides the next queries on the present history, those decided ``ahead`` pending too; values
+        may come in while it runs."""
         history, seen = self._history, None if self.journal is None else self.journal.sequence
 
         def decide() -> Decision:
-            started = time.perf_counter()
+            started, known = time.perf_counter(), history
             with self._state.restored():
-                queries = self.strategy.ask(history, n)
+                for query in ahead:
+                    known = known.asked(plain(query), self.strategy.cost(query, known))
+                queries = self.strategy.ask(known, n)
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide
@@ -318,9 +320,8 @@ class Optimizer:
                 raise SettingError("warm_start", record.value, f"in range in record {i}: {reason}")
             if missing := [limit.name for limit in self.space.outcomes if limit.name not in record.outcomes]:
                 raise SettingError("warm_start", f"record {i}", f"measured with its {missing[0]}")
-            for setting in ("cost", "decision_seconds", "evaluation_seconds"):
-                wanted = f"a finite {setting} from 0 on in record {i}"
-                number("warm_start", getattr(record, setting), 0.0, wanted=wanted)
+            for name in ("cost", "decision_seconds", "evaluation_seconds"):
+                number("warm_start", getattr(record, name), 0.0, wanted=f"a finite {name} from 0 on in record {i}")
         check_history(records, self.space, "warm_start")
         with self._lock:
             if len(self._history):
@@ -349,8 +350,7 @@ class Optimizer:
             SettingError: No such query is in the history.
         """
         if isinstance(query, Query):
-            made = (r for r in reversed(self._history.records) if r.query == query)
-            found = next(made, None)
+            found = next((r for r in reversed(self._history.records) if r.query == query), None)
             if found is None:
                 raise SettingError("query", query, "one of the history")
         else:

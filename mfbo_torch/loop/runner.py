@@ -10,7 +10,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ThreadPoolExecutor,
     wait,
 )
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from mfbo_torch.loop.early_failures import ALIKE, EarlyFailures, Hopeless
 from mfbo_torch.loop.eta import forecast
 from mfbo_torch.loop.evaluation import Evaluation
 from mfbo_torch.loop.executors import POLL_SECONDS, capacity
+from mfbo_torch.loop.executors.lookahead import Lookahead
 from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
@@ -35,6 +35,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.problems.problem_snapshot import note
+from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
@@ -97,7 +98,8 @@ def run(
             journal's history already spent included. Where costs are measured the last queries may go beyond it.
         seed: Seed of the random choices of a strategy that is named; 0 if not given.
         executor: Where to evaluate; here if not given. One with processes needs a problem that can be pickled.
-        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers. With an executor each
+        max_pending: Queries in flight at once; ``None`` for as many as the executor's workers, for which queries are
+            decided ahead where they would wait (:mod:`~mfbo_torch.loop.executors.lookahead`). With an executor each
             that ends is replaced at once; without one they are decided in batches of this size.
         journal: Where to keep the history.
         progress: Whether to show a progress bar.
@@ -124,9 +126,8 @@ def run(
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
     strategy = strategy_of(strategy, seed, MFGPUCB)
-    return drive(
-        problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks
-    ).history
+    ended = drive(problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks)
+    return ShownHistory(ended.history, problem)
 
 
 class Ended(NamedTuple):
@@ -244,45 +245,45 @@ class _Loop:
         most = self.options.max_pending
         in_flight: dict[Future[Evaluation], tuple[Record, float]] = {}
         waiting = self.optimizer.history.pending
-        decider = ThreadPoolExecutor(1, "mfbo-decide")
-        deciding: Future[Decision] | None = None
+        ahead = Lookahead(self.optimizer, allowed=most is None)
         refused, looks = False, 0
         try:
             while True:
                 limit = capacity(executor) if most is None else most
                 while len(in_flight) < limit and not self.over():
+                    if not waiting and (decision := ahead.next()) is not None:
+                        waiting = self.ask(decision)
+                        refused = not waiting and ahead.refused()
                     ready = self.trials.ready(waiting, [record for record, _ in in_flight.values()])
                     if ready is None:
                         break
                     waiting.remove(ready)
                     future = send(executor, ready, self.attempt(ready))
                     in_flight[future] = ready, time.perf_counter()
-                if deciding is None and len(in_flight) < limit and not (waiting or refused or self.enough()):
-                    deciding = decider.submit(self.optimizer.deciding())
-                if not in_flight and deciding is None and (self.over() or (refused and not waiting)):
+                due = 0 if ahead.running or waiting or refused else ahead.due(limit, len(in_flight))
+                if due and not self.enough():
+                    ahead.begin(due)
+                if not in_flight and ahead.running is None and (self.over() or (refused and not waiting)):
                     return None if self.over() else self.release()
                 self.bar.show(self.optimizer.history)
-                looks = looks + 1 if not in_flight and deciding is None else 0
+                looks = looks + 1 if not in_flight and ahead.running is None else 0
                 if looks:  # no worker at present
                     if looks == PATIENCE:
                         LOG.warning("no worker for %g seconds; waiting for one", PATIENCE * POLL_SECONDS)
                         say("\nno worker to evaluate on; waiting for one to join")
                     time.sleep(POLL_SECONDS)
-                ends: list[Future[Any]] = [*in_flight, deciding] if deciding else [*in_flight]
+                ends: list[Future[Any]] = [*in_flight, ahead.running] if ahead.running else [*in_flight]
                 wait(ends, POLL_SECONDS, FIRST_COMPLETED)
                 for future in [future for future in in_flight if future.done()]:
                     record, sent = in_flight[future]
                     again = self.end(record, outcome(self.problem, future, sent))
+                    ahead.took(time.perf_counter() - sent)
                     del in_flight[future]
                     refused = False
                     if again is not None:
                         waiting.insert(0, again)
                 self.expect_a_value()
-                if deciding is not None and deciding.done():
-                    decision, deciding = deciding.result(), None
-                    if not self.over():
-                        queried = self.ask(decision)
-                        refused, waiting = not queried, waiting + queried
+                ahead.collect()
         except BrokenExecutor as error:
             lost = [self.optimizer.fail(record.id, describe(error)) for record in self._collect(in_flight)]
             numbers = ", ".join(str(record.id) for record in lost) or "none"
@@ -292,7 +293,7 @@ class _Loop:
             self._collect(in_flight)
             raise
         finally:
-            decider.shutdown(wait=False, cancel_futures=True)
+            ahead.close()
 
     def attempt(self, record: Record) -> tuple[Any, ...]:
         """The arguments of :func:`~mfbo_torch.loop.evaluation.evaluate` for a query."""

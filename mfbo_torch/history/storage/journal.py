@@ -10,7 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -18,7 +18,7 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
+from mfbo_torch.history.storage.journal_rows import JournalState, history_of, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
@@ -89,8 +89,8 @@ class Journal:
 
     There are three kinds of rows, numbered by one sequence: a query was *asked*, was *retried* after a failed attempt,
     or has *ended*. Each row is committed and synced before the call returns, and never changed. The row of a query has
-    the number of the last event that its decision had *seen*, so that the history behind every decision can be rebuilt,
-    also where values came in during the decision. Numbers come back exactly as they were written.
+    the number of the last event that its decision had *seen*. The history behind the decision is that of then, with all
+    queries asked since pending, wherever values came in meanwhile. Numbers come back exactly as they were written.
 
     Args:
         path: The file; it is made if it does not exist.
@@ -273,29 +273,40 @@ class Journal:
         last = f"SELECT sequence, {COLUMN} FROM event ORDER BY sequence DESC LIMIT 1"
         return self._connection.execute(last).fetchone() or (0, b"")
 
-    def _states(self) -> Iterator[JournalState]:
-        """The moment before each event, then the last one."""
+    @contextmanager
+    def _reading(self) -> Iterator[Iterator[dict[str, Any]]]:
+        """The rows; what is wrong with them is a :class:`JournalError`."""
         try:
-            yield from states([*rows(self._connection)])
+            yield rows(self._connection)
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
         except (sqlite3.Error, ValueError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
 
+    def _states(self) -> Iterator[JournalState]:
+        """The moment before each event, then the last one."""
+        with self._reading() as found:
+            yield from states([*found])
+
     def history(self) -> History:
         """All queries and their results."""
-        (last,) = deque(self._states(), maxlen=1)
-        return last.history
+        with self._reading() as found:
+            return history_of([*found])
 
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query, in order: the history that its decision was made on, and the query."""
         late = "SELECT coalesce(max(sequence - 1 - seen), 0) FROM event WHERE kind = 'asked'"
         lag = self._connection.execute(late).fetchone()[0]
         recent: deque[JournalState] = deque(maxlen=int(min(max(lag, 0), self._sequence)) + 1)
-        for state in self._states():
+        asked: list[Record] = []
+        for state, after in pairwise(self._states()):
             recent.append(state)
             if state.query is not None:
-                yield next(past.history for past in recent if past.sequence >= state.seen), state.query
+                known = next(past.history for past in recent if past.sequence >= state.seen)
+                for record in asked[len(known) :]:
+                    known = known.asked(record.query, record.cost, decision_seconds=record.decision_seconds)
+                yield known, state.query
+                asked.append(after.history.records[-1])
 
     def __reduce__(self) -> NoReturn:
         raise JournalError(self.path, "opened by its path where it is used: a journal cannot be pickled or copied")

@@ -1,0 +1,103 @@
+"""Queries decided before a worker asks for them, where workers would wait for decisions."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mfbo_torch.history import History
+    from mfbo_torch.loop.optimizer import Decision, Optimizer
+
+QUICK = 0.5
+"""Number of workers that become free during a decision, up to which nothing is decided ahead."""
+RECENT = 64
+"""Number of last evaluations whose mean time counts."""
+
+
+def depth(workers: int, deciding: float, evaluating: float) -> int:
+    """How many queries are kept ahead: as many as workers become free during a decision, ``workers * deciding /
+    evaluating``, one for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
+
+    Args:
+        workers: How many evaluate at once.
+        deciding: Seconds of the last decision, however many queries it was about.
+        evaluating: Mean seconds of an evaluation, from when it is sent.
+    """
+    free = workers * deciding / max(evaluating, 1e-9)
+    return min(math.ceil(free), workers) if workers > 1 and free > QUICK else 0
+
+
+class Lookahead:
+    """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
+
+    Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
+    begins when fewer than :func:`depth` queries are kept, and is about as many as fill them up to twice that. They
+    count as pending for each other, and are given out in their order. What is kept is in no history, so it is lost with
+    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
+    one.
+
+    Args:
+        optimizer: Decides.
+        allowed: Whether queries may be kept.
+    """
+
+    def __init__(self, optimizer: Optimizer, allowed: bool = True) -> None:
+        self.optimizer, self.allowed = optimizer, allowed
+        self.running: Future[Decision] | None = None
+        self._thread = ThreadPoolExecutor(1, "mfbo-decide")
+        self._kept: deque[tuple[Decision, History]] = deque()
+        self._known, self._given = optimizer.history, optimizer.history
+        self._valid, self._deciding = True, 0.0
+        self._evaluating: deque[float] = deque(maxlen=RECENT)
+
+    def due(self, workers: int, flying: int) -> int:
+        """How many queries are to be decided now, beside so many in flight."""
+        ahead = depth(workers, self._deciding, fmean(self._evaluating)) if self.allowed and self._evaluating else 0
+        if not ahead:
+            self.drop()
+            return int(flying < workers)
+        return 2 * ahead - len(self._kept) if len(self._kept) < ahead else 0
+
+    def begin(self, n: int) -> None:
+        """Decide the next ``n`` queries in the thread: :attr:`running`, until they are collected."""
+        self._known, self._valid = self.optimizer.history, True
+        kept = [query for decision, _ in self._kept for query in decision.queries]
+        self.running = self._thread.submit(self.optimizer.deciding(n, kept))
+
+    def collect(self) -> None:
+        """Keep what has been decided; raises what deciding has raised."""
+        if self.running is None or not self.running.done():
+            return
+        decision, self.running = self.running.result(), None
+        self._deciding = decision.seconds * len(decision.queries)
+        if self._valid:
+            self._kept.extend((decision._replace(queries=[query]), self._known) for query in decision.queries)
+
+    def next(self) -> Decision | None:
+        """The next query, to be made pending now; ``None`` where none is kept."""
+        if not self._kept:
+            return None
+        decision, self._given = self._kept.popleft()
+        return decision
+
+    def took(self, seconds: float) -> None:
+        """Note the time of an evaluation, from when it was sent to when its value was taken in."""
+        self._evaluating.append(seconds)
+
+    def refused(self) -> bool:
+        """Drop all, as the capital does not pay for the last one given; whether it was decided on all that is known."""
+        self.drop()
+        return self._given is self.optimizer.history
+
+    def drop(self) -> None:
+        """Forget what is kept, and what is being decided after it."""
+        self._kept.clear()
+        self._valid = False
+
+    def close(self) -> None:
+        """Decide nothing more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
