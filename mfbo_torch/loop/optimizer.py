@@ -151,6 +151,9 @@ class Optimizer:
                 for query in ahead:
                     known = known.asked(plain(query), self.strategy.cost(query, known))
                 queries = self.strategy.ask(known, n)
+            if not queries:
+                wanted = f"one whose ask returns {n} queries; it gave none"
+                raise SettingError("strategy", type(self.strategy).__name__, wanted)
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide

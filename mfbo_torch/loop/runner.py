@@ -251,7 +251,7 @@ class _Loop:
             while True:
                 limit = capacity(executor) if most is None else most
                 while len(in_flight) < limit and not self.over():
-                    if not waiting and (decision := ahead.next()) is not None:
+                    if not (waiting or self.enough()) and (decision := ahead.next()) is not None:
                         waiting = self.ask(decision)
                         refused = not waiting and ahead.refused()
                     ready = self.trials.ready(waiting, [record for record, _ in in_flight.values()])

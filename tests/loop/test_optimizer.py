@@ -39,6 +39,14 @@ def test_asking_in_a_batch_or_one_by_one_is_the_same():
     assert [r.query for r in many.ask(4)] == [r.query for r in one.history]
 
 
+def test_a_strategy_that_returns_no_query_is_named():
+    class Idle(Walk):
+        def ask(self, history, n=1):
+            return []
+
+    refused("^strategy = 'Idle': must be one whose ask returns 2 queries", Optimizer(Idle(), problem=Hill()).ask, 2)
+
+
 def test_ask_stops_at_the_first_query_that_does_not_fit():
     opt = optimizer(every=2)
     assert len(opt.ask(4, capital=11.5)) == 2

@@ -8,6 +8,7 @@ import pytest
 from quiet_runs import quiet, timeless, until
 from toy import Hill, Walk
 
+from mfbo_torch import Callback
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.executors.lookahead import Lookahead, depth
@@ -67,6 +68,19 @@ def test_each_is_the_decision_of_a_history_and_pending_only_once_a_worker_has_it
     assert most <= 4
     assert len(Counter(record.decision_seconds for record in history)) < len(history) / 2  # several in a decision
     assert max(record.query.meta["pending"] for record in history) > 4  # beside others that were kept
+
+
+def test_a_rule_that_ends_the_run_ends_it_for_what_is_kept_too():
+    """Once a value at the target is as good, nothing starts any more, wherever it was decided."""
+    happened = []
+    told = Callback(
+        on_query=lambda event: happened.append("asked"),
+        on_result=lambda event: happened.append("good" if event.at_target else "done"),
+    )
+    with ThreadPoolExecutor(4) as executor:
+        how = {"executor": executor, "max_pending": None, "stop_at": -60.0, "callbacks": [told]}
+        quiet(Hill(seconds=0.01), SlowWalk(every=30), 200.0, **how)
+    assert "asked" not in happened[happened.index("good") :]
 
 
 def test_nothing_is_kept_where_the_number_in_flight_is_given(tmp_path):
