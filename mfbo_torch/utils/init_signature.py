@@ -37,5 +37,7 @@ class ShownSignature:
     def __get__(self, instance: object, kind: type) -> Signature:
         own = list(signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
         if any(p.kind == Parameter.VAR_KEYWORD for p in own):
-            own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters_of(kind).values()]
+            known = parameters_of(kind)
+            first = [known.pop(p.name, p).replace(kind=p.kind) for p in own if p.kind <= p.POSITIONAL_OR_KEYWORD]
+            own = first + [p.replace(kind=p.KEYWORD_ONLY) for p in known.values()]
         return Signature(own)

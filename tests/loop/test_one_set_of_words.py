@@ -46,7 +46,12 @@ def test_the_signature_of_a_strategy_of_ones_own_is_as_it_was_written():
             super().__init__(**settings)
 
     assert str(inspect.signature(Own)) == "(step, width=1.0)"
+    class Placed(More):
+        def __init__(self, a, /, b=1, *rest, **settings):
+            super().__init__(**settings)
+
     assert {*inspect.signature(More).parameters} == {"depth", "step", "width"}
+    assert inspect.signature(Placed).bind(1, 2, step=3).arguments == {"a": 1, "b": 2, "step": 3}
 
 
 def test_a_strategy_by_its_name_is_the_one_with_that_seed():
