@@ -46,6 +46,7 @@ def test_the_signature_of_a_strategy_of_ones_own_is_as_it_was_written():
             super().__init__(**settings)
 
     assert str(inspect.signature(Own)) == "(step, width=1.0)"
+
     class Placed(More):
         def __init__(self, a, /, b=1, *rest, **settings):
             super().__init__(**settings)

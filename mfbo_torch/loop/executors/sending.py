@@ -24,8 +24,12 @@ def check_sendable(problem: Problem, executor: Executor | None) -> None:
         try:
             executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)
         except Exception as error:  # of whatever kind: how it is pickled is its own code
-            wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
-            raise SettingError("objective", problem.name, f"{wanted} ({describe(error)})") from error
+            raise _unsendable(problem, error) from error
+
+
+def _unsendable(problem: Problem, error: Exception) -> SettingError:
+    wanted = "a function at the top of a module, without open files or locks: it is sent to other processes"
+    return SettingError("objective", problem.name, f"{wanted} ({describe(error)})")
 
 
 def attempt_of(record: Record) -> Attempt:
@@ -55,4 +59,7 @@ def send(executor: Executor, record: Record, attempt: tuple[Any, ...]) -> Future
     """Have a query evaluated; ``attempt`` are the arguments of :func:`~mfbo_torch.loop.evaluation.evaluate`."""
     if isinstance(executor, Workers):
         return executor.submit(evaluate, *attempt, attempt=attempt_of(record))
-    return executor.submit(evaluate, *attempt)
+    try:
+        return executor.submit(evaluate, *attempt)
+    except (TypeError, AttributeError, pickle.PickleError) as error:  # as of Dask's own, which pickles at once
+        raise _unsendable(attempt[0], error) from error

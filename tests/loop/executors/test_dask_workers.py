@@ -4,7 +4,7 @@ import asyncio
 import pickle
 import threading
 import time
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -85,6 +85,21 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_asked(brisk, tmp_path
             refused(said, run, problem, Walk(), 20.0, journal=journal, progress=False, executor=executor)
             executor.shutdown(wait=False)
         assert not len(journal.history())
+
+
+def test_what_an_executor_of_others_cannot_send_is_named():
+    """As Dask's own does, which pickles while it takes an evaluation."""
+
+    class Pickling(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **settings):
+            pickle.dumps(args)
+            return super().submit(fn, *args, **settings)
+
+    problem = Hill()
+    problem.lock = threading.Lock()
+    said = "^objective = 'Hill': must be a function at the top of a module"
+    with Pickling(1) as executor:
+        refused(said, run, problem, Walk(), 20.0, progress=False, executor=executor)
 
 
 def test_a_dask_worker_that_is_gone_is_noticed(brisk):
