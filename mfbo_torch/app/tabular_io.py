@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
@@ -151,7 +152,7 @@ def read(path: Path, problem: Problem) -> list[Record]:
     """
     parquet = path.suffix == ".parquet"
     found, columns = _parquet(path) if parquet else _csv(path)
-    if twice := [name for i, name in enumerate(columns) if name in columns[:i]]:
+    if twice := [name for name, times in Counter(columns).items() if times > 1]:
         raise SettingError("warm_start", str(path), f"a table with one column {twice[0]}")
     if len(found) > MOST_ROWS:
         wanted = f"a table with at most {MOST_ROWS:,} rows; a model uses 1,000 of a fidelity: draw some at random"

@@ -1,6 +1,7 @@
 """Tables of runs and of other programs, and labels where they come in."""
 
 import csv
+import time
 
 import pytest
 from refusals import refused
@@ -106,6 +107,13 @@ def test_a_table_that_is_too_long(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("x0,x1,value\n" + "0.5,0.5,1\n" * 4)
     monkeypatch.setattr(tabular_io, "MOST_ROWS", 3)
     refused("warm_start = .*at most 3 rows", tabular_io.read, tmp_path / "a.csv", Hill())
+
+
+def test_a_table_with_very_many_columns_is_read_at_once(tmp_path):
+    (tmp_path / "a.csv").write_text(",".join(["x,value", *map(str, range(400_000)), "7"]) + "\n1,2\n")
+    began = time.process_time()
+    refused("a table with one column 7$", tabular_io.read, tmp_path / "a.csv", Hill())
+    assert time.process_time() - began < 5
 
 
 def test_no_such_file(tmp_path):
