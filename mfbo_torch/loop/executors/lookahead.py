@@ -62,10 +62,14 @@ class Lookahead:
             return int(flying < workers)
         return 2 * ahead - len(self._kept) if len(self._kept) < ahead else 0
 
-    def begin(self, n: int) -> None:
-        """Decide the next ``n`` queries in the thread: :attr:`running`, until they are collected."""
+    def begin(self, n: int, capital: float = math.inf) -> None:
+        """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest
+        fidelity: :attr:`running`, until they are collected."""
         self._known, self._valid = self.optimizer.history, True
         kept = [query for decision, _ in self._kept for query in decision.queries]
+        if n > 1 and not self.optimizer.space.measured:
+            most = (capital - self._known.spent) / min(self.optimizer.space.costs) - len(kept)
+            n = max(1, int(min(most, n)))
         self.running = self._thread.submit(self.optimizer.deciding(n, kept))
 
     def collect(self) -> None:

@@ -124,16 +124,17 @@ class RecursiveMFGPUCB(UpperBounds):
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
-        level = min(found, open_outcome)
-        if (
-            self.capped
-            and level < self.space.target
-            and overdue(snapshot.records, snapshot.costs, level, self.in_a_row)
-        ):
-            level, noted["because"] = self.space.target, "overdue"
-        if (last := self.last_level(level, snapshot)) != level:
-            level, noted["because"] = last, "rest"
-        return FidelityChoice(level, noted)
+        level, why = self.level_due(min(found, open_outcome), snapshot)
+        return FidelityChoice(level, noted | ({"because": why} if why else {}))
+
+    def level_due(self, level: int, snapshot: Snapshot) -> tuple[int, str]:
+        """The fidelity in place of a chosen one, and why: the target where it is overdue, or what the rest of the
+        capital is for (:meth:`last_level`); itself elsewhere."""
+        why, costs = "", snapshot.costs
+        if self.capped and level < self.space.target and overdue(snapshot.records, costs, level, self.in_a_row):
+            level, why = self.space.target, "overdue"
+        last = self.last_level(level, snapshot)
+        return last, why if last == level else "rest"
 
     def last_level(self, level: int, snapshot: Snapshot) -> int:
         """A chosen fidelity, or where the target's last query comes after what the rest of the capital pays for beside
