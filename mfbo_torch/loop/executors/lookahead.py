@@ -35,10 +35,10 @@ class Lookahead:
     """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
-    begins when fewer than :func:`depth` queries are kept, and is about as many as fill them up to twice that. They
-    count as pending for each other, and are given out in their order. What is kept is in no history, so it is lost with
-    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
-    one.
+    begins when fewer than :func:`depth` queries are kept, and is about twice as many: at most three for each worker
+    are kept. They count as pending for each other, and are given out in their order. What is kept is in no history, so
+    it is lost with the driver and decided anew. It is dropped once decisions are quick again, or the capital does not
+    pay for the next one.
 
     Args:
         optimizer: Decides.
@@ -60,7 +60,7 @@ class Lookahead:
         if not ahead:
             self.drop()
             return int(flying < workers)
-        return 2 * ahead - len(self._kept) if len(self._kept) < ahead else 0
+        return 2 * ahead if len(self._kept) < ahead else 0
 
     def begin(self, n: int, capital: float = math.inf) -> None:
         """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest

@@ -141,11 +141,20 @@ def test_what_is_kept_is_filled_up_and_counts_as_pending():
     optimizer, ahead = filled()
     (first,) = optimizer.accept(ahead.next())
     ahead.next(), ahead.next()
-    assert ahead.due(8, 8) == 3
-    decided(ahead, 3)
+    assert ahead.due(8, 8) == 4
+    decided(ahead, 4)
     given = [decision.queries[0].meta["pending"] for decision in iter(ahead.next, None)]
     assert first.query.meta["pending"] == 0
-    assert given == [3, 2, 3, 4]  # of the second decision: beside the first query and the one kept
+    assert given == [3, 2, 3, 4, 5]  # of the second decision: beside the first query and the one kept
+    ahead.close()
+
+
+def test_no_more_are_decided_than_the_capital_pays_for():
+    _, ahead = filled()
+    for capital, count in ((6.9, 2), (4.0, 1), (100.0, 5)):  # beside four that are kept
+        ahead.begin(5, capital)
+        until(lambda: ahead.running.done())
+        assert len(ahead.running.result().queries) == count
     ahead.close()
 
 
