@@ -149,6 +149,11 @@ class RecursiveMFGPUCB(UpperBounds):
             return level
         return target if last == target else min(level, last)
 
+    def level_wanted(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The fidelity of :meth:`level`, before what is due instead."""
+        found = self._level_of(model, u, beta, snapshot)
+        return min(found, self.level_of_outcomes(u, beta, snapshot)) if self.space.limits else found
+
     def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
         where there is none."""

@@ -30,7 +30,7 @@ from mfbo_torch.strategies.common.settled import Settled
 from mfbo_torch.strategies.common.trust_region import MANY, MOST, Trusted, half_width
 from mfbo_torch.strategies.multi.hedge_densities import ALONE, INTEGRATED, LINKED, MODELS, noted_densities
 from mfbo_torch.strategies.multi.hedge_weights import Prediction, due_after, most_due, shares
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -201,18 +201,18 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
         mean, variance = pool.moments(LINKED, joint_of(chain), flying)
 
-        def level(i: int) -> FidelityChoice:
-            at = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
-            return self.level(at, pool.designs[i : i + 1], beta, snapshot)
+        def at(i: int) -> tuple[PoolDesign, Tensor, float, Snapshot]:
+            design = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
+            return design, pool.designs[i : i + 1], beta, snapshot
 
         levels = range(self.space.num_fidelities)
         clear = [are_clear(pool.designs, m, snapshot).tolist() for m in levels]
-        possible = {self.level_due(m, snapshot)[0] for m in levels}
-        choices = ((i, level(i)) for i in order if any(clear[m][i] for m in possible))
-        chosen, at = next(((i, at) for i, at in choices if clear[at.fidelity][i]), (order[0], level(order[0])))
+        due = [self.level_due(m, snapshot)[0] for m in levels]
+        free = (i for i in order if any(clear[m][i] for m in {*due}))
+        chosen = next((i for i in free if clear[due[self.level_wanted(*at(i))]][i]), order[0])
         u, noted = self.surrogate.to(pool.designs[chosen : chosen + 1]), {"beta": beta} if name == LINKED else {}
         warp = self.transform(snapshot) if name == LINKED else self.transforms(snapshot)[0]
-        return self.query_near(seeker.model, u, beta, at, snapshot, generator, warp, noted)
+        return self.query_near(seeker.model, u, beta, self.level(*at(chosen)), snapshot, generator, warp, noted)
 
     def _beside_alone(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The same of the model of the target alone, whatever it expects."""
