@@ -22,11 +22,11 @@ def told(history, value, predictions, model=None, parts=None):
 
 def test_all_are_equal_before_anything_came():
     assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(History(), NAMES, log_densities, "c")[0] == "a"
+    assert whose_turn(History(), shares(History(), NAMES, log_densities), "c") == "a"
     # what has no value counts as a turn and says nothing
     history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
     assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(history, NAMES, log_densities, "c")[0] == "b"
+    assert whose_turn(history, shares(history, NAMES, log_densities), "c") == "b"
 
 
 def test_the_record():
