@@ -24,7 +24,7 @@ from statistics import median
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.robustness.soak import resident
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.executors.lookahead import depth
+from mfbo_torch.loop.executors.lookahead import depth, due
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Currin
@@ -36,7 +36,7 @@ SECONDS = (1.0, 10.0, 60.0, 600.0)
 """Median seconds of an evaluation that are looked at."""
 REAL = (1.0, 10.0)
 """Those of runs on this machine."""
-EVALUATIONS = 8
+EVALUATIONS = 12
 """For how many evaluations of each worker these have time."""
 
 
@@ -97,8 +97,8 @@ def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahea
             began = now if begun == workers else began
             waited += now - max(since, began) if begun > workers else 0.0
             heapq.heappush(events, (now + evaluating * draw.uniform(0.5, 1.5), "ended"))
-        most = depth(workers, last, evaluating) if ahead else 0
-        count = (2 * most if kept < most else 0) if most else int(bool(free))
+        several = ahead and depth(workers, last, evaluating)
+        count = due(workers, kept, last, evaluating) if several else int(bool(free))
         if not busy and count:
             busy, last = True, deciding(count)
             heapq.heappush(events, (now + last, "decided"))

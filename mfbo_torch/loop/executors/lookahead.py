@@ -20,7 +20,7 @@ RECENT = 64
 
 def depth(workers: int, deciding: float, evaluating: float) -> int:
     """How many queries are kept ahead: as many as workers become free during a decision, ``workers * deciding /
-    evaluating``, one for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
+    evaluating``, two for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
 
     Args:
         workers: How many evaluate at once.
@@ -28,17 +28,24 @@ def depth(workers: int, deciding: float, evaluating: float) -> int:
         evaluating: Mean seconds of an evaluation, from when it is sent.
     """
     free = workers * deciding / max(evaluating, 1e-9)
-    return min(math.ceil(free), workers) if workers > 1 and free > QUICK else 0
+    return min(math.ceil(free), 2 * workers) if workers > 1 and free > QUICK else 0
+
+
+def due(workers: int, kept: int, deciding: float, evaluating: float) -> int:
+    """How many queries a decision ahead is about: none where :func:`depth` are kept, else twice that, two a worker
+    at most."""
+    ahead = depth(workers, deciding, evaluating)
+    return min(2 * ahead, 2 * workers) if kept < ahead else 0
 
 
 class Lookahead:
     """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
-    begins when fewer than :func:`depth` queries are kept, and is about twice as many: at most three for each worker
-    are kept. They count as pending for each other, and are given out in their order. What is kept is in no history, so
-    it is lost with the driver and decided anew. It is dropped once decisions are quick again, or the capital does not
-    pay for the next one.
+    begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
+    count as pending for each other, and are given out in their order. What is kept is in no history, so it is lost with
+    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
+    one.
 
     Args:
         optimizer: Decides.
@@ -56,11 +63,11 @@ class Lookahead:
 
     def due(self, workers: int, flying: int) -> int:
         """How many queries are to be decided now, beside so many in flight."""
-        ahead = depth(workers, self._deciding, fmean(self._evaluating)) if self.allowed and self._evaluating else 0
-        if not ahead:
-            self.drop()
-            return int(flying < workers)
-        return 2 * ahead if len(self._kept) < ahead else 0
+        times = self._deciding, fmean(self._evaluating) if self._evaluating else math.inf
+        if self.allowed and depth(workers, *times):
+            return due(workers, len(self._kept), *times)
+        self.drop()
+        return int(flying < workers)
 
     def begin(self, n: int, capital: float = math.inf) -> None:
         """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest
