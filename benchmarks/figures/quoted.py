@@ -42,6 +42,10 @@ CLIFFS = ("cliff-2", "cliff-4")
 ON_README = ("MFGPUCB", "MFGPUCB (no hedge)", "MFGPUCB (paper)", "LogEI", "MF-GIBBON")
 
 
+_COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all eight")
+"""How many of eight tasks, in words."""
+
+
 class Quote(NamedTuple):
     """A piece of a page, whatever its line breaks and its bold figures."""
 
@@ -87,9 +91,8 @@ def _trainings() -> Iterator[Quote]:
     page = "docs/how-to/trainings.md"
     says = "at most 1.05 times the smallest on {}, {} and {} of the 16 tasks"
     yield Quote(page, says, developed[:3])
-    words = dict(zip(range(9), "none one two three four five six seven all-eight".split(), strict=True))
-    four = [words[a + b].replace("-", " ") for a, b in zip(*others[:2], strict=True)]
-    yield Quote(page, f"the smallest on {words[developed[3] + held[3]].replace('-', ' ')}.", [])
+    four = [_COUNTS[a + b] for a, b in zip(*others[:2], strict=True)]
+    yield Quote(page, f"the smallest on {_COUNTS[developed[3] + held[3]]}.", [])
     yield Quote(page, f"With 4 workers that holds on {four[1]} at 6 trainings, and on {four[2]} at 12.", [])
 
 
