@@ -22,6 +22,7 @@ BESIDE = tuple(
     for room, names in {
         "mfbo_torch.utils": "errors files html_table output_streams validation version",
         "mfbo_torch.history": "storage",
+        "mfbo_torch.problems": "shown_history",
         "mfbo_torch": "app",
         "mfbo_torch.loop": "early_failures eta evaluation executors interrupt optimizer plots progress run_options "
         "runner trial_folders waiting_trainings",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -162,12 +163,14 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
 def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list[dict[str, Any]]:
     """The values of those records that no other one dominates, with what each stands out by; without torch, which a
     look at a run does not load."""
-    front: dict[tuple[float, ...], dict[str, float]] = {}
+    seen = dict[tuple[float, ...], dict[str, float]]()
     for record in records:
         own = {name: record.outcomes[name].value for name, _ in objectives}
-        cost = tuple(-own[name] if largest else own[name] for name, largest in objectives)
-        if not any(all(map(float.__le__, other, cost)) for other in front):
-            front = {o: v for o, v in front.items() if not all(map(float.__le__, cost, o))} | {cost: own}
+        seen.setdefault(tuple(-own[name] if largest else own[name] for name, largest in objectives), own)
+    front = dict[tuple[float, ...], dict[str, float]]()
+    for cost in sorted(seen):  # none is dominated by one behind it, and most by one of the last
+        if not any(all(map(le, other, cost)) for other in reversed(front)):
+            front[cost] = seen[cost]
     if not front:
         return []
     ends = [(min(column), max(column)) for column in zip(*front, strict=True)]

@@ -18,6 +18,7 @@ from mfbo_torch.loop.runner import drive
 from mfbo_torch.metrics.front import hypervolume as volume
 from mfbo_torch.metrics.front import objective_values, reference_point
 from mfbo_torch.problems.base import Problem
+from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import objectives_of
@@ -289,6 +290,6 @@ def _optimize(
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
         front=front,
-        history=history,
+        history=ShownHistory(history, problem),
         problem=problem,
     )

@@ -35,6 +35,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.problems.problem_snapshot import note
+from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
@@ -125,9 +126,8 @@ def run(
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
     options = RunOptions(max_pending, **attempts, **ends)  # type: ignore[arg-type]
     strategy = strategy_of(strategy, seed, MFGPUCB)
-    return drive(
-        problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks
-    ).history
+    ended = drive(problem, strategy, capital, options, executor, journal, progress, folder=folder, callbacks=callbacks)
+    return ShownHistory(ended.history, problem)
 
 
 class Ended(NamedTuple):

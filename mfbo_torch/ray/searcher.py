@@ -16,6 +16,7 @@ from mfbo_torch.ray.codec import codec_of, nested
 from mfbo_torch.space.codec import Codec
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import describe
 
@@ -31,8 +32,8 @@ class Searcher(TuneSearcher):
         costs: What a trial costs at each of its values; the values themselves if not given.
         capital: What may be spent; without it Tune's ``num_samples`` ends the search, and strategies that plan for a
             capital take that number of trials at the target.
-        strategy: How to search; :class:`~mfbo_torch.MFGPUCB` if not given.
-        seed: The seed of that strategy's random choices.
+        strategy: How to search, or its name; :class:`~mfbo_torch.MFGPUCB` if not given.
+        seed: Of a strategy that is named or not given; 0 if not given.
         metric: What is optimised; Tune's own if not given.
         mode: ``"min"`` or ``"max"``; Tune's own if not given.
 
@@ -45,8 +46,8 @@ class Searcher(TuneSearcher):
         fidelity: str | None = None,
         costs: Mapping[Any, float] | None = None,
         capital: float | None = None,
-        strategy: Strategy | None = None,
-        seed: int = 0,
+        strategy: Strategy | str | None = None,
+        seed: int | None = None,
         metric: str | None = None,
         mode: str | None = None,
     ) -> None:
@@ -54,7 +55,7 @@ class Searcher(TuneSearcher):
         self._metric: str | None
         self._mode: str | None
         self.fidelity, self.costs, self.capital = fidelity, costs, capital
-        self.strategy = MFGPUCB(seed=seed) if strategy is None else strategy
+        self.strategy = strategy_of(strategy, seed, MFGPUCB)
         self._config: dict[str, Any] = {}
         self._total = 0.0
         self._codec: Codec | None = None

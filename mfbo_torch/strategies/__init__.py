@@ -86,6 +86,7 @@ from mfbo_torch.strategies.single.q_acquisitions import QLogExpectedImprovement,
 from mfbo_torch.strategies.single.random_search import RandomSearch
 from mfbo_torch.strategies.single.simulation_matching import SimulationMatching
 from mfbo_torch.strategies.trainings.freeze_thaw import FreezeThaw
+from mfbo_torch.utils.init_signature import ShownSignature
 
 __all__ = [
     "BOCA",
@@ -118,3 +119,5 @@ __all__ = [
     "Strategy",
     "SuccessiveElimination",
 ]
+
+setattr(Strategy, "__signature__", ShownSignature())  # noqa: B010

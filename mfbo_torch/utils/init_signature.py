@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 
@@ -29,3 +29,13 @@ def parameters_of(kind: type) -> dict[str, Parameter]:
 def settings_of(kind: type) -> dict[str, Any]:
     """The settings of its constructor with their defaults, those passed on to its bases included."""
     return {name: parameter.default for name, parameter in parameters_of(kind).items()}
+
+
+class ShownSignature:
+    """The signature of a class as ``help`` and notebooks show it: all settings, in the place of ``**settings``."""
+
+    def __get__(self, instance: object, kind: type) -> Signature:
+        own = list(signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
+        if any(p.kind == Parameter.VAR_KEYWORD for p in own):
+            own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters_of(kind).values()]
+        return Signature(own)

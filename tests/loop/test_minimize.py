@@ -1,6 +1,7 @@
 """One call, its result, and how results look in a notebook."""
 
 import math
+import pickle
 
 import pytest
 import user_program
@@ -120,6 +121,21 @@ def test_notebooks_show_tables_and_pictures():
     picture = found.plot()
     assert isinstance(picture, plots.Picture)
     assert picture._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("goal", [minimize, maximize])
+def test_a_history_is_shown_in_the_users_sign(goal):
+    """In a notebook; in all else it is any history."""
+    found = goal(lambda x, k: 2.0, {"x": (0.0, 1.0), "k": ["a", "b"]}, 2, strategy="RandomSearch")
+    page = found.history._repr_html_()
+    assert page.count("<td>2</td>") == 2
+    assert "<td>-2</td>" not in page
+    assert "<th>k</th>" in page
+    plain = History(found.history)
+    assert plain == found.history
+    assert found.history == plain
+    assert pickle.loads(pickle.dumps(found.history)) == plain
+    assert found.history.updated(plain.records[1]) == plain
 
 
 def test_the_program_of_a_user(capsys):

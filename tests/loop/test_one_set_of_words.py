@@ -4,10 +4,11 @@ import inspect
 
 import pytest
 
-from mfbo_torch import Optimizer, Parameter, Space, UserProblem, maximize, minimize, run
+from mfbo_torch import Optimizer, Parameter, Space, UserProblem, maximize, minimize, run, strategies
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.init_signature import settings_of
 
 WORDS = ("strategy", "seed", "executor", "max_pending", "journal", "progress", "retries")
 ENDS = ("time_limit", "stop_at", "patience", "stop_gain")
@@ -25,6 +26,27 @@ def test_signatures_show_the_settings():
         assert all(p.kind is not p.VAR_KEYWORD for p in names.values())
     assert {*ENDS, "retries", "max_pending", "executor"} <= {*inspect.signature(RunOptions).parameters}
     assert inspect.signature(minimize) == inspect.signature(maximize)
+
+
+@pytest.mark.parametrize("name", strategies.__all__)
+def test_signatures_of_strategies_show_the_settings(name):
+    kind = getattr(strategies, name)
+    shown = inspect.signature(kind).parameters
+    assert all(p.kind is not p.VAR_KEYWORD for p in shown.values())
+    assert {*shown} == {*settings_of(kind)} >= {"seed", "space", "capital"}
+
+
+def test_the_signature_of_a_strategy_of_ones_own_is_as_it_was_written():
+    class Own(RandomSearch):
+        def __init__(self, step, width=1.0):
+            super().__init__()
+
+    class More(Own):
+        def __init__(self, *, depth=2, **settings):
+            super().__init__(**settings)
+
+    assert str(inspect.signature(Own)) == "(step, width=1.0)"
+    assert {*inspect.signature(More).parameters} == {"depth", "step", "width"}
 
 
 def test_a_strategy_by_its_name_is_the_one_with_that_seed():

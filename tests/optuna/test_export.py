@@ -1,5 +1,8 @@
 """A run as a study of Optuna: every query as a trial, the best one that of the run."""
 
+import json
+from wsgiref.util import setup_testing_defaults
+
 import pytest
 import yaml
 from command_line import fails
@@ -72,6 +75,25 @@ def test_several_objectives(tmp_path):
     assert study.metric_names == ["loss", "hits"]
     assert [trial.number for trial in study.best_trials] == [0, 1]
     assert study.trials[1].values == [2.0, 5.0]
+
+
+def test_the_dashboard_of_optuna_opens_it(tmp_path):
+    wsgi = pytest.importorskip("optuna_dashboard", reason="optuna-dashboard is not installed").wsgi
+    run = hostile(40)
+    export.write(run.history, run.problem, tmp_path / "a.db")
+    app = wsgi(optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'a.db'}"))
+
+    def asked(path):
+        environment, statuses = {}, []
+        setup_testing_defaults(environment)
+        body = b"".join(app({**environment, "PATH_INFO": path}, lambda status, *_: statuses.append(status)))
+        return statuses[0], body
+
+    assert asked("/dashboard/")[0] == "200 OK"
+    (study,) = json.loads(asked("/api/studies")[1])["study_summaries"]
+    shown = json.loads(asked(f"/api/studies/{study['study_id']}")[1])
+    assert (shown["directions"], len(shown["trials"])) == (["minimize"], 40)
+    assert {parameter["name"] for parameter in shown["trials"][0]["params"]} == {*PARAMETERS, "fidelity"}
 
 
 def test_the_command(tmp_path, capsys):

@@ -56,6 +56,11 @@ def test_trials_are_in_the_space_and_values_arrive():
     assert [record.value for record in searcher.history] == [-loss(config) for config in found]
 
 
+def test_a_strategy_by_its_name_is_the_one_with_that_seed():
+    assert search(began(strategy="RandomSearch", seed=3), 4) == search(began(strategy=RandomSearch(seed=3)), 4)
+    refused("^strategy = 'RandomSerch': .*did you mean RandomSearch", began, strategy="RandomSerch")
+
+
 def test_a_search_that_is_saved_goes_on_as_if_it_had_not_been(tmp_path):
     whole = search(began(capital=80.0), 8)
     first = began(capital=80.0)

@@ -18,7 +18,7 @@ from mfbo_torch.history.history import History
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record
 from mfbo_torch.history.storage import journal_rows, wal_check
-from mfbo_torch.history.storage.journal_rows import JournalState, rows, states
+from mfbo_torch.history.storage.journal_rows import JournalState, history_of, rows, states
 from mfbo_torch.history.storage.lock import Held, Lock
 from mfbo_torch.utils.checksum import COLUMN, chained, spans, wrong
 from mfbo_torch.utils.errors import SettingError
@@ -273,19 +273,25 @@ class Journal:
         last = f"SELECT sequence, {COLUMN} FROM event ORDER BY sequence DESC LIMIT 1"
         return self._connection.execute(last).fetchone() or (0, b"")
 
-    def _states(self) -> Iterator[JournalState]:
-        """The moment before each event, then the last one."""
+    @contextmanager
+    def _reading(self) -> Iterator[Iterator[dict[str, Any]]]:
+        """The rows; what is wrong with them is a :class:`JournalError`."""
         try:
-            yield from states([*rows(self._connection)])
+            yield rows(self._connection)
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
         except (sqlite3.Error, ValueError) as error:
             raise JournalError(self.path, f"an undamaged journal: {error}") from error
 
+    def _states(self) -> Iterator[JournalState]:
+        """The moment before each event, then the last one."""
+        with self._reading() as found:
+            yield from states([*found])
+
     def history(self) -> History:
         """All queries and their results."""
-        (last,) = deque(self._states(), maxlen=1)
-        return last.history
+        with self._reading() as found:
+            return history_of([*found])
 
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query, in order: the history that its decision was made on, and the query."""

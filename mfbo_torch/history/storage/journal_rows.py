@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mfbo_torch.history.history import History
@@ -32,12 +32,13 @@ def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
     """The rows of a journal in their order, by the names of their columns. A ``sqlite3.DataError`` where a value is not
     of its column's type, as SQLite would allow, or damaged pages lead back to former rows."""
     kinds = {row[1]: TYPES.get(row[2]) for row in connection.execute("PRAGMA table_info(event)")}
-    before = -math.inf
+    before, right = -math.inf, set[tuple[type, ...]]()
     for row in connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence"):
-        found = dict(zip(kinds, row, strict=True))
-        for name, value in found.items():
+        found, own = dict(zip(kinds, row, strict=True)), tuple(map(type, row))
+        for name, value in found.items() if own not in right else ():
             if not (value is None or type(value) is kinds[name]):
                 raise sqlite3.DataError(f"row {found['sequence']}: {name} is a {type(value).__name__}")
+        right.add(own)
         if found["sequence"] is None or found["sequence"] <= before:
             raise sqlite3.DataError(f"row {found['sequence']} follows row {before}")
         before = found["sequence"]
@@ -49,19 +50,36 @@ def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
     has signed it."""
     sequence, history = 0, History()
     for row in events:
-        query: Query | None = None
-        try:
-            if row["kind"] == "asked":
-                query, seen = _query(row, len(history)), whole("seen", row["seen"], 0, sequence)
-                costs = {"cost": _cost(row), "decision_seconds": _seconds(row, "decision_seconds")}
-                after = history.asked(query, **costs)
-            else:
-                seen, after = 0, history.updated(_changed(_pending(history, row["id"]), row))
-        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError) as error:
-            raise ValueError(f"row {row['sequence']} not as a journal writes it: {error}") from error
-        yield JournalState(sequence, history, query, seen)
-        sequence, history = row["sequence"], after
+        record, seen = _after(history.records, row, sequence)
+        yield JournalState(sequence, history, record.query if row["kind"] == "asked" else None, seen)
+        if row["kind"] == "asked":
+            history = history.asked(record.query, record.cost, decision_seconds=record.decision_seconds)
+        else:
+            history = history.updated(record)
+        sequence = row["sequence"]
     yield JournalState(sequence, history)
+
+
+def history_of(events: Iterable[Mapping[str, Any]]) -> History:
+    """The last one of :func:`states`, without the histories before it."""
+    sequence, records = 0, list[Record]()
+    for row in events:
+        record, _ = _after(records, row, sequence)
+        records[record.id : record.id + 1] = [record]
+        sequence = row["sequence"]
+    return History(records)
+
+
+def _after(records: Sequence[Record], row: Mapping[str, Any], sequence: int) -> tuple[Record, int]:
+    """The record that the event of a row makes or changes, and what its decision has seen; ``sequence`` is that of the
+    event before."""
+    try:
+        if row["kind"] != "asked":
+            return _changed(_pending(records, row["id"]), row), 0
+        query, seen = _query(row, len(records)), whole("seen", row["seen"], 0, sequence)
+        return Record(len(records), query, _cost(row), decision_seconds=_seconds(row, "decision_seconds")), seen
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError) as error:
+        raise ValueError(f"row {row['sequence']} not as a journal writes it: {error}") from error
 
 
 def columns(connection: sqlite3.Connection) -> list[str]:
@@ -94,8 +112,8 @@ def _query(row: Mapping[str, Any], id: int) -> Query:
     return Query(tuple(number("x", value) for value in x), whole("fidelity", row["fidelity"], 0), meta)
 
 
-def _pending(history: History, id: Any) -> Record:
-    record = history.records[whole("id", id, 0, len(history) - 1)]
+def _pending(records: Sequence[Record], id: Any) -> Record:
+    record = records[whole("id", id, 0, len(records) - 1)]
     if record.status != Status.PENDING:
         raise SettingError("id", id, "that of a pending query")
     return record
