@@ -95,7 +95,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._linked: Memo[PerFidelityGP] = Memo()
         self._shares: Memo[dict[str, float]] = Memo()
         self._pending: Memo[Tensor | None] = Memo()
-        self._tops: defaultdict[type, Memo[Tensor]] = defaultdict(Memo)
+        self._tops: defaultdict[bool, Memo[Tensor]] = defaultdict(Memo)
         self._alone: Memo[tuple[Data, CachedGP, float]] = Memo()
         self._due = Fold(lambda: dict.fromkeys(self.models, 0.0), partial(due_after, beginner=ALONE))
         self._candidates: Memo[Pool] = Memo()
@@ -314,7 +314,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             with torch.no_grad():
                 return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
 
-        return self._tops[type(model)]((self._settled(snapshot), model), found)
+        return self._tops[model is self.model(snapshot)]((self._settled(snapshot), model), found)
 
     def predictions(self, u: Tensor, snapshot: Snapshot) -> dict[str, Prediction]:
         """What each model predicts of the target's value at ``1 x d`` designs, noise included."""
@@ -336,8 +336,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         return self._alone(self._settled(snapshot), found)
 
-    def model(self, snapshot: Snapshot) -> PerFidelityGP:
-        return self._linked(self._settled(snapshot), lambda: super(HedgedMFGPUCB, self).model(snapshot))
+    def chain(self, snapshot: Snapshot) -> PerFidelityGP:
+        return self._linked(self._settled(snapshot), lambda: super(HedgedMFGPUCB, self).chain(snapshot))
 
     def integrated(self, snapshot: Snapshot) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
@@ -345,7 +345,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         def found() -> CoKrigingGP:
             same = warp == common
-            return CoKrigingGP(self.model(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
+            return CoKrigingGP(self.chain(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
 
         return self._integrated(self._settled(snapshot), found)
 
