@@ -27,8 +27,7 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.strategies import MFGPUCB, Strategy
 from mfbo_torch.strategies.common.initial_design import with_the_target
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.multi.hedge_densities import ALONE, INTEGRATED, LINKED, noted_densities
-from mfbo_torch.strategies.multi.hedge_weights import shares
+from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, LINKED, noted_densities, shares
 from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB, _unit
 from mfbo_torch.strategies.snapshot import Snapshot
 

@@ -28,8 +28,17 @@ from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.common.settled import Settled
 from mfbo_torch.strategies.common.trust_region import MANY, MOST, Trusted, half_width
-from mfbo_torch.strategies.multi.hedge_densities import ALONE, INTEGRATED, LINKED, MODELS, noted_densities
-from mfbo_torch.strategies.multi.hedge_weights import Prediction, due_after, most_due, shares
+from mfbo_torch.strategies.multi.hedge_weights import (
+    ALONE,
+    INTEGRATED,
+    LINKED,
+    MODELS,
+    Prediction,
+    due_after,
+    most_due,
+    noted_densities,
+    shares,
+)
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of

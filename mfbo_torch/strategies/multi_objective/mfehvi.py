@@ -22,8 +22,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
-from mfbo_torch.strategies.multi.hedge_densities import ALONE, INTEGRATED, log_densities
-from mfbo_torch.strategies.multi.hedge_weights import Prediction, shares, whose_turn
+from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
 from mfbo_torch.strategies.multi.model_hedge import MIN_IMPROVEMENT, HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
