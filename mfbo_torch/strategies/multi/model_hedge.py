@@ -308,13 +308,13 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         seen = snapshot.transformed(self.transform(snapshot))
         return found | {ALONE: [*self.target_only.predict_observation(seen, u)]}
 
-    def model(self, snapshot: Snapshot) -> PerFidelityGP:
-        return self._linked(snapshot, lambda: super(HedgedMFGPUCB, self).model(snapshot))
+    def chain(self, snapshot: Snapshot) -> PerFidelityGP:
+        return self._linked(snapshot, lambda: super(HedgedMFGPUCB, self).chain(snapshot))
 
     def integrated(self, snapshot: Snapshot) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
         warp, common = self.transforms(snapshot)
-        chain = self.model(snapshot) if warp == common else self.grown(self._bent, self.modelled(snapshot), warp)
+        chain = self.chain(snapshot) if warp == common else self.grown(self._bent, self.modelled(snapshot), warp)
         return self._integrated(chain, lambda: CoKrigingGP(chain))
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:
