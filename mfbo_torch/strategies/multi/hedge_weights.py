@@ -54,17 +54,23 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(
-    records: Iterable[Record], models: Sequence[str], log_densities: LogDensities, beginner: str | None = None
-) -> tuple[str, dict[str, float]]:
-    """The model that has spent least in comparison with its shares, that with the largest share where several have,
-    and the shares by now; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
-    now = shares(records, models, log_densities)
-    due, equal = dict.fromkeys(models, 0.0), dict.fromkeys(models, 1 / len(models))
+def whose_turn(records: Iterable[Record], now: Mapping[str, float], beginner: str | None = None) -> str:
+    """The model that has spent least in comparison with its shares, that with the largest one by ``now`` where several
+    have; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
+    due = dict.fromkeys(now, 0.0)
     for record in records:
-        noted = record.query.meta
-        first = beginner is not None and noted.get("stage") == "initial"
-        then, own = (equal, beginner) if first else (noted.get("shares"), noted.get("model"))
-        if then is not None:
-            due = {name: due[name] + record.cost * (then[name] - (name == own)) for name in due}
-    return max(due, key=lambda name: (round(due[name], 9), now[name])), now
+        due = due_after(due, record, beginner)
+    return most_due(due, now)
+
+
+def due_after(due: dict[str, float], record: Record, beginner: str | None = None) -> dict[str, float]:
+    """What each model has still to spend after a record, given what it had before."""
+    noted = record.query.meta
+    first = beginner is not None and noted.get("stage") == "initial"
+    then, own = (dict.fromkeys(due, 1 / len(due)), beginner) if first else (noted.get("shares"), noted.get("model"))
+    return due if then is None else {n: due[n] + record.cost * (then[n] - (n == own)) for n in due}
+
+
+def most_due(due: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """The model that has most to spend, that with the largest share by ``now`` where several have."""
+    return max(due, key=lambda name: (round(due[name], 9), now[name]))

@@ -135,16 +135,17 @@ class RecursiveMFGPUCB(UpperBounds):
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
-        level = min(found, open_outcome)
-        if (
-            self.capped
-            and level < self.space.target
-            and overdue(snapshot.records, snapshot.costs, level, self.in_a_row)
-        ):
-            level, noted["because"] = self.space.target, "overdue"
-        if (last := self.last_level(level, snapshot)) != level:
-            level, noted["because"] = last, "rest"
-        return FidelityChoice(level, noted)
+        level, why = self.level_due(min(found, open_outcome), snapshot)
+        return FidelityChoice(level, noted | ({"because": why} if why else {}))
+
+    def level_due(self, level: int, snapshot: Snapshot) -> tuple[int, str]:
+        """The fidelity in place of a chosen one, and why: the target where it is overdue, or what the rest of the
+        capital is for (:meth:`last_level`); itself elsewhere."""
+        why, costs = "", snapshot.costs
+        if self.capped and level < self.space.target and overdue(snapshot.records, costs, level, self.in_a_row):
+            level, why = self.space.target, "overdue"
+        last = self.last_level(level, snapshot)
+        return last, why if last == level else "rest"
 
     def last_level(self, level: int, snapshot: Snapshot) -> int:
         """A chosen fidelity, or where the target's last query comes after what the rest of the capital pays for beside
@@ -158,6 +159,11 @@ class RecursiveMFGPUCB(UpperBounds):
         if last is None or (last < target and sum(1 for _ in below) >= self.in_a_row):
             return level
         return target if last == target else min(level, last)
+
+    def level_wanted(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The fidelity of :meth:`level`, before what is due instead."""
+        found = self._level_of(model, u, beta, snapshot)
+        return min(found, self.level_of_outcomes(u, beta, snapshot)) if self.space.limits else found
 
     def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
