@@ -25,8 +25,7 @@ class MFGPUCB(Strategy):
     r"""Multi-fidelity optimisation by upper confidence bounds.
 
     ``link="recursive"``, the default, learns how each fidelity follows from the one below
-    [LeGratiet2014recursive]_, takes a value of the target where those below have none for one of both
-    (:class:`~mfbo_torch.models.CoKrigingGP`), maximises the target's own bound
+    [LeGratiet2014recursive]_, maximises the target's own bound
     :math:`\mu^{(M)} + \beta_t^{1/2} \sigma^{(M)}`, and queries the lowest fidelity that explains as
     much of the target's variance there per unit of cost as the target itself does. The threshold of
     a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until

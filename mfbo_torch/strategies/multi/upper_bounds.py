@@ -48,13 +48,13 @@ class UpperBounds(MultiFidelityModelBased):
         self._growing: Growing[PerFidelityGP] = Growing(self.refit_every)
         self._outcomes: dict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = {}
 
-    def model(self, snapshot: Snapshot) -> Chain:
+    def model(self, snapshot: Snapshot) -> PerFidelityGP:
         """The model of everything observed, with hyper-parameters fitted to the first part of it."""
         return self.grown(self._growing, self.modelled(snapshot), self.transform(snapshot))
 
     def bounded(
         self,
-        model: Chain,
+        model: PerFidelityGP,
         snapshot: Snapshot,
         generator: torch.Generator,
         zeta: Sequence[float] | None = None,

@@ -123,7 +123,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
     space = Space((Parameter("x", 0.0, 10.0),), (1.0, 10.0), measured=True)
     problem, strategy = Hill(), MFGPUCB(space=space, hedge=False)
     optimizer = Optimizer(strategy)
-    for _ in range(12):
+    for _ in range(14):
         (record,) = optimizer.ask()
         x, fidelity = record.query.x, record.query.fidelity
         optimizer.tell(record.id, problem.reward(x, fidelity), cost=space.costs[fidelity])
@@ -132,7 +132,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
     asked = {}
     for ratio in (1e-6, 0.999):
         monkeypatch.setattr(Snapshot, "costs_at", lambda self, u, r=ratio: (10.0 * r, 10.0))
-        asked[ratio] = strategy.rule.level(model, torch.tensor([[0.5]]).double(), 1.0, snapshot).fidelity
+        asked[ratio] = strategy.rule.level(model, torch.tensor([[0.3]]).double(), 1.0, snapshot).fidelity
     assert asked == {1e-6: 0, 0.999: 1}
 
 

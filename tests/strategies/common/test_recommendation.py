@@ -81,7 +81,7 @@ def test_the_noise_of_a_known_process_counts_beside_its_scale(noise):
 def test_a_model_of_known_noise_is_not_one_of_unknown_noise():
     """What is kept between decisions is not taken for another history's."""
     strategy, known = MFGPUCB().bind(SPACE), seen(0.1, errors=[0.1] * 40)
-    model = lambda history: strategy.rule.chain(strategy.snapshot(history))  # noqa: E731
+    model = lambda history: strategy.rule.model(strategy.snapshot(history))  # noqa: E731
     assert model(known).train_Yvar.unique().tolist() == pytest.approx([0.01])
     some = History([*known.records[:-1], replace(known.records[-1], standard_error=None)])
     assert model(some).train_Yvar is None

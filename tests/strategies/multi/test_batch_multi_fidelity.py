@@ -10,7 +10,6 @@ from ucb_runs import LINKS, check_largest, designed, model_of, strategy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.optimizer import Optimizer
-from mfbo_torch.models import CoKrigingGP
 
 SPACE = box(2)
 
@@ -19,13 +18,6 @@ def started(link: str, steps: int = 2) -> History:
     """A history some decisions after the initial design."""
     asks = strategy(link, SPACE)
     return loop(asks, toy(SPACE), steps, designed(asks))
-
-
-def conditioned(model, points, values):
-    """A model that has seen values at some points too."""
-    if isinstance(model, CoKrigingGP):
-        return CoKrigingGP(model.chain.condition_on_observations(points, values), fitted=True)
-    return model.condition_on_observations(points, values)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -39,7 +31,7 @@ def test_a_batch_conditions_deviations_at_their_own_fidelity(link):
             u = torch.tensor([query.x], dtype=torch.double)
             bound = MultiFidelityUpperConfidenceBound(model, beta, zeta, points)
             values = torch.sin(torch.arange(len(points), dtype=torch.double)).unsqueeze(-1)  # any would do
-            seen = conditioned(model, points, values) if len(points) else model
+            seen = model.condition_on_observations(points, values) if len(points) else model
             mean, deviation = model.mean_variance(u)[0], seen.mean_variance(u)[1].sqrt()
             bounds = mean + beta**0.5 * deviation + torch.tensor(zeta or [0.0, 0.0])
             expected = bounds[0].min() if zeta else bounds[0, -1]
