@@ -10,10 +10,9 @@ from torch import Tensor
 
 from mfbo_torch.models.gp.conditioned import given
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
-from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR
 from mfbo_torch.models.multi_fidelity.linked import BasePosterior, BaseProcess, LinkedPosterior, LinkedProcess, between
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
-from mfbo_torch.models.multi_fidelity.residual import Residual, as_fitted, averaged
+from mfbo_torch.models.multi_fidelity.residual import averaged
 from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
 
@@ -42,23 +41,20 @@ class CoKrigingGP(FidelityModel):
     values near an incumbent vary less than the function. Nothing is fitted: the model follows from the observations and
     the lowest fidelity's hyper-parameters.
 
-    With ``fitted`` the links and residuals are those of the chain: its joint process exactly, also where the designs
-    are not nested.
-
     The ``chain`` is a fitted recursive model; a batch shape or pending points raise an ``UnsupportedError``.
     """
 
-    def __init__(self, chain: PerFidelityGP, *, fitted: bool = False) -> None:
+    def __init__(self, chain: PerFidelityGP) -> None:
         super().__init__()
         if chain.batch_shape:
             raise UnsupportedError(f"batch_shape = {tuple(chain.batch_shape)}: must be empty for co-kriging")
         if chain._pending is not None:
             raise UnsupportedError("pending points of the chain: hallucinate the CoKrigingGP instead")
-        self.chain, self.fitted = chain.eval(), fitted
+        self.chain = chain.eval()
         self.num_fidelities = chain.num_fidelities
         scales = chain.scale.clone()
         for m in range(1, self.num_fidelities):
-            if chain.linked[m] and not fitted:
+            if chain.linked[m]:
                 scales[m] = torch.maximum(scales[m], scales[m - 1])
         self.shift, self.scale = chain.shift, scales
         self._processes: list[BaseProcess | LinkedProcess] = []
@@ -89,23 +85,16 @@ class CoKrigingGP(FidelityModel):
         return BaseProcess(self.chain.singles[m], torch.cat(above) if above else self.chain.train_X[:0, :-1])
 
     def _linked(self, m: int) -> LinkedProcess:
-        """Fidelity ``m``, which follows the one below; its slope comes from a fit without that one's covariance."""
-        below, (U, Y, known), level = self._processes[m - 1], self._data(m), self.chain._levels[m]
+        """Fidelity ``m``, which follows the one below; its slope comes from a fit without the variance of that one."""
+        below, (U, Y, known) = self._processes[m - 1], self._data(m)
         root = next(k for k in reversed(range(m)) if not self.chain.linked[k])
         kernel, usual = self.chain.levels[root].covar_module, self.chain.noise[root] / self.scale[root].square()
         there = below.at_upper
         mean, unknown = there.mean[: len(U)], there.covariance()[: len(U), : len(U)]
-
-        def given(further: Tensor | None) -> Residual:
-            if not self.fitted:
-                return averaged(kernel, U, Y, mean, usual, known, further)
-            noise = level.likelihood.noise.detach().expand_as(Y) if known is None else known.clamp_min(NOISE_FLOOR)
-            return as_fitted(level, U, Y, mean, noise, further)
-
-        residual = given(None)
+        residual = averaged(kernel, U, Y, mean, usual, known)
         slope, squared = residual.rho, residual.squared
         if squared * unknown.diagonal().max() > NEGLIGIBLE_VARIANCE:
-            residual = given(squared * unknown)
+            residual = averaged(kernel, U, Y, mean, usual, known, squared * unknown)
         return LinkedProcess(below, residual, slope, squared, below.designs[len(U) :])
 
     @property

@@ -51,8 +51,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
     :math:`\mu^{(m)} = c_m + \rho_m \mu^{(m-1)} + \mu_{\delta_m}` and
     :math:`\sigma^{2(m)} = \rho_m^2 \sigma^{2(m-1)} + \sigma^2_{\delta_m}` [LeGratiet2014recursive]_ (Eqs. 9, 10). Where
     the designs are nested and noise-free this is the joint process exactly; elsewhere the residual is taken against the
-    posterior mean of the fidelity below (``CoKrigingGP(model, fitted=True)`` is exact there too). A fidelity without
-    data, or above one without data, is not linked.
+    posterior mean of the fidelity below. A fidelity without data, or above one without data, is not linked.
 
     Targets are standardised per fidelity inside; everything handed in and out is in their own units.
 

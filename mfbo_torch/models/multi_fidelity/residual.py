@@ -1,4 +1,4 @@
-r"""The residual of one fidelity against the one below, averaged over a grid of hyper-parameters, or as fitted."""
+r"""The residual of one fidelity against the one below, averaged over a grid of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from mfbo_torch.models.multi_fidelity.level import Level
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.kriging import Kriging, KrigingData, evidences, krige
 
@@ -21,8 +20,6 @@ NOISES = (1e-8, 1e-3, 3e-2, 3e-1)
 """Variances of the noise where they are not known, in the same unit."""
 MIN_WEIGHT = 1e-3
 """Smallest weight of a hypothesis that is kept, as a share of the largest weight."""
-KNOWN = 1e-12
-"""Variance of a coefficient that is known."""
 WEIGHED = 256
 """Most observations by which hypotheses are weighed, evenly spaced in their order."""
 
@@ -100,17 +97,6 @@ def averaged(
     weights, kept_noise = weights[kept] / weights[kept].sum(), variances[kept]
     kriging = krige(kind, data, lengthscales[kept], outputscale[kept], kept_noise, further)
     return Residual(weights, kriging, weights @ kept_noise.mean(-1), total)
-
-
-def as_fitted(level: Level, X: Tensor, Y: Tensor, below: Tensor, noise: Tensor, further: Tensor | None) -> Residual:
-    """The one hypothesis of a fitted level, whose coefficients are known; arguments as for :func:`averaged`, but that
-    ``noise`` is ``n`` variances."""
-    kind, lengthscale, outputscale = describe(level.covar_module, X.shape[-1])
-    coefficients = torch.stack([level.constant, level.rho]).detach().to(Y)
-    data = KrigingData(X, Y, basis(below), coefficients, torch.full_like(coefficients, KNOWN))
-    one = lengthscale.detach().expand(1, X.shape[-1])
-    kriging = krige(kind, data, one, outputscale.detach().reshape(1), noise.unsqueeze(0), further)
-    return Residual(Y.new_ones(1), kriging, noise.mean(), kriging.evidence.squeeze(0))
 
 
 def basis(below: Tensor) -> Tensor:

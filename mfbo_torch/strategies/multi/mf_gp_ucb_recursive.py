@@ -12,7 +12,6 @@ from torch import Tensor
 from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
 from mfbo_torch.history import History, Query, payable
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
-from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import clear
@@ -47,16 +46,6 @@ class RecursiveMFGPUCB(UpperBounds):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._growth: Memo[list[float]] = Memo()
-        self._exact: Memo[CoKrigingGP] = Memo()
-
-    def model(self, snapshot: Snapshot) -> CoKrigingGP:
-        """The joint process of :meth:`chain`."""
-        chain = self.chain(snapshot)
-        return self._exact(chain, lambda: CoKrigingGP(chain, fitted=True))
-
-    def chain(self, snapshot: Snapshot) -> PerFidelityGP:
-        """The fidelities one by one, as fitted."""
-        return super().model(snapshot)
 
     @property
     def in_a_row(self) -> int:
@@ -226,6 +215,7 @@ class RecursiveMFGPUCB(UpperBounds):
         if len(seen) < self.space.num_fidelities:
             return None
         model, _ = self.best_model(snapshot)
+        model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
         return tuple(model.explained.tolist())
 
 

@@ -345,8 +345,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         return self._alone(self._settled(snapshot), found)
 
-    def chain(self, snapshot: Snapshot) -> PerFidelityGP:
-        return self._linked(self._settled(snapshot), lambda: super(HedgedMFGPUCB, self).chain(snapshot))
+    def model(self, snapshot: Snapshot) -> PerFidelityGP:
+        return self._linked(self._settled(snapshot), lambda: super(HedgedMFGPUCB, self).model(snapshot))
 
     def integrated(self, snapshot: Snapshot) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
@@ -354,7 +354,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         def found() -> CoKrigingGP:
             same = warp == common
-            return CoKrigingGP(self.chain(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
+            return CoKrigingGP(self.model(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
 
         return self._integrated(self._settled(snapshot), found)
 

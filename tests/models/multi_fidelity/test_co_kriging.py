@@ -106,39 +106,6 @@ def test_pending_points_one_after_another():
     assert model.hallucinate(None) is model
 
 
-def test_fitted_it_is_the_joint_process_of_the_chain():
-    """Of links and residuals that are known, also where the designs are not nested."""
-    X, Y = dense.data((9, 5))
-    chain = PerFidelityGP(X, Y, 2).fit()
-    low, high = chain.levels
-    at = dense.points(2, 6, seed=3)[:, :-1]
-    every, n = torch.cat([X[:, :-1], at, at]), len(X)
-    target = torch.cat([X[:, -1], torch.zeros(6), torch.ones(6)]).double()
-    weight = torch.where(target == 1, high.rho, 1.0)
-    mean = torch.where(target == 1, high.constant + high.rho * low.constant, low.constant)
-    joint = weight[:, None] * weight * low.covar_module(every).to_dense()
-    joint = joint + target[:, None] * target * high.covar_module(every).to_dense()
-    noise = torch.stack([low.likelihood.noise, high.likelihood.noise]).reshape(-1)[X[:, -1].long()]
-    units = (Y.squeeze(-1) - chain.shift[X[:, -1].long()]) / chain.scale[X[:, -1].long()]
-    gain = torch.linalg.solve(joint[:n, :n] + noise.diag(), joint[:n, n:]).mT
-    expected = mean[n:] + gain @ (units - mean[:n])
-    spread = (joint[n:, n:] - gain @ joint[:n, n:]).diagonal()
-    found, variance = CoKrigingGP(chain, fitted=True).mean_variance(at)
-    assert torch.allclose((found[:, 1] - chain.shift[1]) / chain.scale[1], expected[6:], atol=1e-6)
-    assert torch.allclose(variance[:, 1] / chain.scale[1] ** 2, spread[6:], rtol=1e-4, atol=1e-8)
-    alone = chain.mean_variance(at)[0]
-    assert (alone[:, 1] - found[:, 1]).abs().max() > 1e-3 * chain.scale[1]
-
-
-def test_fitted_it_is_the_chain_where_designs_are_nested():
-    X, Y = dense.data((9, 5))
-    X[9:, :-1] = X[:5, :-1]
-    chain = PerFidelityGP(X, Y, 2, torch.full_like(Y, 1e-10)).fit()
-    at = dense.points(2, 6, seed=3)[:, :-1]
-    for same, other in zip(CoKrigingGP(chain, fitted=True).mean_variance(at), chain.mean_variance(at), strict=True):
-        torch.testing.assert_close(same, other, rtol=1e-4, atol=1e-6)
-
-
 def test_gradients():
     model = made()
     X = dense.points(3, 3)[:, :-1].requires_grad_(True)
