@@ -132,6 +132,12 @@ def test_blocks_run_as_written(page, place):
             shell(source, where)
 
 
+def test_examples_search_by_what_their_page_is_about():
+    """A random search shows nothing of it; it is a baseline of comparisons."""
+    for page in (ROOT / "docs" / "how-to").glob("*.md"):
+        assert not [block for block in blocks(page.read_text("utf-8")) if "RandomSearch" in block.text], page.name
+
+
 NAMING = [*PAGES, *NOTEBOOKS, ROOT / "CHANGELOG.md", *sorted((ROOT / "configs").rglob("*.*"))]
 
 

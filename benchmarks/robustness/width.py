@@ -1,12 +1,13 @@
 """Many workers: how long decisions take beside pending queries, how idle workers are, and what a long run needs.
 
-    python -m benchmarks.robustness.width [--parts decisions scale idle] [--observations 100000] [--batch 64]
+    python -m benchmarks.robustness.width [--parts decisions scale idle real] [--observations 100000] [--batch 64]
 
 ``decisions``: processor seconds of ``ask(batch)`` after batches of the same size, on Currin; one thread; and of one
-decision after each new value beside so many in flight, as ``mfbo run`` makes them (``one_by_one``). ``idle``: by a
-simulated clock, the part of their time in which workers wait, once all have begun. Evaluations take their median ±
-50 %. The driver decides and takes in one value after another, as fast as measured, and ``ahead`` queries may wait for a
-worker. ``scale``: memory, journal and processor time of observations at random designs. Writes ``width.json``.
+decision after each new value beside so many in flight (``one_by_one``). ``idle``: by a simulated clock, the part of
+their time in which workers wait, once all have begun. Evaluations take their median ± 50 %. The driver decides and
+takes in one value after another, as fast as measured: one by one, in batches, or ahead as ``mfbo run`` does. ``real``:
+the same of a run on this machine whose workers, ``batch`` threads, sleep, once the first evaluations have ended.
+``scale``: memory, journal and processor time of observations at random designs. Writes ``width.json``.
 """
 
 import heapq
@@ -14,7 +15,8 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -22,7 +24,9 @@ from statistics import median
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.robustness.soak import resident
 from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.executors.lookahead import depth, due
 from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Currin
 from mfbo_torch.strategies import MFGPUCB, RandomSearch
 from mfbo_torch.strategies.base import Strategy
@@ -30,6 +34,10 @@ from mfbo_torch.strategies.base import Strategy
 WORKERS = (4, 16, 64, 256, 1000)
 SECONDS = (1.0, 10.0, 60.0, 600.0)
 """Median seconds of an evaluation that are looked at."""
+REAL = (1.0, 10.0)
+"""Those of runs on this machine."""
+EVALUATIONS = 12
+"""For how many evaluations of each worker these have time."""
 
 
 def decisions(strategy: Strategy, batch: int, rounds: int) -> list[dict[str, float]]:
@@ -64,33 +72,71 @@ def one_by_one(strategy: Strategy, batch: int, rounds: int) -> float:
     return median(taken)
 
 
-def idle(workers: int, ahead: int, deciding: float, evaluating: float, seed: int = 0) -> float:
-    """The part of their time in which workers wait, from when all have begun until 40 evaluations each are decided.
+def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahead: bool, seed: int = 0) -> float:
+    """The part of their time in which workers wait, from when all have begun until 40 evaluations each have.
 
-    One decision is made at a time, whenever less than ``workers + ahead`` queries are pending.
+    Args:
+        workers: How many there are.
+        deciding: The seconds of a decision about some queries.
+        evaluating: The median seconds of an evaluation.
+        ahead: Whether queries are decided ahead as ``mfbo run`` does; else one whenever a worker is free.
+        seed: Of the evaluations' times.
     """
-    draw, events = random.Random(seed), [(deciding, "decided")]
-    free, queued, pending, decided = [0.0] * workers, 0, 0, 0
+    draw, count = random.Random(seed), 1
+    last = deciding(count)
+    events, free, kept, begun = [(last, "decided")], [0.0] * workers, 0, 0
     began, waited, now, busy = 0.0, 0.0, 0.0, True
-    while decided < 40 * workers:
+    while begun < 40 * workers:
         now, what = heapq.heappop(events)
-        busy = busy and what != "decided"
-        queued, pending, decided = (
-            (queued + 1, pending + 1, decided + 1) if what == "decided" else (queued, pending - 1, decided)
-        )
-        if what == "ended":
+        if what == "decided":
+            busy, kept = False, kept + count
+        else:
             free.append(now)
-        while queued and free:
-            queued, since = queued - 1, free.pop(0)
-            waited += max(0.0, now - max(since, began)) if decided > workers else 0.0
+        while kept and free:
+            kept, begun, since = kept - 1, begun + 1, free.pop(0)
+            began = now if begun == workers else began
+            waited += now - max(since, began) if begun > workers else 0.0
             heapq.heappush(events, (now + evaluating * draw.uniform(0.5, 1.5), "ended"))
-        if decided == workers and what == "decided":
-            began = now
-        if not busy and pending < workers + ahead:
-            busy = True
-            heapq.heappush(events, (now + deciding, "decided"))
+        several = ahead and depth(workers, last, evaluating)
+        count = due(workers, kept, last, evaluating) if several else int(bool(free))
+        if not busy and count:
+            busy, last = True, deciding(count)
+            heapq.heappush(events, (now + last, "decided"))
     waited += sum(now - max(since, began) for since in free)
     return waited / (workers * (now - began))
+
+
+class Sleeping(Currin):
+    """Takes a second ± 50 % for each value; ``spans`` are when the evaluations began and ended."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.spans = seconds, list[tuple[float, float]]()
+
+    def evaluate(self, x: Sequence[float], fidelity: int) -> float:
+        began = time.perf_counter()
+        time.sleep(self.seconds * random.Random(repr((x, fidelity))).uniform(0.5, 1.5))
+        self.spans.append((began, time.perf_counter()))
+        return super().evaluate(x, fidelity)
+
+
+def real(strategy: Strategy, workers: int, seconds: float, evaluations: int) -> dict[str, float]:
+    """A run with threads that sleep: the part of their time in which they wait, from when the first evaluations have
+    ended until the last one begins."""
+    problem = Sleeping(seconds)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Journal(Path(folder) / "history.sqlite") as journal,
+        ThreadPoolExecutor(workers) as executor,
+    ):
+        capital = 5.0 * evaluations
+        given = {"executor": executor, "max_pending": None, "journal": journal, "progress": False}
+        run(problem, strategy, capital, time_limit=seconds * (1 + evaluations / workers), **given)
+    spans = sorted(problem.spans)
+    first, last = max(end for _, end in spans[:workers]), max(began for began, _ in spans)
+    busy = sum(max(0.0, min(end, last) - max(began, first)) for began, end in spans)
+    share = 1 - busy / (workers * (last - first)) if last > first else 0.0
+    return {"workers": workers, "evaluation_seconds": seconds, "evaluations": len(spans), "idle": round(share, 4)}
 
 
 def scale(observations: int) -> list[dict[str, float]]:
@@ -113,7 +159,7 @@ def scale(observations: int) -> list[dict[str, float]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write; a part that is not measured stays as it was."""
-    made = parser(__doc__, parts=("decisions", "scale", "idle"), observations=100_000, batch=64)
+    made = parser(__doc__, parts=("decisions", "scale", "idle", "real"), observations=100_000, batch=64)
     given = made.parse_args(arguments)
     quiet()
     path = given.results / "width.json"
@@ -130,15 +176,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "idle" in given.parts:
         rows, taking_in = [], report["scale"][-1]["ms_an_evaluation"] / 1e3
         for name, batches in report["decisions"].items():
-            batched = median(row["seconds_a_query"] for row in batches[-2:])
-            for how, deciding in (("batches", batched), ("one by one", report["one_by_one"][name])):
-                for workers, evaluating in product(WORKERS, SECONDS):
-                    aside = {a: idle(workers, a, deciding + taking_in, evaluating) for a in (0, workers // 8)}
-                    found = {f"ahead_{a}": round(share, 4) for a, share in aside.items()}
-                    of = {"strategy": name, "asked": how, "workers": workers, "evaluation_seconds": evaluating}
-                    rows.append(of | found)
-                    print(rows[-1], flush=True)
+            batched, one = median(row["seconds_a_query"] for row in batches[-2:]), report["one_by_one"][name]
+            more = max(0.0, given.batch * batched - one) / max(1, given.batch - 1)
+            ways = {"batches": (0.0, batched), "one by one": (0.0, one), "ahead": (max(0.0, one - more), more)}
+            for (how, (first, each)), workers, evaluating in product(ways.items(), WORKERS, SECONDS):
+                share = idle(workers, lambda n: first + n * (each + taking_in), evaluating, how == "ahead")  # noqa: B023
+                of = {"strategy": name, "asked": how, "workers": workers, "evaluation_seconds": evaluating}
+                rows.append(of | {"idle": round(share, 4)})
+                print(rows[-1], flush=True)
         report["idle"] = rows
+    if "real" in given.parts:
+        report["real"] = []
+        for (name, strategy), seconds in product({"MFGPUCB": MFGPUCB(), "RandomSearch": RandomSearch()}.items(), REAL):
+            row = real(strategy, given.batch, seconds, EVALUATIONS * given.batch)
+            report["real"].append({"strategy": name} | row)
+            print(report["real"][-1], flush=True)
     write_json(path, report)
 
 

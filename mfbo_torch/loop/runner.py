@@ -262,7 +262,7 @@ class _Loop:
                     in_flight[future] = ready, time.perf_counter()
                 due = 0 if ahead.running or waiting or refused else ahead.due(limit, len(in_flight))
                 if due and not self.enough():
-                    ahead.begin(due)
+                    ahead.begin(due, self.capital)
                 if not in_flight and ahead.running is None and (self.over() or (refused and not waiting)):
                     return None if self.over() else self.release()
                 self.bar.show(self.optimizer.history)

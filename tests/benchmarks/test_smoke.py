@@ -220,7 +220,11 @@ SMOKE = [
         constants={"GIBIBYTES": 8},  # a worker of tests has more
     ),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
-    Smoke("robustness.width --observations 20 --batch 3", "width.json", constants={"WORKERS": (2,), "SECONDS": (1.0,)}),
+    Smoke(
+        "robustness.width --observations 20 --batch 3",
+        "width.json",
+        constants={"WORKERS": (2,), "SECONDS": (1.0,), "REAL": (0.1,)},
+    ),
     Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]
 METHOD = {"Random": {"class_path": "RandomSearch", "workers": 10}}

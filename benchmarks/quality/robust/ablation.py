@@ -27,15 +27,8 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.strategies import MFGPUCB, Strategy
 from mfbo_torch.strategies.common.initial_design import with_the_target
 from mfbo_torch.strategies.common.model_based import ModelBased
-from mfbo_torch.strategies.multi.hedge_weights import shares
-from mfbo_torch.strategies.multi.model_hedge import (
-    ALONE,
-    INTEGRATED,
-    LINKED,
-    HedgedMFGPUCB,
-    _noted_densities,
-    _unit,
-)
+from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, LINKED, noted_densities, shares
+from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB, _unit
 from mfbo_torch.strategies.snapshot import Snapshot
 
 
@@ -121,7 +114,7 @@ class Mixture(HedgedMFGPUCB):
     """No turns: the largest improvement that the three models expect together, by their shares."""
 
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
-        parts = shares(snapshot.records, self.models, partial(_noted_densities, self.transforms(snapshot)[0]))
+        parts = shares(snapshot.records, self.models, partial(noted_densities, self.transforms(snapshot)[0]))
         pending, chain, found, weights = self.pending(snapshot), self.model(snapshot), [], []
         for each, model in ((LINKED, chain), (INTEGRATED, self.integrated(snapshot))):
             target = TargetModel(model.hallucinate(pending), _unit(model))

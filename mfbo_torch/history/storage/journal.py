@@ -90,7 +90,7 @@ class Journal:
     There are three kinds of rows, numbered by one sequence: a query was *asked*, was *retried* after a failed attempt,
     or has *ended*. Each row is committed and synced before the call returns, and never changed. The row of a query has
     the number of the last event that its decision had *seen*. The history behind the decision is that of then, with all
-    queries asked since pending, wherever values came in meanwhile. Numbers come back exactly as they were written.
+    queries decided since pending, wherever values came in meanwhile. Numbers come back exactly as they were written.
 
     Args:
         path: The file; it is made if it does not exist.
@@ -303,7 +303,7 @@ class Journal:
             recent.append(state)
             if state.query is not None:
                 known = next(past.history for past in recent if past.sequence >= state.seen)
-                for record in asked[len(known) :]:
+                for record in (record for record in asked[len(known) :] if record.decided):
                     known = known.asked(record.query, record.cost, decision_seconds=record.decision_seconds)
                 yield known, state.query
                 asked.append(after.history.records[-1])

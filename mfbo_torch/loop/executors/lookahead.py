@@ -20,7 +20,7 @@ RECENT = 64
 
 def depth(workers: int, deciding: float, evaluating: float) -> int:
     """How many queries are kept ahead: as many as workers become free during a decision, ``workers * deciding /
-    evaluating``, one for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
+    evaluating``, two for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
 
     Args:
         workers: How many evaluate at once.
@@ -28,14 +28,21 @@ def depth(workers: int, deciding: float, evaluating: float) -> int:
         evaluating: Mean seconds of an evaluation, from when it is sent.
     """
     free = workers * deciding / max(evaluating, 1e-9)
-    return min(math.ceil(free), workers) if workers > 1 and free > QUICK else 0
+    return min(math.ceil(free), 2 * workers) if workers > 1 and free > QUICK else 0
+
+
+def due(workers: int, kept: int, deciding: float, evaluating: float) -> int:
+    """How many queries a decision ahead is about: none where :func:`depth` are kept, else twice that, two a worker
+    at most."""
+    ahead = depth(workers, deciding, evaluating)
+    return min(2 * ahead, 2 * workers) if kept < ahead else 0
 
 
 class Lookahead:
     """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
-    begins when fewer than :func:`depth` queries are kept, and is about as many as fill them up to twice that. They
+    begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
     count as pending for each other, and are given out in their order. What is kept is in no history, so it is lost with
     the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
     one.
@@ -56,16 +63,20 @@ class Lookahead:
 
     def due(self, workers: int, flying: int) -> int:
         """How many queries are to be decided now, beside so many in flight."""
-        ahead = depth(workers, self._deciding, fmean(self._evaluating)) if self.allowed and self._evaluating else 0
-        if not ahead:
-            self.drop()
-            return int(flying < workers)
-        return 2 * ahead - len(self._kept) if len(self._kept) < ahead else 0
+        times = self._deciding, fmean(self._evaluating) if self._evaluating else math.inf
+        if self.allowed and depth(workers, *times):
+            return due(workers, len(self._kept), *times)
+        self.drop()
+        return int(flying < workers)
 
-    def begin(self, n: int) -> None:
-        """Decide the next ``n`` queries in the thread: :attr:`running`, until they are collected."""
+    def begin(self, n: int, capital: float = math.inf) -> None:
+        """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest
+        fidelity: :attr:`running`, until they are collected."""
         self._known, self._valid = self.optimizer.history, True
         kept = [query for decision, _ in self._kept for query in decision.queries]
+        if n > 1 and not self.optimizer.space.measured:
+            most = (capital - self._known.spent) / min(self.optimizer.space.costs) - len(kept)
+            n = max(1, int(min(most, n)))
         self.running = self._thread.submit(self.optimizer.deciding(n, kept))
 
     def collect(self) -> None:

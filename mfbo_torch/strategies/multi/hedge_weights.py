@@ -16,10 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
+from functools import lru_cache
 from typing import Any
 
-from mfbo_torch.history import Record, Status
+import torch
 
+from mfbo_torch.history import Record, Status
+from mfbo_torch.models.outcome_transform import Warp
+
+LINKED, INTEGRATED, ALONE = MODELS = ("linked", "integrated", "alone")
+"""The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
 FADE = 0.7
 """Share of a score that is left after one more value of the target."""
 LEAST = 0.12
@@ -54,17 +61,50 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(
-    records: Iterable[Record], models: Sequence[str], log_densities: LogDensities, beginner: str | None = None
-) -> tuple[str, dict[str, float]]:
-    """The model that has spent least in comparison with its shares, that with the largest share where several have,
-    and the shares by now; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
-    now = shares(records, models, log_densities)
-    due, equal = dict.fromkeys(models, 0.0), dict.fromkeys(models, 1 / len(models))
+def whose_turn(records: Iterable[Record], now: Mapping[str, float], beginner: str | None = None) -> str:
+    """The model that has spent least in comparison with its shares, that with the largest one by ``now`` where several
+    have; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
+    due = dict.fromkeys(now, 0.0)
     for record in records:
-        noted = record.query.meta
-        first = beginner is not None and noted.get("stage") == "initial"
-        then, own = (equal, beginner) if first else (noted.get("shares"), noted.get("model"))
-        if then is not None:
-            due = {name: due[name] + record.cost * (then[name] - (name == own)) for name in due}
-    return max(due, key=lambda name: (round(due[name], 9), now[name])), now
+        due = due_after(due, record, beginner)
+    return most_due(due, now)
+
+
+def due_after(due: dict[str, float], record: Record, beginner: str | None = None) -> dict[str, float]:
+    """What each model has still to spend after a record, given what it had before."""
+    noted = record.query.meta
+    first = beginner is not None and noted.get("stage") == "initial"
+    then, own = (dict.fromkeys(due, 1 / len(due)), beginner) if first else (noted.get("shares"), noted.get("model"))
+    return due if then is None else {n: due[n] + record.cost * (then[n] - (n == own)) for n in due}
+
+
+def most_due(due: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """The model that has most to spend, that with the largest share by ``now`` where several have."""
+    return max(due, key=lambda name: (round(due[name], 9), now[name]))
+
+
+def noted_densities(warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
+    """:func:`log_densities` of a record by the maps of its time, or by ``warp`` and none where they were not noted."""
+    noted, value = record.query.meta, record.value
+    assert value is not None
+    return log_densities(value, predictions, Warp(*noted.get("warp", astuple(warp))), Warp(*noted.get("common", ())))
+
+
+def log_densities(value: float, predictions: Mapping[str, Prediction], warp: Warp, common: Warp) -> dict[str, float]:
+    """The logarithm of the density that each model gave to a value of the target, to be maximised.
+
+    Args:
+        value: The value.
+        predictions: What the models predicted of it.
+        warp: The map of the values that the averaged chain saw.
+        common: That of the others.
+    """
+    maps = {name: warp if name == INTEGRATED else common for name in predictions}
+    return {name: _log_density(value, *predicted, maps[name]) for name, predicted in predictions.items()}
+
+
+@lru_cache(maxsize=4096)
+def _log_density(value: float, mean: float, deviation: float, transform: Warp) -> float:
+    y = torch.tensor(value, dtype=torch.double)
+    z = (transform(y).item() - mean) / deviation
+    return transform.log_slope(y).item() - 0.5 * z * z - math.log(deviation)

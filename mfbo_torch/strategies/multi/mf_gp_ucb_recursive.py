@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
-from mfbo_torch.history import History, Query, payable
+from mfbo_torch.history import History, Query, Record, payable
+from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.strategies.common.candidate_pool import PoolDesign
-from mfbo_torch.strategies.common.deduplicate import clear
+from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_level, overdue
@@ -124,16 +125,19 @@ class RecursiveMFGPUCB(UpperBounds):
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
             noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
-        level = min(found, open_outcome)
-        if (
-            self.capped
-            and level < self.space.target
-            and overdue(snapshot.records, snapshot.costs, level, self.in_a_row)
-        ):
-            level, noted["because"] = self.space.target, "overdue"
-        if (last := self.last_level(level, snapshot)) != level:
-            level, noted["because"] = last, "rest"
-        return FidelityChoice(level, noted)
+        level, why = self.level_due(min(found, open_outcome), snapshot)
+        if why == "rest" and _among(u, snapshot.designs(self.awaiting(snapshot))):
+            level, why = self.space.target, ""
+        return FidelityChoice(level, noted | ({"because": why} if why else {}))
+
+    def level_due(self, level: int, snapshot: Snapshot) -> tuple[int, str]:
+        """The fidelity in place of a chosen one, and why: the target where it is overdue, or what the rest of the
+        capital is for (:meth:`last_level`); itself elsewhere."""
+        why, costs = "", snapshot.costs
+        if self.capped and level < self.space.target and overdue(snapshot.records, costs, level, self.in_a_row):
+            level, why = self.space.target, "overdue"
+        last = self.last_level(level, snapshot)
+        return last, why if last == level else "rest"
 
     def last_level(self, level: int, snapshot: Snapshot) -> int:
         """A chosen fidelity, or where the target's last query comes after what the rest of the capital pays for beside
@@ -147,6 +151,28 @@ class RecursiveMFGPUCB(UpperBounds):
         if last is None or (last < target and sum(1 for _ in below) >= self.in_a_row):
             return level
         return target if last == target else min(level, last)
+
+    def awaiting(self, snapshot: Snapshot) -> list[Record]:
+        """What was asked below in place of the target's last query, while that is still to come."""
+        target = self.space.target
+        if self.last_level(target, snapshot) == target:
+            return []
+        since = itertools.takewhile(lambda r: r.query.fidelity < target, reversed(snapshot.records))
+        return [record for record in since if record.query.meta.get("because") == "rest"]
+
+    def pending(self, snapshot: Snapshot) -> Tensor | None:
+        """The pending points, and the target at designs that await its last query: what is asked below in its place
+        goes elsewhere, as long as anything is promising there."""
+        flying, waiting = super().pending(snapshot), self.awaiting(snapshot)
+        if not waiting:
+            return flying
+        points = self.surrogate.to(at_fidelity(snapshot.designs(waiting), self.space.target))
+        return points if flying is None else torch.cat([flying, points])
+
+    def level_wanted(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+        """The fidelity of :meth:`level`, before what is due instead."""
+        found = self._level_of(model, u, beta, snapshot)
+        return min(found, self.level_of_outcomes(u, beta, snapshot)) if self.space.limits else found
 
     def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
         """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
@@ -211,6 +237,11 @@ class RecursiveMFGPUCB(UpperBounds):
         model, _ = self.best_model(snapshot)
         model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
         return tuple(model.explained.tolist())
+
+
+def _among(u: Tensor, designs: Tensor) -> bool:
+    """Whether a ``1 x d`` design counts as one of ``n x d``."""
+    return bool(((designs - u.to(designs)).abs().amax(-1) <= BUSY_RADIUS).any())
 
 
 def _rounded(share: float) -> float:

@@ -74,10 +74,11 @@ def adaptive_thresholds(records: Iterable[Record], costs: Sequence[float], fract
 def impatience(records: Iterable[Record], costs: Sequence[float]) -> list[float]:
     """``M - 1`` factors ``g_m`` for :func:`~mfbo_torch.acquisition.cost_thresholds`: 1, doubled whenever nothing
     above ``m`` was queried for ``λ^(m+1) / λ^(m)`` queries, and 1 again once something is."""
-    idle = [0] * (len(costs) - 1)
-    for record in filter(lambda record: record.decided, records):
-        idle = [0 if record.query.fidelity > m else count + 1 for m, count in enumerate(idle)]
-    return [2.0 ** min(count // (costs[m + 1] / costs[m]), 500) for m, count in enumerate(idle)]
+    latest, found = [*records][::-1], list[float]()
+    for m, ratio in enumerate(above / below for below, above in itertools.pairwise(costs)):
+        idle = itertools.takewhile(lambda r: r.query.fidelity <= m, filter(lambda r: r.decided, latest))  # noqa: B023
+        found.append(2.0 ** min(sum(1 for _ in idle) // ratio, 500))
+    return found
 
 
 def overdue(records: Reversible[Record], costs: Sequence[float], fidelity: int, most: float = math.inf) -> bool:

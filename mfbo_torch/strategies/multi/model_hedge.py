@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import astuple, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
 from mfbo_torch.history import Query, Record, Status
+from mfbo_torch.history.incremental import Fold
+from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.target import TargetModel
@@ -23,15 +26,24 @@ from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTa
 from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
+from mfbo_torch.strategies.common.settled import Settled
 from mfbo_torch.strategies.common.trust_region import MANY, MOST, Trusted, half_width
-from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.hedge_weights import (
+    ALONE,
+    INTEGRATED,
+    LINKED,
+    MODELS,
+    Prediction,
+    due_after,
+    most_due,
+    noted_densities,
+    shares,
+)
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
-from mfbo_torch.strategies.snapshot import Snapshot, data_of
+from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 
-LINKED, INTEGRATED, ALONE = MODELS = ("linked", "integrated", "alone")
-"""The target follows from the fidelities below as estimated; as far as that is known; or not at all."""
 MIN_GAIN = 1e-6
 """Smallest gain of a bound over the best known mean that is queried, in deviations of the function."""
 MIN_IMPROVEMENT = 1e-7
@@ -85,10 +97,16 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._bent: Growing[PerFidelityGP] = Growing(self.refit_every)
+        self._settled = Settled()
         self._integrated: Memo[CoKrigingGP] = Memo()
         self._warp: Memo[Warp] = Memo()
         self._transforms: Memo[tuple[Warp, Warp]] = Memo()
         self._linked: Memo[PerFidelityGP] = Memo()
+        self._shares: Memo[dict[str, float]] = Memo()
+        self._pending: Memo[Tensor | None] = Memo()
+        self._tops: defaultdict[bool, Memo[Tensor]] = defaultdict(Memo)
+        self._alone: Memo[tuple[Data, CachedGP, float]] = Memo()
+        self._due = Fold(lambda: dict.fromkeys(self.models, 0.0), partial(due_after, beginner=ALONE))
         self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)
@@ -111,7 +129,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             query = self._beside(LINKED, snapshot, generator) if snapshot.pending else None
             return super().propose(snapshot, generator) if query is None else query
         warp, common = self.transforms(snapshot)
-        turn, parts = whose_turn(snapshot.records, self.models, partial(_noted_densities, warp), ALONE)
+        judge, key = partial(noted_densities, warp), (self._settled(snapshot), self.models)
+        parts = self._shares(key, lambda: shares(snapshot.records, self.models, judge))
+        turn = most_due(self._due(snapshot.history), parts)
         if turn == ALONE and self.last_level(self.space.target, snapshot) < self.space.target:
             turn = INTEGRATED  # values below the target tell the third nothing
         name, query = self.decided_by(turn, snapshot, generator)
@@ -136,12 +156,12 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return name, query
         seen = snapshot.transformed(self.transform(snapshot))
         u, _ = self.target_only.design(seen, generator)
-        noted = self._noted_alone(seen, u, self.transform(snapshot))
+        noted = self._noted_alone(snapshot, u)
         return ALONE, self.placed(u, self.space.target, snapshot, generator, **noted)
 
-    def _noted_alone(self, seen: Snapshot, u: Tensor, transform: Warp) -> dict[str, Any]:
-        """What the model of the target alone expects at a ``1 x d`` design, of values that were transformed."""
-        gp, data = self.target_only.gp, self.target_only.observed(seen)
+    def _noted_alone(self, snapshot: Snapshot, u: Tensor) -> dict[str, Any]:
+        """What the model of the target alone expects at a ``1 x d`` design."""
+        gp, data, transform = self.target_only.gp, self._of_target(snapshot)[0], self.transform(snapshot)
         mean, deviation = transform.moments(*gp.predict(*data, u))
         _, spread = transform.moments(*gp.predict(*data, u, observed=True))
         return {"mean": mean.item(), "deviation": deviation.item(), "spread": spread.item()}
@@ -190,20 +210,22 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
         mean, variance = pool.moments(LINKED, joint_of(chain), flying)
 
-        def level(i: int) -> FidelityChoice:
-            at = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
-            return self.level(at, pool.designs[i : i + 1], beta, snapshot)
+        def at(i: int) -> tuple[PoolDesign, Tensor, float, Snapshot]:
+            design = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
+            return design, pool.designs[i : i + 1], beta, snapshot
 
-        clear = [are_clear(pool.designs, m, snapshot).tolist() for m in range(self.space.num_fidelities)]
-        choices = ((i, level(i)) for i in order if any(free[i] for free in clear))
-        chosen, at = next(((i, at) for i, at in choices if clear[at.fidelity][i]), (order[0], level(order[0])))
+        levels = range(self.space.num_fidelities)
+        clear = [are_clear(pool.designs, m, snapshot).tolist() for m in levels]
+        due = [self.level_due(m, snapshot)[0] for m in levels]
+        free = (i for i in order if any(clear[m][i] for m in {*due}))
+        chosen = next((i for i in free if clear[due[self.level_wanted(*at(i))]][i]), order[0])
         u, noted = self.surrogate.to(pool.designs[chosen : chosen + 1]), {"beta": beta} if name == LINKED else {}
         warp = self.transform(snapshot) if name == LINKED else self.transforms(snapshot)[0]
-        return self.query_near(seeker.model, u, beta, at, snapshot, generator, warp, noted)
+        return self.query_near(seeker.model, u, beta, self.level(*at(chosen)), snapshot, generator, warp, noted)
 
     def _beside_alone(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The same of the model of the target alone, whatever it expects."""
-        target, warp = self.space.target, self.transform(snapshot)
+        target = self.space.target
         seeker, pool = self._seeker(ALONE, snapshot), self._pool(snapshot)
         flying = snapshot.points(snapshot.at(target, Status.PENDING))
         flying[:, -1] = 0
@@ -211,34 +233,33 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         clear = are_clear(pool.designs, target, snapshot).tolist()
         chosen = next((i for i in order if clear[i]), order[0])
         u = pool.designs[chosen : chosen + 1]
-        return self.placed(u, target, snapshot, generator, **self._noted_alone(snapshot.transformed(warp), u, warp))
+        return self.placed(u, target, snapshot, generator, **self._noted_alone(snapshot, u))
 
     def _pool(self, snapshot: Snapshot) -> Pool:
         """Where all models look beside queries in flight, until the next value comes."""
-        settled = len(snapshot) - len(snapshot.pending)
-        names = (LINKED, INTEGRATED, ALONE) if self.target_only.modelled(snapshot) else (LINKED,)
-        seekers = [self._seeker(name, snapshot) for name in names]
 
         def found() -> Pool:
+            settled = len(snapshot) - len(snapshot.pending)
             draws, parts = torch.Generator().manual_seed(hash((self.seed, settled)) % 2**63), []
-            for name, seeker in zip(names, seekers, strict=True):
+            names = (LINKED, INTEGRATED, ALONE) if self.target_only.modelled(snapshot) else (LINKED,)
+            for name in names:
+                seeker = self._seeker(name, snapshot)
                 score = seeker.weighed(seeker.score(None))
                 score = score if name == ALONE else self._trusted(score, snapshot)
-                starts, most = self._starts(score, snapshot), CANDIDATES // len(seekers)
+                starts, most = self._starts(score, snapshot), CANDIDATES // len(names)
                 designs = self.candidates_from(score, starts, draws, most, 1024, 6)
                 if isinstance(score, Trusted):
                     designs = self.space.snap(score.moved(self.surrogate.to(designs)).to(designs))
                 parts.append(designs)
             return Pool(apart(torch.cat(parts), OBSERVED_RADIUS, CANDIDATES))
 
-        return self._candidates((*(seeker.model for seeker in seekers), settled), found)
+        return self._candidates(self._settled(snapshot), found)
 
     def _seeker(self, name: str, snapshot: Snapshot) -> Seeker:
         owner = self.target_only if name == ALONE else self
         weighed = partial(owner.feasible, snapshot=snapshot, fidelity=self.space.target)
         if name == ALONE:
-            seen = snapshot.transformed(self.transform(snapshot))
-            (gp, _), top = self.target_only.posterior(seen), self.target_only.best(seen)
+            _, gp, top = self._of_target(snapshot)
             return Seeker(gp, gp_joint(gp), lambda m: LogExpectedImprovement(m or gp, top), weighed)
         model = self.model(snapshot) if name == LINKED else self.integrated(snapshot)
         least, known = _unit(model), self._best(model, snapshot)
@@ -290,12 +311,19 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
                 U = U[(U - U[0]).abs().amax(-1) > APART]
         return torch.stack(found) if found else torch.zeros(0, self.space.unit_dim, dtype=torch.double)
 
+    def pending(self, snapshot: Snapshot) -> Tensor | None:
+        return self._pending(snapshot, lambda: super(HedgedMFGPUCB, self).pending(snapshot))
+
     def _best(self, model: Chain, snapshot: Snapshot) -> Tensor:
         """The largest mean of the target at a design where it was observed and feasible, if any was."""
-        records = self.target_only.modelled(snapshot) or self.modelled(snapshot)
-        seen = snapshot.designs([r for r in records if r.feasible] or records)
-        with torch.no_grad():
-            return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
+
+        def found() -> Tensor:
+            records = self.target_only.modelled(snapshot) or self.modelled(snapshot)
+            seen = snapshot.designs([r for r in records if r.feasible] or records)
+            with torch.no_grad():
+                return model.mean_variance(self.surrogate.to(seen))[0][:, -1].max()
+
+        return self._tops[model is self.model(snapshot)]((self._settled(snapshot), model), found)
 
     def predictions(self, u: Tensor, snapshot: Snapshot) -> dict[str, Prediction]:
         """What each model predicts of the target's value at ``1 x d`` designs, noise included."""
@@ -305,17 +333,30 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
                 mean, variance = model.mean_variance(self.surrogate.to(u))
             total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
-        seen = snapshot.transformed(self.transform(snapshot))
-        return found | {ALONE: [*self.target_only.predict_observation(seen, u)]}
+        mean, deviation = self.target_only.gp.predict(*self._of_target(snapshot)[0], u, observed=True)
+        return found | {ALONE: [mean.item(), deviation.item()]}
+
+    def _of_target(self, snapshot: Snapshot) -> tuple[Data, CachedGP, float]:
+        """The data of the target alone, their model and the best of them, in its units."""
+
+        def found() -> tuple[Data, CachedGP, float]:
+            seen = snapshot.transformed(self.transform(snapshot))
+            return self.target_only.observed(seen), self.target_only.posterior(seen)[0], self.target_only.best(seen)
+
+        return self._alone(self._settled(snapshot), found)
 
     def model(self, snapshot: Snapshot) -> PerFidelityGP:
-        return self._linked(snapshot, lambda: super(HedgedMFGPUCB, self).model(snapshot))
+        return self._linked(self._settled(snapshot), lambda: super(HedgedMFGPUCB, self).model(snapshot))
 
     def integrated(self, snapshot: Snapshot) -> CoKrigingGP:
         """The model of everything observed that does not take its links for known."""
         warp, common = self.transforms(snapshot)
-        chain = self.model(snapshot) if warp == common else self.grown(self._bent, self.modelled(snapshot), warp)
-        return self._integrated(chain, lambda: CoKrigingGP(chain))
+
+        def found() -> CoKrigingGP:
+            same = warp == common
+            return CoKrigingGP(self.model(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
+
+        return self._integrated(self._settled(snapshot), found)
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:
         return self.integrated(snapshot), self.transforms(snapshot)[0]
@@ -329,7 +370,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         The second is the first where some values are outliers far below all others, which would be lost beside them;
         else the identity.
         """
-        return self._transforms(snapshot, lambda: self._made_transforms(snapshot))
+        return self._transforms(self._settled(snapshot), lambda: self._made_transforms(snapshot))
 
     def _made_transforms(self, snapshot: Snapshot) -> tuple[Warp, Warp]:
         records, outliers = snapshot.to_fit_transform(self.modelled(snapshot))
@@ -351,33 +392,6 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return CoKrigingGP(chain).evidence + transform.log_slope(Y).sum().item()
 
         return warp if evidence(warp) > evidence(IDENTITY) + STRONG else IDENTITY
-
-
-def _noted_densities(warp: Warp, record: Record, predictions: Mapping[str, Prediction]) -> dict[str, float]:
-    """:func:`log_densities` of a record by the maps of its time, or by ``warp`` and none where they were not noted."""
-    noted, value = record.query.meta, record.value
-    assert value is not None
-    return log_densities(value, predictions, Warp(*noted.get("warp", astuple(warp))), Warp(*noted.get("common", ())))
-
-
-def log_densities(value: float, predictions: Mapping[str, Prediction], warp: Warp, common: Warp) -> dict[str, float]:
-    """The logarithm of the density that each model gave to a value of the target, to be maximised.
-
-    Args:
-        value: The value.
-        predictions: What the models predicted of it.
-        warp: The map of the values that the averaged chain saw.
-        common: That of the others.
-    """
-    maps = {name: warp if name == INTEGRATED else common for name in predictions}
-    return {name: _log_density(value, *predicted, maps[name]) for name, predicted in predictions.items()}
-
-
-@lru_cache(maxsize=4096)
-def _log_density(value: float, mean: float, deviation: float, transform: Warp) -> float:
-    y = torch.tensor(value, dtype=torch.double)
-    z = (transform(y).item() - mean) / deviation
-    return transform.log_slope(y).item() - 0.5 * z * z - math.log(deviation)
 
 
 def _unit(model: Chain) -> Tensor:

@@ -22,9 +22,9 @@ from mfbo_torch.space import Space
 from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
-from mfbo_torch.strategies.multi.hedge_weights import Prediction, whose_turn
+from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
-from mfbo_torch.strategies.multi.model_hedge import ALONE, INTEGRATED, MIN_IMPROVEMENT, HedgedMFGPUCB, log_densities
+from mfbo_torch.strategies.multi.model_hedge import MIN_IMPROVEMENT, HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.multi_objective.predicted_front import predicted_front
 from mfbo_torch.strategies.multi_objective.views import Views, chebyshev, space_of_one
@@ -159,7 +159,8 @@ class MFEHVI(Strategy):
 
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
-        name, parts = whose_turn(history.records, MODELS, self._log_densities, ALONE)
+        parts = shares(history.records, MODELS, self._log_densities)
+        name = whose_turn(history.records, parts, ALONE)
         if self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
             name = INTEGRATED  # values below the target tell the other nothing
         goal = self._goal(history, snapshots)

@@ -13,7 +13,7 @@ from mfbo_torch.history import History, Query, Status, payable
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
 from mfbo_torch.models.learning_curves import LearningCurveGP
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.common.deduplicate import clear
+from mfbo_torch.strategies.common.deduplicate import clear, used_up
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, refit_size
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -69,7 +69,8 @@ class FreezeThaw(Strategy):
             if rivals:
                 best = max(rivals, key=lambda curve: (curve.fidelity, curve.values[-1]))
                 return Query(best.x, best.fidelity + 1, {"stage": "halving"})
-        if rung == 0 or not snapshot.done:
+        fresh = not used_up(space, snapshot.records, 0)
+        if (rung == 0 and fresh) or not snapshot.done:
             seed = draw_seed(torch.Generator().manual_seed(self.seed))
             u = allowed(lambda n: sobol(space.dim, n, seed), reached[0] + 1, space)[-1]
             return self.query(clear(u, 0, snapshot, generator), 0, stage="initial")
@@ -89,7 +90,7 @@ class FreezeThaw(Strategy):
         able = [curve for curve in paused if sum(costs[curve.fidelity + 1 :]) <= left]
         ahead = [sum(costs[curve.fidelity + 1 :]) for curve in able]
         U = self._designs(able)
-        if not able or sum(costs) <= left:
+        if not able or (sum(costs) <= left and not used_up(space, snapshot.records, 0)):
             new = self._candidates(curves, generator)
             U, ahead = torch.cat([U, new]), ahead + [sum(costs)] * len(new)
         known = [curve for curve in curves if curve.points]

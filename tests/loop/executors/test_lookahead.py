@@ -11,7 +11,7 @@ from toy import Hill, Walk
 from mfbo_torch import Callback
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal, plain
-from mfbo_torch.loop.executors.lookahead import Lookahead, depth
+from mfbo_torch.loop.executors.lookahead import Lookahead, depth, due
 from mfbo_torch.loop.optimizer import Optimizer
 
 
@@ -32,16 +32,18 @@ class SlowWalk(Walk):
         (64, 0.4, 60.0, 0),
         (64, 0.4, 10.0, 3),
         (64, 0.4, 1.0, 26),
-        (64, 3.0, 1.0, 64),
+        (64, 3.0, 1.0, 128),
         (4, 0.4, 10.0, 0),
         (2, 0.4, 1.0, 1),
         (1, 5.0, 0.1, 0),
         (0, 5.0, 0.1, 0),
-        (8, 0.01, 0.0, 8),
+        (8, 0.01, 0.0, 16),
     ],
 )
 def test_as_many_are_kept_as_workers_become_free_during_a_decision(workers, deciding, evaluating, kept):
     assert depth(workers, deciding, evaluating) == kept
+    assert due(workers, kept, deciding, evaluating) == 0
+    assert not kept or due(workers, kept - 1, deciding, evaluating) == min(2 * kept, 2 * workers)
 
 
 def test_one_worker_decides_as_this_process_does():
@@ -155,11 +157,20 @@ def test_what_is_kept_is_filled_up_and_counts_as_pending():
     optimizer, ahead = filled()
     (first,) = optimizer.accept(ahead.next())
     ahead.next(), ahead.next()
-    assert ahead.due(8, 8) == 3
-    decided(ahead, 3)
+    assert ahead.due(8, 8) == 4
+    decided(ahead, 4)
     given = [decision.queries[0].meta["pending"] for decision in iter(ahead.next, None)]
     assert first.query.meta["pending"] == 0
-    assert given == [3, 2, 3, 4]  # of the second decision: beside the first query and the one kept
+    assert given == [3, 2, 3, 4, 5]  # of the second decision: beside the first query and the one kept
+    ahead.close()
+
+
+def test_no_more_are_decided_than_the_capital_pays_for():
+    _, ahead = filled()
+    for capital, count in ((6.9, 2), (4.0, 1), (100.0, 5)):  # beside four that are kept
+        ahead.begin(5, capital)
+        until(lambda: ahead.running.done())
+        assert len(ahead.running.result().queries) == count
     ahead.close()
 
 

@@ -22,11 +22,11 @@ def told(history, value, predictions, model=None, parts=None):
 
 def test_all_are_equal_before_anything_came():
     assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(History(), NAMES, log_densities, "c")[0] == "a"
+    assert whose_turn(History(), shares(History(), NAMES, log_densities), "c") == "a"
     # what has no value counts as a turn and says nothing
     history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
     assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(history, NAMES, log_densities, "c")[0] == "b"
+    assert whose_turn(history, shares(history, NAMES, log_densities), "c") == "b"
 
 
 def test_the_record():
@@ -47,7 +47,8 @@ def test_every_model_keeps_its_least_share(best):
     """Of ``n`` queries each model has at least ``LEAST n`` less one for each model, whoever predicts best."""
     history, turns = History(), dict.fromkeys(NAMES, 0)
     for n in range(1, 80):
-        name, parts = whose_turn(history, NAMES, log_densities, "c")
+        parts = shares(history, NAMES, log_densities)
+        name = whose_turn(history, parts, "c")
         turns[name] += 1
         assert min(turns.values()) >= LEAST * n - len(NAMES)
         history = told(history, 0.0, {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}, name, parts)
@@ -60,7 +61,8 @@ def test_the_first_design_is_that_of_the_beginner():
     for _ in range(3):
         history = history.asked(Query((0.0,), 1, {"stage": "initial"}), 1.0)
     for _ in range(9):
-        name, parts = whose_turn(history, NAMES, log_densities, "c")
+        parts = shares(history, NAMES, log_densities)
+        name = whose_turn(history, parts, "c")
         turns.append(name)
         history = told(history, None, dict.fromkeys(NAMES, (0.0, 1.0)), name, parts)
     assert turns[:6].count("a") == turns[:6].count("b") == 3
@@ -71,7 +73,8 @@ def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
     """Shares are of the capital: ten queries that cost a tenth are one query of the target."""
     history, spent, queries = History(), dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
     for _ in range(150):
-        name, parts = whose_turn(history, NAMES, log_densities, "c")
+        parts = shares(history, NAMES, log_densities)
+        name = whose_turn(history, parts, "c")
         cost = 0.1 if name == "a" else 1.0
         spent[name] += cost
         queries[name] += 1

@@ -1,6 +1,7 @@
 """MF-GP-UCB beyond the general contract: its schedules, checks, fidelities and what it never does."""
 
 import math
+from itertools import combinations
 
 import pytest
 import torch
@@ -311,6 +312,21 @@ def test_the_capital_is_spent_and_the_target_comes_last(hedge):
     assert left + space.costs[query.fidelity] == 0
     assert found[-1] == 2
     assert 2 not in found[:-1]
+
+
+def test_no_design_is_asked_again_while_the_target_is_awaited():
+    """Below the target a bowl that it follows: once a cheap value is there, another one tells nothing."""
+    space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], costs=[1.0, 10.0])
+    history, asks = History(), MFGPUCB(seed=1).bind(space, 60.0)
+    while history.spent < 60.0:
+        query = asks.decide(history)
+        x, y = query.x
+        value = -15 * (y - 0.23) ** 2 - 0.01 * x - 0.1 * (1 - query.fidelity)
+        history = history.asked(query, space.costs[query.fidelity])
+        history = history.updated(history.records[-1].done(value))
+    resting = [r.query.x for r in history if r.query.meta.get("because") == "rest"]
+    assert resting
+    assert all(max(abs(a - b) for a, b in zip(x, y, strict=True)) > 1e-2 for x, y in combinations(resting, 2))
 
 
 def test_an_overdue_query_of_the_target_goes_where_its_mean_is_largest():

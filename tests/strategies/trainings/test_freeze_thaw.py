@@ -90,6 +90,22 @@ def test_every_capital_that_pays_for_a_training_brings_one_to_its_end(capital):
     assert history.spent <= capital
 
 
+def test_no_training_is_begun_twice_where_designs_are_few():
+    """Six designs, a bracket of 27."""
+    space = Space({"width": ["a", "b", "c"], "layers": {"choices": [1, 2]}}, epochs=27)
+    optimizer = Optimizer(FreezeThaw(seed=0).bind(space, 162))
+    while asked := optimizer.ask(capital=162):
+        for record in asked:
+            last = (1, 3, 9, 27)[record.query.fidelity]
+            end = sum(record.query.x)
+            optimizer.tell(record.id, end + last / 27, curve={e: end + e / 27 for e in range(last // 3 + 1, last + 1)})
+        if len(optimizer.history) >= 24:
+            break
+    queried = [(record.query.x, record.query.fidelity) for record in optimizer.history]
+    assert len(queried) == len(set(queried)) == 24
+    assert sum(fidelity == space.target for _, fidelity in queried) == 6
+
+
 @pytest.mark.parametrize("epochs", [2, 5, 50, 100])
 def test_any_number_of_epochs(epochs):
     def training(rate, trial):
