@@ -89,8 +89,7 @@ class Optimizer:
         strategy = strategy_of(strategy, seed, MFGPUCB)
         if problem is not None:
             strategy = strategy.bind(problem if isinstance(problem, Space) else problem.space)
-        self.strategy = strategy
-        self.space = self.strategy.space
+        self.strategy, self.space = strategy, strategy.space
         self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         if journal is not None and not isinstance(journal, Journal):
             raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
@@ -98,8 +97,8 @@ class Optimizer:
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
         self._lock = threading.RLock()
-        made = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
-        self.callbacks: Callbacks = made
+        given = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
+        self.callbacks: Callbacks = given
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
 
     def _stored(self) -> History:
@@ -152,8 +151,7 @@ class Optimizer:
                     known = known.asked(plain(query), self.strategy.cost(query, known))
                 queries = self.strategy.ask(known, n)
             if not queries:
-                wanted = f"one whose ask returns {n} queries; it gave none"
-                raise SettingError("strategy", type(self.strategy).__name__, wanted)
+                raise SettingError("strategy", type(self.strategy).__name__, f"one whose ask gives {n} queries")
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide
@@ -371,8 +369,7 @@ class Optimizer:
 
     def _numbered(self, id: int) -> Record:
         last = len(self._history) - 1
-        known = "none so far" if last < 0 else f"0 to {last}"
-        wanted = f"the number of a query ({known})"
+        wanted = f"the number of a query ({'none so far' if last < 0 else f'0 to {last}'})"
         return self._history.records[whole("id", id, 0, last, wanted=wanted)]
 
     def _pending(self, id: int) -> Record:

@@ -44,7 +44,7 @@ def test_a_strategy_that_returns_no_query_is_named():
         def ask(self, history, n=1):
             return []
 
-    refused("^strategy = 'Idle': must be one whose ask returns 2 queries", Optimizer(Idle(), problem=Hill()).ask, 2)
+    refused("^strategy = 'Idle': must be one whose ask gives 2 queries", Optimizer(Idle(), problem=Hill()).ask, 2)
 
 
 def test_ask_stops_at_the_first_query_that_does_not_fit():
