@@ -106,7 +106,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._pending: Memo[Tensor | None] = Memo()
         self._tops: defaultdict[bool, Memo[Tensor]] = defaultdict(Memo)
         self._alone: Memo[tuple[Data, CachedGP, float]] = Memo()
-        self._due = Fold(lambda: dict.fromkeys(self.models, 0.0), partial(due_after, beginner=ALONE))
+        self._due = Fold(partial(dict.fromkeys, self.models, 0.0), partial(due_after, beginner=ALONE))
         self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)
