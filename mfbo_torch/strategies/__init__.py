@@ -120,4 +120,5 @@ __all__ = [
     "SuccessiveElimination",
 ]
 
+# beside the class, on which results depend: what is shown decides nothing
 setattr(Strategy, "__signature__", ShownSignature())  # noqa: B010
