@@ -231,7 +231,7 @@ def profile(runs: Runs) -> Figure:
         tidy(axes)
     figure.supxlabel("loss, in multiples of the smallest median of any method")
     figure.supylabel("share of runs, problems weighed alike")
-    figure.legend(*figure.axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(*figure.axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 
