@@ -284,6 +284,23 @@ def test_an_executor_already_broken_loses_nothing(tmp_path):
         assert timeless(quiet(Hill(), Plain(), 60.0, journal=journal)).records[0].query.fidelity == 0
 
 
+def test_what_is_in_flight_when_the_executor_breaks_has_had_an_attempt(tmp_path):
+    class Breaking(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            return super().submit(self.fail)
+
+        def fail(self):
+            raise BrokenExecutor("no scheduler")
+
+    with Journal(tmp_path / "a.sqlite") as journal, Breaking(1) as executor:
+        for numbers in ("none", "0"):
+            with pytest.raises(BrokenExecutor, match=rf"failed: {numbers} \(no scheduler\)"):
+                quiet(Hill(), Walk(), 20.0, executor=executor, journal=journal, retries=1, charge_retries=False)
+        history = quiet(Hill(), Walk(), 20.0, journal=journal)
+    assert [(r.status, r.retries) for r in history][:2] == [(Status.FAILED, 1), (Status.DONE, 0)]
+    assert history.records[0].reason == "BrokenExecutor: no scheduler"
+
+
 def test_what_the_executor_cannot_send_is_refused_before_anything_is_asked(tmp_path):
     problem = Hill()
     problem.local = lambda: None
