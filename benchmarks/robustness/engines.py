@@ -29,10 +29,10 @@ def ended(process: int) -> bool:
 class Engine(AbstractContextManager["Engine"]):
     """Processes of the driver's own."""
 
-    settings: dict[str, Any] = {"executor": "processes", "timeout": 10.0}  # noqa: RUF012
+    settings: dict[str, Any] = {"executor": "processes", "workers": 2, "timeout": 10.0}  # noqa: RUF012
     without: tuple[str, ...] = ("scheduler", "memory")
     """What cannot happen to it."""
-    survives: tuple[str, ...] = ()
+    survives: tuple[str, ...] = ("disk",)
     """After which strikes nothing may be repeated."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,6 +40,14 @@ class Engine(AbstractContextManager["Engine"]):
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def environment(self) -> dict[str, str]:
+        """What drivers and daemons find in their environment."""
+        return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+    def worker(self, process: int) -> None:
+        """Kill the process of an evaluation."""
+        os.kill(process, signal.SIGKILL)
 
     def scheduler(self, process: int) -> None:
         """Kill the scheduler of an evaluation, and have another one take its place."""
@@ -53,7 +61,7 @@ class Engine(AbstractContextManager["Engine"]):
 class Submitit(Engine):
     """Jobs of submitit on this machine, each with a process that watches it."""
 
-    settings = {"executor": {"kind": "submitit", "time": 60}}  # noqa: RUF012
+    settings = {"executor": {"kind": "submitit", "time": 60}, "workers": 2}  # noqa: RUF012
     without = ("memory",)
     survives = ("driver",)
 
@@ -67,7 +75,7 @@ class Submitit(Engine):
 class Slurm(Engine):
     """Slurm on this machine, see ``tests/helpers/slurm_cluster.py``."""
 
-    settings = {"executor": {"kind": "slurm", "time": 60, "memory": 1}}  # noqa: RUF012
+    settings = {"executor": {"kind": "slurm", "time": 60, "memory": 1}, "workers": 2}  # noqa: RUF012
     without = ()
     survives = ("driver", "scheduler")
 
@@ -117,18 +125,13 @@ class Daemons(Engine):
         raise NotImplementedError
 
     def _start(self) -> None:
-        environment = {**os.environ, **self.environment(), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with (self.folder / "daemons.log").open("ab") as said:
-            how: Any = {"env": environment, "stdout": said, "stderr": said, "start_new_session": True}
+            how: Any = {"env": self.environment(), "stdout": said, "stderr": said, "start_new_session": True}
             self.running = [subprocess.Popen(command, **how) for command in self.commands()]
         while True:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
                 return
             time.sleep(0.1)
-
-    def environment(self) -> dict[str, str]:
-        """What the daemons find in their environment."""
-        return {}
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.NoSuchProcess):
@@ -176,11 +179,12 @@ class Ray(Daemons):
     def environment(self) -> dict[str, str]:
         memory = psutil.virtual_memory()
         threshold = (memory.total - memory.available + 4e9) / memory.total
-        return {"RAY_memory_usage_threshold": f"{threshold:.3f}"}
+        own = {"RAY_memory_usage_threshold": f"{threshold:.3f}", "RAY_AUTH_MODE": "disabled"}
+        return {**super().environment(), **own}
 
     def commands(self) -> list[list[str]]:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--include-dashboard=false"]
-        return [[*ray, "--num-cpus=2", f"--port={self.port}", "--node-ip-address=127.0.0.1"]]
+        return [[*ray, "--num-cpus=2", f"--port={self.port}"]]
 
     def kill(self) -> None:
         for child in psutil.Process(self.running[0].pid).children(recursive=True):

@@ -32,7 +32,7 @@ import psutil
 import yaml
 
 from benchmarks.common import about, parser, write_json
-from benchmarks.robustness.engines import ENGINES, ROOT, Engine, ended
+from benchmarks.robustness.engines import ENGINES, Engine, ended
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal
 
@@ -69,16 +69,15 @@ class Torment:
         self.in_flight, self.last = Counter[float](), ""
         problem = {"class_path": "benchmarks.robustness.noted.Noted", "init_args": {"folder": str(folder)}}
         again = {"retries": 100, "charge_retries": False}
-        run = {"problem": problem, "strategy": "RandomSearch", "capital": evaluations, "workers": 2, **again}
+        run = {"problem": problem, "strategy": "RandomSearch", "capital": evaluations, **again}
         (folder / "run.yaml").write_text(yaml.safe_dump({**run, **engine.settings}))
         self.driver = self.begin()
 
     def begin(self) -> subprocess.Popen[bytes]:
         """Start a driver."""
         command = [sys.executable, "-m", "mfbo_torch", "run", self.folder / "run.yaml", "--out", self.out / "run"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with (self.folder / "driver.log").open("ab") as said:
-            return subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True)
+            return subprocess.Popen(command, env=self.engine.environment(), stdout=said, stderr=said, start_new_session=True)
 
     def notes(self) -> list[tuple[str, float, int]]:
         """The beginnings and ends of evaluations."""
@@ -88,8 +87,12 @@ class Torment:
 
     def running(self) -> list[int]:
         """The processes that are evaluating."""
-        last = {x: (what, process) for what, x, process in self.notes()}
-        return [pid for what, pid in last.values() if what == "begun" and psutil.pid_exists(pid)]
+        last = {process: what for what, _, process in self.notes()}
+        return [process for process, what in last.items() if what == "begun" and not ended(process)]
+
+    def evaluated_by(self, process: int) -> set[float]:
+        """The point that a process has evaluated last."""
+        return {[x for _, x, pid in self.notes() if pid == process][-1]}
 
     def pending(self) -> set[float]:
         """The points whose values are not in the journal yet."""
@@ -143,19 +146,14 @@ class Torment:
             (self.folder / "next").rename(order)
             until(lambda: self.goes_on() and not order.exists(), f"an evaluation that does {what}")
             process = int(max(self.folder.glob("order of *"), key=os.path.getmtime).name.split()[-1])
-            before |= self.pending()
+            before = self.evaluated_by(process)
             until(lambda: self.goes_on() and ended(process), f"the end of {process} after {what}")
         else:
-            self.advance()
             while not (running := self.running()):
                 time.sleep(0.01)
-            before |= self.pending()
             with suppress(psutil.NoSuchProcess, ProcessLookupError):
-                if what == "worker":
-                    os.kill(running[0], signal.SIGKILL)
-                else:
-                    getattr(self.engine, what)(running[0])
-            before |= self.pending()
+                getattr(self.engine, what)(running[0])
+            before = before | self.pending() if what == "scheduler" else self.evaluated_by(running[0])
         if what not in self.engine.survives:
             self.in_flight.update(before)
 
