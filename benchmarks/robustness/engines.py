@@ -73,7 +73,16 @@ class Submitit(Engine):
 
 
 class Slurm(Engine):
-    """Slurm on this machine, see ``tests/helpers/slurm_cluster.py``."""
+    """Slurm on this machine, see ``tests/helpers/slurm_cluster.py``, with somebody who looks after it.
+
+    A ``slurmctld`` that is killed forgets the jobs of the last seconds, gives their numbers again, and then takes the
+    node out of use, as a job with that number runs there.
+    """
+
+    OPERATOR = (
+        "while sleep 5; do scontrol update NodeName=ALL State=RESUME; squeue --me --noheader --format='%i %r' "
+        "| awk '/held/ {print $1}' | xargs -r scontrol release; done >/dev/null 2>&1"
+    )
 
     settings = {"executor": {"kind": "slurm", "time": 60, "memory": 1}, "workers": 2}  # noqa: RUF012
     without = ()
@@ -85,6 +94,7 @@ class Slurm(Engine):
 
         self._stack = ExitStack()
         self._cluster = self._stack.enter_context(slurm_cluster())
+        self._stack.callback(subprocess.Popen(self.OPERATOR, shell=True, env=self._cluster.environment).kill)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -286,8 +286,8 @@ class _Loop:
                 ahead.collect()
         except BrokenExecutor as error:
             taken = {record.id: time.perf_counter() - sent for record, sent in in_flight.values()}
-            ends = [(r, Evaluation(None, describe(error), taken[r.id])) for r in self._collect(in_flight)]
-            numbers = ", ".join(str(record.id) for record, end in ends if self._end(record, end) is None) or "none"
+            lost = [(r, Evaluation(None, describe(error), taken[r.id])) for r in self._collect(in_flight)]
+            numbers = ", ".join(str(record.id) for record, end in lost if self._end(record, end) is None) or "none"
             message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
             raise BrokenExecutor(message) from error
         except BaseException:
