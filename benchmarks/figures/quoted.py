@@ -283,6 +283,10 @@ def _scale() -> Iterator[Quote]:
     for row in found["scale"]:
         values = [row["ms_an_evaluation"], row["resident_mb"], row["journal_mb"]]
         yield Quote(page, f"| {row['observations']:,} | {{}} ms | {{}} MB | {{}} MB |", values)
+    names = {"processes": "Processes", "dask": "Dask", "ray": "Ray", "submitit": "submitit", "slurm": "Slurm"}
+    for engine, row in measured("kills")["engines"].items():
+        values = [row[name] for name in ("kills", "troubles", "evaluations", "in_flight", "repeated", "lost", "twice")]
+        yield Quote("docs/how-to/clusters.md", f"| {names[engine]} |" + " {} |" * 7, values)
 
 
 def check(quote: Quote, text: str) -> Iterator[str]:
