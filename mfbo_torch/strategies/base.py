@@ -55,6 +55,8 @@ class Strategy(ABC):
     """Whether it seeks what keeps the limits on outcomes."""
     heeds_objectives = False
     """Whether it takes several objectives."""
+    patient = False
+    """Whether a driver has its next query wait for values where what is in flight costs more than is left to spend."""
 
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
         self.seed = whole("seed", seed, 0)
