@@ -66,7 +66,8 @@ def patient():
 def test_the_last_of_a_capital_waits_for_values():
     opt = patient()
     assert len(opt.ask(8, capital=10)) == 5, "five in flight, five left"
-    assert opt.ask(capital=10) == [] and len(optimizer(every=99).ask(8, capital=10)) == 8
+    assert opt.ask(capital=10) == []
+    assert len(optimizer(every=99).ask(8, capital=10)) == 8
     opt.tell(0, 1.0)
     assert opt.ask(8, capital=10) == [], "a sixth would leave four beside five in flight"
     opt.tell(1, 1.0)

@@ -64,7 +64,8 @@ def test_a_trial_that_waits_for_values_is_no_end():
         begun.append(config)
     waiting = searcher.history
     assert waiting.spent - waiting.settled <= 6 * 27.0 - waiting.spent + 27.0
-    assert searcher.suggest("next") is None and searcher.history is waiting
+    assert searcher.suggest("next") is None
+    assert searcher.history is waiting
     for i, config in enumerate(begun):
         searcher.on_trial_complete(str(i), {"loss": loss(config)})
     assert isinstance(searcher.suggest("next"), dict)
