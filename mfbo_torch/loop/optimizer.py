@@ -125,9 +125,9 @@ class Optimizer:
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
         """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first.
 
-        The first query that the capital does not pay for, and all after it, are left out. Where costs are measured, it
-        pays for every query until one cost is known. So is what a patient strategy, such as ``MFGPUCB``, has wait for
-        values: beside queries in flight, a query with which these would cost more than is left to spend after it.
+        The first query that the capital does not pay for, or that waits for values
+        (:meth:`~mfbo_torch.strategies.Strategy.waits`), and all after it, are left out. Where costs are measured, it pays
+        for every query until one cost is known.
 
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
@@ -164,7 +164,7 @@ class Optimizer:
             history = self._history
             for query in decision.queries:
                 cost = self.strategy.cost(query, history)
-                if not self.affords(cost, capital, history) or self._waits(cost, capital, history):
+                if not self.affords(cost, capital, history) or self.strategy.waits(history, cost, capital):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
             queried = list(history.records[len(self._history) :])
@@ -180,13 +180,6 @@ class Optimizer:
         if self.space.measured and not history.tally.evaluated:  # costs are not known yet
             return history.settled < capital
         return history.spent + cost <= payable(capital)
-
-    def _waits(self, cost: float, capital: float, history: History) -> bool:
-        """Whether a query of this cost is decided later, with more values: the last of a capital, beside many others
-        in flight, would be spent on what little is known when these begin."""
-        flying = history.spent - history.settled
-        unknown = self.space.measured and not history.tally.evaluated
-        return self.strategy.patient and 0 < flying > payable(capital) - history.spent - 2 * cost and not unknown
 
     def tell(
         self,
