@@ -125,9 +125,8 @@ class Optimizer:
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
         """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first.
 
-        The first query that the capital does not pay for, or that waits for values
-        (:meth:`~mfbo_torch.strategies.Strategy.waits`), and all after it, are left out. Where costs are measured, it pays
-        for every query until one cost is known.
+        The first query that the capital does not pay for or that waits for values (:meth:`Strategy.waits`), and all
+        after it, are left out. Where costs are measured, it pays for every query until one cost is known.
 
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.

@@ -214,7 +214,7 @@ class Strategy(ABC):
         """
         flying, left = history.spent - history.settled, payable(capital) - history.spent - cost
         unknown = self.space.measured and not history.tally.evaluated
-        return self.patient and 0 < flying and flying + cost > left and not unknown
+        return self.patient and flying > 0 and flying + cost > left and not unknown
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The fidelity at which it would ask a design that somebody else has chosen; the target unless it knows better.
