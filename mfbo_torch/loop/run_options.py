@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history.storage.captured_output import LONGEST
-from mfbo_torch.loop.executors.resources import Kind, Placement
+from mfbo_torch.loop.resources import Kind, Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
 
