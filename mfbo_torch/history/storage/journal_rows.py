@@ -13,7 +13,7 @@ from mfbo_torch.history.observation import LARGEST, Outcome
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number, one_of, whole
+from mfbo_torch.utils.validation import number, whole
 
 TYPES = {"INTEGER": int, "REAL": float, "TEXT": str, "BLOB": bytes}
 """What SQLite's types of columns are here."""
@@ -143,7 +143,9 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
 
 def _outcome(name: str, value: Any, error: Any, met: Any) -> Outcome:
     noise = None if error is None else number(f"{name}'s standard error", error, 0)
-    return Outcome(number(name, value), noise, one_of(f"{name} is met", met, (True, False)))
+    if type(met) is not bool:
+        raise SettingError(f"{name} is met", met, "True or False")
+    return Outcome(number(name, value), noise, met)
 
 
 def _cost(row: Mapping[str, Any]) -> float:
