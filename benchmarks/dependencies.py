@@ -24,8 +24,8 @@ BESIDE = tuple(
         "mfbo_torch.history": "storage",
         "mfbo_torch.problems": "shown_history",
         "mfbo_torch": "app",
-        "mfbo_torch.loop": "early_failures eta evaluation executors interrupt optimizer plots progress resources "
-        "run_options runner trial_folders waiting_trainings",
+        "mfbo_torch.loop": "early_failures eta evaluation executors interrupt optimizer plots progress run_options "
+        "runner trial_folders waiting_trainings",
         "benchmarks": "common dependencies provenance study",
     }.items()
     for name in names.split()

@@ -16,9 +16,9 @@ from typing import Any
 from mfbo_torch.loop.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.loop.executors.processes import Processes, in_processes
 from mfbo_torch.loop.executors.ray_workers import RayWorkers, on_ray
+from mfbo_torch.loop.executors.resources import KINDS, Placement
 from mfbo_torch.loop.executors.submitit_jobs import SubmititJobs, in_jobs
 from mfbo_torch.loop.executors.workers import POLL_SECONDS, Attempt, WorkerLost, Workers
-from mfbo_torch.loop.resources import KINDS, Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, whole
 
@@ -58,7 +58,7 @@ def start(
 
     Args:
         kind: ``"processes"``, ``"dask"``, ``"ray"``, ``"slurm"`` or ``"submitit"``; or a mapping of ``kind`` and the
-            resources of an evaluation, see :class:`~mfbo_torch.loop.resources.Placement`.
+            resources of an evaluation, see :class:`~mfbo_torch.loop.executors.resources.Placement`.
         workers: How many evaluate at once; one a core if not given.
         scheduler: The address of a Dask or a Ray cluster, which then has its own workers. Without one Ray takes the
             cluster that runs on this machine, and both start one where there is none.

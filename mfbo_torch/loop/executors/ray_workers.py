@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, parcel
+from mfbo_torch.loop.executors.resources import Placement, Resources
 from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
-from mfbo_torch.loop.resources import Placement, Resources
 from mfbo_torch.utils.errors import SettingError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
 from mfbo_torch.loop.executors.processes import in_processes
+from mfbo_torch.loop.executors.resources import Placement
 from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
-from mfbo_torch.loop.resources import Placement
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import temporary_folder
 from mfbo_torch.utils.output_streams import logger
