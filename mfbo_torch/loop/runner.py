@@ -301,8 +301,9 @@ class _Loop:
         return self.problem, record.query.x, record.query.fidelity, record.id, trial
 
     def ask(self, decision: Decision) -> list[Record]:
-        """Make pending what was decided, as far as the capital pays for it."""
-        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        """Make pending what was decided, as far as the capital pays for it; what is held back is not in flight."""
+        waits = not self.early.held
+        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital, waits=waits))
         for record in queried:
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
