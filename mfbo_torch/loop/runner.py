@@ -118,7 +118,7 @@ def run(
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
         Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were; or the first
-            :data:`~mfbo_torch.loop.early_failures.ALIKE` raised the same exception, and are pending still.
+            :data:`~mfbo_torch.loop.early_failures.ALIKE` made the same mistake, and are pending still.
         BrokenExecutor: The executor lost its workers. This counts as an attempt of all queries in flight, since the one
             to blame would break the next run too: those without a retry left are recorded as failed.
     """
@@ -302,8 +302,9 @@ class _Loop:
         return self.problem, record.query.x, record.query.fidelity, record.id, trial
 
     def ask(self, decision: Decision) -> list[Record]:
-        """Make pending what was decided, as far as the capital pays for it."""
-        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        """Make pending what was decided, as far as the capital pays for it; what is held back is not in flight."""
+        waits = not self.early.held
+        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital, waits=waits))
         for record in queried:
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
@@ -329,7 +330,7 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        observation, reason, seconds, _, stopped, curve, printed = evaluation
+        observation, reason, seconds, _, stopped, curve, printed, _ = evaluation
         if (journal := self.optimizer.journal) is not None:
             outputs.keep(journal.path, record.id, printed, self.options.output_limit)
         base = self.trials.cost(record, seconds, stopped, curve)

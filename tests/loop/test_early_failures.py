@@ -2,8 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
-from toy import Hill, Walk
+from toy import Hill, Patient, Walk
 
 from mfbo_torch.history import GIVEN, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
@@ -28,6 +29,17 @@ class Broken(Hill):
 class Nothing(Hill):
     def evaluate(self, x, fidelity):
         return float("nan")
+
+
+class Wrong(Hill):
+    """Returns what is no observation, with another value for each design."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form = form
+
+    def evaluate(self, x, fidelity):
+        return self.form(super().evaluate(x, fidelity))
 
 
 def quiet(problem, capital=40.0, **settings):
@@ -56,6 +68,29 @@ def test_the_same_three_times_ends_a_run_and_is_free(tmp_path, threads):
     assert repaired.spent == sum(Hill().space.costs[r.query.fidelity] for r in repaired.done) <= 40.0
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda value: np.array([value, value]),
+        lambda value: (value, -1.0 - abs(value)),
+        lambda value: (value, value, value),
+        lambda value: {"loss": value},
+        lambda value: {"value": value, "standard_error": -1.0 - abs(value)},
+        str,
+    ],
+    ids=["array", "no deviation", "triple", "no value", "negative error", "text"],
+)
+def test_the_same_wrong_return_ends_a_run_whatever_its_numbers(form):
+    with pytest.raises(Hopeless, match=rf"^the first {ALIKE} evaluations broke in the same way, with SettingError"):
+        quiet(Wrong(form))
+
+
+def test_different_wrong_returns_are_failures():
+    forms = iter([str, lambda value: {"loss": value}, str])
+    history = quiet(Wrong(lambda value: next(forms, float)(value)), 60.0)
+    assert [r.status for r in history][:4] == [Status.FAILED] * 3 + [Status.DONE]
+
+
 def test_other_failures_are_failures():
     """Two of one kind and another, or a value, are not the objective's mistake; nor is what is no exception."""
     for whys in (["a", "a", "b", "a", "a", "a"], ["a", "a"]):
@@ -79,3 +114,11 @@ def test_retries_come_first():
     with pytest.raises(Hopeless, match="broke in the same way"):
         quiet(Broken(*["a"] * 9), 60.0, retries=1)
     assert quiet(Broken("a", "a", "a", "a"), 60.0, retries=2).done
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_nothing_waits_for_what_is_held_back(threads):
+    """A query that is held back is pending, but no value will come of it."""
+    how = {"executor": ThreadPoolExecutor(threads) if threads else None, "max_pending": threads or 1}
+    history = run(Broken("once"), Patient(every=99), 3.0, progress=False, **how)
+    assert [record.status for record in history].count(Status.DONE) == 2

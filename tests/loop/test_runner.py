@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from quiet_runs import quiet, timeless
 from refusals import refused
-from toy import Hill, Plain, Walk
+from toy import Hill, Patient, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.observation import Observation
@@ -30,9 +30,10 @@ from mfbo_torch.utils.validation import describe
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])
 @pytest.mark.parametrize("max_pending", [1, 3])
 @pytest.mark.parametrize("threads", [0, 3])
-def test_capital_is_spent_and_never_overspent(capital, max_pending, threads):
+@pytest.mark.parametrize("walk", [Walk, Patient])
+def test_capital_is_spent_and_never_overspent(capital, max_pending, threads, walk):
     executor = ThreadPoolExecutor(threads) if threads else None
-    history = quiet(Hill(), Walk(), capital, max_pending=max_pending, executor=executor)
+    history = quiet(Hill(), walk(), capital, max_pending=max_pending, executor=executor)
     assert history.spent <= capital
     strategy = Walk().bind(Hill().space, capital)
     (refused,) = strategy.ask(history)
