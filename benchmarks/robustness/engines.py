@@ -86,7 +86,7 @@ class Slurm(Engine):
 
     settings = {"executor": {"kind": "slurm", "time": 60, "memory": 1}, "workers": 2}  # noqa: RUF012
     without = ()
-    survives = ("driver", "scheduler")
+    survives = ("driver",)
 
     def __enter__(self) -> Slurm:
         sys.path.append(str(ROOT / "tests" / "helpers"))
