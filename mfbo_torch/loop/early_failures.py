@@ -1,4 +1,4 @@
-"""The first evaluations of a run: a run ends early if they all raise the same exception."""
+"""The first evaluations of a run: a run ends early if they all break by the same mistake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mfbo_torch.history import Record
 from mfbo_torch.loop.evaluation import Evaluation
 
 ALIKE = 3
-"""Number of first evaluations with the same exception, after which the objective is taken to be wrong."""
+"""Number of first evaluations with the same mistake, after which the objective is taken to be wrong."""
 
 
 class Hopeless(RuntimeError):
@@ -18,7 +18,7 @@ class Hopeless(RuntimeError):
 
 
 class EarlyFailures:
-    """Exceptions before the first value; they are held back, their queries pending, while they are all the same.
+    """Exceptions before the first value; they are held back, their queries pending, while all are the same mistake.
 
     A run that is continued with a repaired objective evaluates them again at no further cost.
     """
@@ -28,8 +28,8 @@ class EarlyFailures:
         self.held: dict[int, tuple[Record, Evaluation]] = {}
 
     def holds(self, record: Record, evaluation: Evaluation) -> bool:
-        """Hold back an attempt that has raised an exception, if all before it have raised the same one."""
-        if self.over or any(other.reason != evaluation.reason for _, other in self.held.values()):
+        """Hold back an attempt that has raised an exception, if all before it were the same mistake."""
+        if self.over or any(other.mistake != evaluation.mistake for _, other in self.held.values()):
             return False
         self.held[record.id] = record, evaluation
         return True

@@ -39,6 +39,13 @@ class Evaluation(NamedTuple):
     """What a training has reported, to be maximised."""
     output: str = ""
     """What it has printed."""
+    refused: str = ""
+    """What the objective should have returned, where a value that it did is what is wrong."""
+
+    @property
+    def mistake(self) -> str:
+        """What failures have in common that come from the same mistake: the reason without the value of the design."""
+        return self.refused or self.reason
 
     @property
     def hopeless(self) -> bool:
@@ -58,7 +65,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate query ``number`` here; never raises for what the objective does, except for Ctrl-C."""
     started, this = time.perf_counter(), os.getpid()
-    found, reason, raised, printed = None, "", False, Output()
+    found, reason, raised, printed, refused = None, "", False, Output(), ""
     try:
         with captured() as printed:
             given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
@@ -71,10 +78,11 @@ def evaluate(
         if isinstance(error, KeyboardInterrupt) and os.getpid() == this and main:  # elsewhere the objective raised it
             raise
         reason, raised = validation.reason(_message(error)), True
+        refused = f"{error.setting}: {error.allowed}" if isinstance(error, SettingError) else ""
     if os.getpid() != this:  # a copy that the objective has made of this process: nobody waits for what it found
         os._exit(0)
     seconds = time.perf_counter() - started
-    ended = Evaluation(None if reason else found, reason, seconds, raised, output=str(printed))
+    ended = Evaluation(None if reason else found, reason, seconds, raised, output=str(printed), refused=refused)
     return ended if trial is None else ended.of(trial)
 
 

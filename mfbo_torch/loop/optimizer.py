@@ -125,8 +125,8 @@ class Optimizer:
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
         """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first.
 
-        The first query that the capital does not pay for, and all after it, are left out. Where costs are measured, it
-        pays for every query until one cost is known.
+        The first query that the capital does not pay for or that waits for values (:meth:`Strategy.waits`), and all
+        after it, are left out. Where costs are measured, it pays for every query until one cost is known.
 
         Raises:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
@@ -163,7 +163,7 @@ class Optimizer:
             history = self._history
             for query in decision.queries:
                 cost = self.strategy.cost(query, history)
-                if not self.affords(cost, capital, history):
+                if not self.affords(cost, capital, history) or self.strategy.waits(history, cost, capital):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
             queried = list(history.records[len(self._history) :])

@@ -118,7 +118,7 @@ def run(
     Raises:
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
         Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were; or the first
-            :data:`~mfbo_torch.loop.early_failures.ALIKE` raised the same exception, and are pending still.
+            :data:`~mfbo_torch.loop.early_failures.ALIKE` made the same mistake, and are pending still.
         BrokenExecutor: The executor lost its workers; all queries in flight are recorded as failed, since the one to
             blame would break the next run too.
     """
@@ -328,7 +328,7 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        observation, reason, seconds, _, stopped, curve, printed = evaluation
+        observation, reason, seconds, _, stopped, curve, printed, _ = evaluation
         if (journal := self.optimizer.journal) is not None:
             outputs.keep(journal.path, record.id, printed, self.options.output_limit)
         base = self.trials.cost(record, seconds, stopped, curve)

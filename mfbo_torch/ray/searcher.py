@@ -61,6 +61,7 @@ class Searcher(TuneSearcher):
         self._codec: Codec | None = None
         self._optimizer: Optimizer | None = None
         self._ids: dict[str, int] = {}
+        self._refused: History | None = None  # after which no trial could begin
 
     @property
     def history(self) -> History:
@@ -86,12 +87,15 @@ class Searcher(TuneSearcher):
         self._optimizer = Optimizer(self.strategy.bind(self._codec.space, self._total), history=history)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The parameters of the next trial; Tune's ``FINISHED`` once the capital is spent."""
+        """The parameters of the next trial, none while it waits for values; Tune's ``FINISHED`` once the capital is
+        spent."""
         if self._optimizer is None or self._codec is None:
             raise SettingError("param_space", None, "given to the Tuner, with something to search")
-        queried = self._optimizer.ask(capital=self.capital or math.inf)
+        known = self._optimizer.history
+        queried = [] if known is self._refused else self._optimizer.ask(capital=self.capital or math.inf)
         if not queried:
-            return str(TuneSearcher.FINISHED)
+            self._refused = known
+            return None if known.pending else str(TuneSearcher.FINISHED)
         self._ids[trial_id] = queried[0].id
         query = queried[0].query
         return nested(self._codec.decode(query.x, query.fidelity))

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.history import History, Query, Recommendation, Record, payable
 from mfbo_torch.history.continuation import matching_design
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import unit_points
@@ -55,6 +55,8 @@ class Strategy(ABC):
     """Whether it seeks what keeps the limits on outcomes."""
     heeds_objectives = False
     """Whether it takes several objectives."""
+    patient = False
+    """Whether the last queries of a capital wait for values, see :meth:`waits`."""
 
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
         self.seed = whole("seed", seed, 0)
@@ -199,6 +201,20 @@ class Strategy(ABC):
     def cost(self, query: Query, history: History) -> float:
         """What a query is expected to cost: see :meth:`~mfbo_torch.strategies.snapshot.Snapshot.cost`."""
         return self.snapshot(history).cost(query)
+
+    def waits(self, history: History, cost: float, capital: float) -> bool:
+        """Whether the next query is to be decided later, with more values: beside others in flight, with which it would
+        cost more than is left of the capital after it, if the strategy is patient. So nothing waits while the capital
+        lasts, and its last queries are not decided on the little that was known when many others began.
+
+        Args:
+            history: Everything queried so far.
+            cost: Of the query.
+            capital: What may be spent in all.
+        """
+        flying, left = history.spent - history.settled, payable(capital) - history.spent - cost
+        unknown = self.space.measured and not history.tally.evaluated
+        return self.patient and flying > 0 and flying + cost > left and not unknown
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The fidelity at which it would ask a design that somebody else has chosen; the target unless it knows better.

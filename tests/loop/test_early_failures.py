@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from toy import Hill, Walk
 
@@ -30,6 +31,17 @@ class Nothing(Hill):
         return float("nan")
 
 
+class Wrong(Hill):
+    """Returns what is no observation, with another value for each design."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form = form
+
+    def evaluate(self, x, fidelity):
+        return self.form(super().evaluate(x, fidelity))
+
+
 def quiet(problem, capital=40.0, **settings):
     return run(problem, Walk(), capital, progress=False, **settings)
 
@@ -54,6 +66,29 @@ def test_the_same_three_times_ends_a_run_and_is_free(tmp_path, threads):
         repaired = quiet(Hill(), journal=journal)
     assert not repaired.select(Status.FAILED)
     assert repaired.spent == sum(Hill().space.costs[r.query.fidelity] for r in repaired.done) <= 40.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda value: np.array([value, value]),
+        lambda value: (value, -1.0 - abs(value)),
+        lambda value: (value, value, value),
+        lambda value: {"loss": value},
+        lambda value: {"value": value, "standard_error": -1.0 - abs(value)},
+        str,
+    ],
+    ids=["array", "no deviation", "triple", "no value", "negative error", "text"],
+)
+def test_the_same_wrong_return_ends_a_run_whatever_its_numbers(form):
+    with pytest.raises(Hopeless, match=rf"^the first {ALIKE} evaluations broke in the same way, with SettingError"):
+        quiet(Wrong(form))
+
+
+def test_different_wrong_returns_are_failures():
+    forms = iter([str, lambda value: {"loss": value}, str])
+    history = quiet(Wrong(lambda value: next(forms, float)(value)), 60.0)
+    assert [r.status for r in history][:4] == [Status.FAILED] * 3 + [Status.DONE]
 
 
 def test_other_failures_are_failures():

@@ -55,6 +55,37 @@ def test_ask_stops_at_the_first_query_that_does_not_fit():
     assert len(opt.ask(capital=12.0)) == 1
 
 
+class Patient(Walk):
+    patient = True
+
+
+def patient():
+    return Optimizer(Patient(every=99), problem=Hill())
+
+
+def test_the_last_of_a_capital_waits_for_values():
+    opt = patient()
+    assert len(opt.ask(8, capital=10)) == 5, "five in flight, five left"
+    assert opt.ask(capital=10) == []
+    assert len(optimizer(every=99).ask(8, capital=10)) == 8
+    opt.tell(0, 1.0)
+    assert opt.ask(8, capital=10) == [], "a sixth would leave four beside five in flight"
+    opt.tell(1, 1.0)
+    assert len(opt.ask(8, capital=10)) == 1
+    for record in opt.history.pending:
+        opt.tell(record.id, 1.0)
+    assert len(opt.ask(8, capital=10)) == 2
+    assert len(patient().ask(8)) == 8, "no capital, nothing to wait for"
+
+
+@pytest.mark.parametrize(("capital", "workers"), [(7, 3), (10, 4), (23, 16)])
+def test_who_waits_spends_the_whole_capital(capital, workers):
+    opt = patient()
+    while opt.ask(workers, capital=capital) or opt.history.pending:
+        opt.tell(opt.history.pending[0].id, 1.0)
+    assert opt.history.spent == capital
+
+
 def test_tell_and_fail_end_a_query():
     opt = optimizer()
     opt.ask(3)

@@ -56,6 +56,21 @@ def test_trials_are_in_the_space_and_values_arrive():
     assert [record.value for record in searcher.history] == [-loss(config) for config in found]
 
 
+def test_a_trial_that_waits_for_values_is_no_end():
+    searcher = began(capital=6 * 27.0)
+    begun = []
+    while (config := searcher.suggest(str(len(begun)))) is not None:
+        assert config != Searcher.FINISHED
+        begun.append(config)
+    waiting = searcher.history
+    assert waiting.spent - waiting.settled <= 6 * 27.0 - waiting.spent + 27.0
+    assert searcher.suggest("next") is None
+    assert searcher.history is waiting
+    for i, config in enumerate(begun):
+        searcher.on_trial_complete(str(i), {"loss": loss(config)})
+    assert isinstance(searcher.suggest("next"), dict)
+
+
 def test_a_strategy_by_its_name_is_the_one_with_that_seed():
     assert search(began(strategy="RandomSearch", seed=3), 4) == search(began(strategy=RandomSearch(seed=3)), 4)
     refused("^strategy = 'RandomSerch': .*did you mean RandomSearch", began, strategy="RandomSerch")

@@ -64,10 +64,10 @@ def content_of(path: Path) -> bytes:
 
 def _checked(found: Evaluation) -> Evaluation:
     """An evaluation whose parts have the types that they should have; else an error of any kind."""
-    observation, reason, seconds, raised, stopped, curve, output = found
+    observation, reason, seconds, raised, stopped, curve, output, refused = found
     if observation is not None and type(observation) is not Observation:
         raise TypeError(f"{type(observation).__name__} is no observation")
-    if type(reason) is not str or type(output) is not str or type(raised) is not bool:
+    if {type(reason), type(output), type(refused)} != {str} or type(raised) is not bool:
         raise TypeError("a text or a truth value is none")
     if (observation is None) != bool(reason or stopped is not None):
         raise TypeError("it has neither an observation nor a reason, or both")
@@ -83,4 +83,5 @@ def _checked(found: Evaluation) -> Evaluation:
         None if stopped is None else number("stopped", stopped, 0),
         checked_points(curve),
         output,
+        refused,
     )

@@ -112,6 +112,7 @@ class MFGPUCB(Strategy):
             self.rule: UpperBounds = (HedgedMFGPUCB if hedge else RecursiveMFGPUCB)(**shared)
         else:
             self.rule = PublishedMFGPUCB(**shared, **own)
+        self.patient = self.rule.patient
         self.beta, self.initial_capital = self.rule.beta, self.rule.initial_capital
         self.refit_every, self.device, self.dtype = self.rule.refit_every, device, dtype
         self.zeta, self.gamma, self.prior, self.strict = (getattr(self.rule, name, own[name]) for name in own)

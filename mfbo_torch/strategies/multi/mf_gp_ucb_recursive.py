@@ -40,6 +40,7 @@ class RecursiveMFGPUCB(UpperBounds):
     enough of the target's variance for its cost."""
 
     link = "recursive"
+    patient = True
     capped = True
     """Whether the fidelities below cost at most as much as one query of the target between two of these, and are at
     most :attr:`in_a_row`: a link that misleads is found out, and the target has about half of the capital or more."""

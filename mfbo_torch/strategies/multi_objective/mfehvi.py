@@ -75,7 +75,7 @@ class MFEHVI(Strategy):
         **settings: ``seed``, ``space`` and ``capital``.
     """
 
-    heeds_limits = heeds_objectives = True
+    heeds_limits = heeds_objectives = patient = True
     most_fidelities = UpperBounds.most_fidelities
 
     def __init__(

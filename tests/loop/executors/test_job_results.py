@@ -52,6 +52,7 @@ WRONG = [
     GOOD._replace(curve=[("a", 1.0)]),
     GOOD._replace(curve=5),
     GOOD._replace(output=None),
+    GOOD._replace(refused=None),
     GOOD._replace(observation=None),
     GOOD._replace(reason="failed"),
     GOOD._replace(observation=Observation(0.5, None, {"memory": "much"})),
