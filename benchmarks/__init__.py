@@ -43,6 +43,7 @@ the report alone).
 ``benchmarks.speed.workers``               how busy workers are kept, what an executor costs; ``workers.json``
 ``benchmarks.first_result``                five users' lines and seconds to a first result; ``docs/five-users.md``
 ``benchmarks.robustness.faults``           workers and drivers killed, every query accounted for; ``faults.csv``
+``benchmarks.robustness.kills``            twelve kills on each engine, lost and repeated; ``kills.json``
 ``benchmarks.robustness.soak``             10,000 observations: time, memory, disk; ``soak.json``
 ``benchmarks.robustness.width``            many workers: decisions, idle time, memory; ``width.json``
 ``benchmarks.robustness.bit_flips``        every bit of a journal changed: noticed or harmless? ``bit_flips.json``

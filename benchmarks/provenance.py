@@ -39,8 +39,9 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def note(path: Path, entry: Mapping[str, Any]) -> None:
-    """Put an entry behind those of a file of rows."""
-    _write(path, [*entries(path), entry])
+    """Put an entry behind those of a file of rows; one that has added none of them makes room."""
+    first = entry.get("first_row", -1)
+    _write(path, [*(other for other in entries(path) if other.get("first_row") != first), entry])
 
 
 def states(path: Path, rows: Rows, code: Code) -> dict[Group, str]:

@@ -184,7 +184,8 @@ def _tables_of_regrets() -> Iterator[Quote]:
 
 def _suite() -> Iterator[Quote]:
     """Counts of problems of the suite, and medians on some of them."""
-    runs = report.apart(report.collect(RESULTS / "robust.csv"))
+    both = report.collect(RESULTS / "robust.csv")
+    runs = report.apart(both)
     ours, before = "MFGPUCB", "former default"
     met = [name for name in PROBLEMS if (name, report.BASELINE, 20) in runs]  # elsewhere nothing else has run
     of = {method: [name for name in met if (name, method, 20) in runs] for method in (ours, before)}
@@ -226,6 +227,10 @@ def _suite() -> Iterator[Quote]:
         says = f"the best on {{}} of {{}} at 5, on {{}} at 10 and on {{}} at 20{rest}"
         first, *others = near(method, of[method], 5, 10, 20)
         yield Quote("docs/benchmarks.md", says, [first, len(of[method]), *others])
+    busy = [ours, *report.IN_FLIGHT]
+    for label, name in {"Forrester": "forrester", "Hartmann-3D": "hartmann3", "a useless cheap": "useless"}.items():
+        rest = " fidelity" * (name == "useless") + " |" + " {} |" * len(busy)
+        yield Quote("docs/how-to/batches.md", f"| {label}{rest}", [report.middle(both, name, m, 20) for m in busy])
     page = "docs/which-strategy.md"
     says = "another method is ahead on {} of {} problems; with ten, on {} ("
     yield Quote(page, says, [len(worse(5)), len(of[ours]), len(worse(10))])
@@ -283,6 +288,10 @@ def _scale() -> Iterator[Quote]:
     for row in found["scale"]:
         values = [row["ms_an_evaluation"], row["resident_mb"], row["journal_mb"]]
         yield Quote(page, f"| {row['observations']:,} | {{}} ms | {{}} MB | {{}} MB |", values)
+    names = {"processes": "Processes", "dask": "Dask", "ray": "Ray", "submitit": "submitit", "slurm": "Slurm"}
+    for engine, row in measured("kills")["engines"].items():
+        values = [row[name] for name in ("kills", "troubles", "evaluations", "in_flight", "repeated", "lost", "twice")]
+        yield Quote("docs/how-to/clusters.md", f"| {names[engine]} |" + " {} |" * 7, values)
 
 
 def check(quote: Quote, text: str) -> Iterator[str]:

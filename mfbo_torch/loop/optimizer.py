@@ -156,14 +156,14 @@ class Optimizer:
 
         return decide
 
-    def accept(self, decision: Decision, *, capital: float = math.inf) -> list[Record]:
-        """Make pending what was decided, as far as the capital pays for it."""
+    def accept(self, decision: Decision, *, capital: float = math.inf, waits: bool = True) -> list[Record]:
+        """Make pending what was decided, up to what is not paid for, or ``waits`` and is to be decided later."""
         capital = number("capital", capital) if capital != math.inf else capital
         with self._lock, self._state.restored():
             history = self._history
             for query in decision.queries:
                 cost = self.strategy.cost(query, history)
-                if not self.affords(cost, capital, history) or self.strategy.waits(history, cost, capital):
+                if not self.affords(cost, capital, history) or (waits and self.strategy.waits(history, cost, capital)):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
             queried = list(history.records[len(self._history) :])

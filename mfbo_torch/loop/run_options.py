@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history.storage.captured_output import LONGEST
-from mfbo_torch.loop.executors.resources import Kind, Placement
+from mfbo_torch.loop import Kind
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, one_of, whole
 
 if TYPE_CHECKING:
     from mfbo_torch.loop.executors import Workers
+    from mfbo_torch.loop.executors.resources import Placement
     from mfbo_torch.problems.base import Problem
 
 
@@ -67,6 +68,8 @@ class RunOptions:
     @property
     def placement(self) -> Placement:
         """The executor, and the resources of evaluations on it."""
+        from mfbo_torch.loop.executors.resources import Placement  # loads all executors
+
         return Placement.read(self.executor)
 
     def check(self, problem: Problem) -> None:

@@ -119,8 +119,8 @@ def run(
         SettingError: A setting cannot work, such as a capital below the cost of the cheapest query.
         Hopeless: All of the first :data:`HOPELESS` evaluations failed, or all there were; or the first
             :data:`~mfbo_torch.loop.early_failures.ALIKE` made the same mistake, and are pending still.
-        BrokenExecutor: The executor lost its workers; all queries in flight are recorded as failed, since the one to
-            blame would break the next run too.
+        BrokenExecutor: The executor lost its workers. This counts as an attempt of all queries in flight, since the one
+            to blame would break the next run too: those without a retry left are recorded as failed.
     """
     attempts = {"retries": retries, "charge_retries": charge_retries, "charge_deciding": charge_deciding}
     ends = {"time_limit": time_limit, "stop_at": stop_at, "patience": patience, "stop_gain": stop_gain}
@@ -285,8 +285,9 @@ class _Loop:
                 self.expect_a_value()
                 ahead.collect()
         except BrokenExecutor as error:
-            lost = [self.optimizer.fail(record.id, describe(error)) for record in self._collect(in_flight)]
-            numbers = ", ".join(str(record.id) for record in lost) or "none"
+            taken = {record.id: time.perf_counter() - sent for record, sent in in_flight.values()}
+            lost = [(r, Evaluation(None, describe(error), taken[r.id])) for r in self._collect(in_flight)]
+            numbers = ", ".join(str(record.id) for record, end in lost if self._end(record, end) is None) or "none"
             message = f"the executor broke; queries in flight are recorded as failed: {numbers} ({error})"
             raise BrokenExecutor(message) from error
         except BaseException:
@@ -301,8 +302,9 @@ class _Loop:
         return self.problem, record.query.x, record.query.fidelity, record.id, trial
 
     def ask(self, decision: Decision) -> list[Record]:
-        """Make pending what was decided, as far as the capital pays for it."""
-        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital))
+        """Make pending what was decided, as far as the capital pays for it; what is held back is not in flight."""
+        waits = not self.early.held
+        queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital, waits=waits))
         for record in queried:
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}

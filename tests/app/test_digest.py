@@ -114,18 +114,37 @@ def test_what_is_kept_by_a_stranger_is_not_believed(tmp_path, capsys):
         assert "as it was told" in capsys.readouterr().out
 
 
+def seconds_to_show(folder):
+    """Processor time of ``mfbo show`` of the journal in a folder."""
+    code = (
+        "import sys; from mfbo_torch.app import cli; cli.main(['show', 'a.sqlite']); "
+        "sys.exit(bool({'torch', 'asyncio', 'filelock', 'multiprocessing'} & {*sys.modules}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    before = os.times()
+    assert subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=False).returncode == 0
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def test_showing_needs_no_model(tmp_path):
     """Nor torch, which takes seconds to load."""
     with Journal(tmp_path / "a.sqlite") as journal:
         minimize(lambda x: x, {"x": (1, 2)}, 3, strategy="RandomSearch", journal=journal)
-    code = (
-        "import sys; from mfbo_torch.app import cli; cli.main(['show', 'a.sqlite']); sys.exit('torch' in sys.modules)"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    before = os.times()
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False).returncode == 0
-    after = os.times()
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 1
+    assert seconds_to_show(tmp_path) < 1
+
+
+@pytest.mark.slow
+def test_showing_twenty_thousand_records(tmp_path):
+    numbers = random.Random(0)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(lambda x: x, {"x": (1, 2)}, 3, strategy="RandomSearch", journal=journal)
+        asked = [
+            Record(i, Query((numbers.uniform(1, 2),), 0, {"stage": "random"}), 1.0, decision_seconds=numbers.random())
+            for i in range(3, 20_000)
+        ]
+        journal.given([r.done(numbers.random(), evaluation_seconds=numbers.random()) for r in asked])
+    assert min(seconds_to_show(tmp_path) for _ in range(3)) < 1
 
 
 def test_conditions_of_a_design():

@@ -219,6 +219,7 @@ SMOKE = [
         "fuzz.json",
         constants={"GIBIBYTES": 8},  # a worker of tests has more
     ),
+    Smoke("robustness.kills --engines processes --rounds 1", "kills.json", constants={"TROUBLES": ()}),
     Smoke("robustness.soak --observations 20 --workers 1", "soak.json"),
     Smoke(
         "robustness.width --observations 20 --batch 3",

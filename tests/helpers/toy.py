@@ -140,6 +140,12 @@ class Walk(Strategy):
         return self.query(u, fidelity, total=total, pending=len(history.pending), pair=(1, 2.5))
 
 
+class Patient(Walk):
+    """The same; the last queries of a capital wait for values."""
+
+    patient = True
+
+
 class Plain(Strategy):
     """The middle of the space, at the target, again and again: a strategy without settings."""
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from toy import Hill, Walk
+from toy import Hill, Patient, Walk
 
 from mfbo_torch.history import GIVEN, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
@@ -114,3 +114,11 @@ def test_retries_come_first():
     with pytest.raises(Hopeless, match="broke in the same way"):
         quiet(Broken(*["a"] * 9), 60.0, retries=1)
     assert quiet(Broken("a", "a", "a", "a"), 60.0, retries=2).done
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_nothing_waits_for_what_is_held_back(threads):
+    """A query that is held back is pending, but no value will come of it."""
+    how = {"executor": ThreadPoolExecutor(threads) if threads else None, "max_pending": threads or 1}
+    history = run(Broken("once"), Patient(every=99), 3.0, progress=False, **how)
+    assert [record.status for record in history].count(Status.DONE) == 2

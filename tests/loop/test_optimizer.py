@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refused
-from toy import Hill, Plain, Walk
+from toy import Hill, Patient, Plain, Walk
 
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
@@ -53,10 +53,6 @@ def test_ask_stops_at_the_first_query_that_does_not_fit():
     assert opt.ask(capital=11.9) == []
     assert len(opt.history) == 2
     assert len(opt.ask(capital=12.0)) == 1
-
-
-class Patient(Walk):
-    patient = True
 
 
 def patient():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from quiet_runs import quiet, timeless
 from refusals import refused
-from toy import Hill, Plain, Walk
+from toy import Hill, Patient, Plain, Walk
 
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.observation import Observation
@@ -30,9 +30,10 @@ from mfbo_torch.utils.validation import describe
 @pytest.mark.parametrize("capital", [1.0, 9.5, 12.0, 47.0, 100.0])
 @pytest.mark.parametrize("max_pending", [1, 3])
 @pytest.mark.parametrize("threads", [0, 3])
-def test_capital_is_spent_and_never_overspent(capital, max_pending, threads):
+@pytest.mark.parametrize("walk", [Walk, Patient])
+def test_capital_is_spent_and_never_overspent(capital, max_pending, threads, walk):
     executor = ThreadPoolExecutor(threads) if threads else None
-    history = quiet(Hill(), Walk(), capital, max_pending=max_pending, executor=executor)
+    history = quiet(Hill(), walk(), capital, max_pending=max_pending, executor=executor)
     assert history.spent <= capital
     strategy = Walk().bind(Hill().space, capital)
     (refused,) = strategy.ask(history)
@@ -282,6 +283,23 @@ def test_an_executor_already_broken_loses_nothing(tmp_path):
         quiet(Hill(), Walk(), 60.0, executor=Broken(), journal=journal)
     with Journal(tmp_path / "a.sqlite") as journal:
         assert timeless(quiet(Hill(), Plain(), 60.0, journal=journal)).records[0].query.fidelity == 0
+
+
+def test_what_is_in_flight_when_the_executor_breaks_has_had_an_attempt(tmp_path):
+    class Breaking(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            return super().submit(self.fail)
+
+        def fail(self):
+            raise BrokenExecutor("no scheduler")
+
+    with Journal(tmp_path / "a.sqlite") as journal, Breaking(1) as executor:
+        for numbers in ("none", "0"):
+            with pytest.raises(BrokenExecutor, match=rf"failed: {numbers} \(no scheduler\)"):
+                quiet(Hill(), Walk(), 20.0, executor=executor, journal=journal, retries=1, charge_retries=False)
+        history = quiet(Hill(), Walk(), 20.0, journal=journal)
+    assert [(r.status, r.retries) for r in history][:2] == [(Status.FAILED, 1), (Status.DONE, 0)]
+    assert history.records[0].reason == "BrokenExecutor: no scheduler"
 
 
 def test_what_the_executor_cannot_send_is_refused_before_anything_is_asked(tmp_path):

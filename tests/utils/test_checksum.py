@@ -1,5 +1,7 @@
 """Rows that are not as they were written are found and named."""
 
+from hashlib import blake2b
+
 import pytest
 from journals import change, fill
 
@@ -43,6 +45,19 @@ def test_numbers_of_every_kind_are_stored_as_they_are_signed(tmp_path):
         journal.ended(record.done(-0.0, evaluation_seconds=float("nan"), cost=2))
     with Journal(tmp_path / "a.sqlite", read_only=True) as journal:
         assert journal.history().records[0].cost == 2
+
+
+def test_a_checksum_is_of_the_columns_that_have_a_value():
+    """Their names and values in the order of the names, whatever these are."""
+    for row in (
+        {"b": 1.5, "a": "é\ud800", "checksum": b"x", "c": None},
+        {"100%s": (1, 2)},
+        {"%r": -0.0, "'": b"%"},
+        {},
+    ):
+        known = repr(sorted((name, value) for name, value in row.items() if value is not None and name != "checksum"))
+        content = known.encode("utf-8", "surrogatepass")
+        assert list(chained([row], b"before")) == [blake2b(content, digest_size=8, key=b"before").digest()]
 
 
 def test_a_chain_by_hand():

@@ -103,6 +103,7 @@ class Journal:
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path).absolute()
+        self._checked: list[dict[str, Any]] = []  # the rows as they were at opening, until they are a history
         exists = self._check_header(read_only)
         try:
             if exists and (found := self._damage()):
@@ -182,7 +183,8 @@ class Journal:
             limit(connection, self.path)
             if other := foreign(connection):
                 return other
-            if damaged := spans(wrong(rows(connection))):
+            self._checked = [*rows(connection)]
+            if damaged := spans(wrong(self._checked)):
                 return f"row {damaged} not as written; mfbo repair saves the ones before"
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         return "" if answer == "ok" else " ".join(answer.split())
@@ -290,8 +292,10 @@ class Journal:
 
     def history(self) -> History:
         """All queries and their results."""
+        checked, self._checked = self._checked, []
         with self._reading() as found:
-            return history_of([*found])
+            as_checked = checked and (checked[-1]["sequence"], checked[-1][COLUMN]) == self._last()
+            return history_of(checked if as_checked else [*found])
 
     def replay(self) -> Iterator[tuple[History, Query]]:
         """For every query, in order: the history that its decision was made on, and the query."""

@@ -13,7 +13,7 @@ from mfbo_torch.history.observation import LARGEST, Outcome
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import number, one_of, whole
+from mfbo_torch.utils.validation import number, whole
 
 TYPES = {"INTEGER": int, "REAL": float, "TEXT": str, "BLOB": bytes}
 """What SQLite's types of columns are here."""
@@ -109,7 +109,7 @@ def _query(row: Mapping[str, Any], id: int) -> Query:
     x, meta = json.loads(row["x"]), json.loads(row["meta"])
     if not isinstance(x, list) or not isinstance(meta, dict):
         raise SettingError("x, meta", (type(x).__name__, type(meta).__name__), "a list and a mapping")
-    return Query(tuple(number("x", value) for value in x), whole("fidelity", row["fidelity"], 0), meta)
+    return Query(tuple([number("x", value) for value in x]), whole("fidelity", row["fidelity"], 0), meta)
 
 
 def _pending(records: Sequence[Record], id: Any) -> Record:
@@ -124,13 +124,14 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
     cost = _cost(row)
     if row["kind"] == "retried":
         return record.retried(_text(row), cost)
-    noted = json.loads(row["meta"] or "{}")
+    noted = json.loads(row["meta"]) if row["meta"] else {}
     end: dict[str, Any] = {"cost": cost, "evaluation_seconds": _seconds(row, "evaluation_seconds")}
     end["curve"] = tuple((number("step", step), number("value", value)) for step, value in noted.get("curve", ()))
     if row["status"] != Status.DONE:
         ends = record.stopped if noted.get("stopped") is True else record.failed
         return ends(_text(row), **end)
-    measured = {name: _outcome(name, *found) for name, found in json.loads(row["outcomes"] or "{}").items()}
+    outcomes = json.loads(row["outcomes"]) if row["outcomes"] else {}
+    measured = {name: _outcome(name, *found) for name, found in outcomes.items()}
     error = row["standard_error"]
     return record.done(
         number("value", row["value"]),
@@ -142,7 +143,9 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
 
 def _outcome(name: str, value: Any, error: Any, met: Any) -> Outcome:
     noise = None if error is None else number(f"{name}'s standard error", error, 0)
-    return Outcome(number(name, value), noise, one_of(f"{name} is met", met, (True, False)))
+    if type(met) is not bool:
+        raise SettingError(f"{name} is met", met, "True or False")
+    return Outcome(number(name, value), noise, met)
 
 
 def _cost(row: Mapping[str, Any]) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
-
-from filelock import FileLock, Timeout
 
 from mfbo_torch.utils.files import replacing
 
@@ -14,6 +13,8 @@ try:
     import fcntl
 except ImportError:  # Windows: the lock beside the file's own name has to do
     fcntl = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 _HELD: WeakValueDictionary[tuple[int, int], Lock] = WeakValueDictionary()
 """The files that this process has locked, by device and inode number."""
@@ -47,15 +48,18 @@ class Lock:
     so that links to it are locked too, and on a file beside it."""
 
     def __init__(self, path: Path) -> None:
-        place = path.resolve()
-        self._place, self._beside = place, FileLock(place.with_name(f".{place.name}.lock"), timeout=0)
+        self._place = path.resolve()
+        self._beside: FileLock | None = None
         self._file, self._key = -1, (0, 0)
 
     def acquire(self, empty: bytes) -> None:
         """Take the lock: :class:`Held` where someone else has it, ``OSError`` where nothing can be written. A file that
         does not exist, or has no content, is made whole with the content ``empty``."""
+        from filelock import FileLock, Timeout  # it loads asyncio, which a reader does without
+
         if self._place.exists() and self._number() in _HELD:
             raise Held(here=True)  # opening and closing a file of SQLite's would end its own locks
+        self._beside = FileLock(self._place.with_name(f".{self._place.name}.lock"), timeout=0)
         try:
             self._beside.acquire()
         except Timeout:
@@ -107,4 +111,5 @@ class Lock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-        self._beside.release()
+        if self._beside is not None:
+            self._beside.release()

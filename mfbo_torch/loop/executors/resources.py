@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from mfbo_torch.loop import Kind
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import number, one_of, whole
 
-Kind = Literal["processes", "dask", "ray", "slurm", "submitit"]
 KINDS: tuple[str, ...] = get_args(Kind)
-"""The executors: processes of this machine, a Dask or a Ray cluster, Slurm, and submitit's jobs on this machine."""
+"""The names of the executors."""
 _OF = {
     "cpus": ("ray", "slurm", "submitit"),
     "gpus": ("ray", "slurm", "submitit"),

@@ -23,13 +23,13 @@ from gpytorch.kernels import Kernel
 from gpytorch.models.gp import GP
 from torch import Tensor
 
-from mfbo_torch.models.gp.conditioned import given
+from mfbo_torch.models.gp.conditioned import given, whitened
 from mfbo_torch.models.input_checks import check_data, check_fidelities, most_of, of_dataset
-from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, at_fidelity, levels
+from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
 from mfbo_torch.models.multi_fidelity.level import NOISE_FLOOR, Level
 from mfbo_torch.ops.cache import Cache, extend, grouped
-from mfbo_torch.ops.posterior import mean_covariance, mean_variance
+from mfbo_torch.ops.posterior import cross_covariance, mean_covariance, mean_variance
 from mfbo_torch.ops.posterior.fused import Outputs
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import one_of, whole
@@ -277,13 +277,20 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         mean, variance = (torch.cat(part, -2) for part in parts)  # of the residuals, ... x M x m
         weights, offsets = self._weights()
         mean = mean.mT @ weights.mT + offsets
-        if self.coupled is None:
-            variance = variance.mT @ weights.square().mT
-        else:
-            every = at_every_fidelity(X.reshape(-1, *[1] * len(self.batch_shape), self.dim), self.num_fidelities)
-            variance = self._joint(every)[1].diagonal(dim1=-2, dim2=-1).clamp_min(0.0).movedim(0, -2)
+        variance = variance.mT @ weights.square().mT
+        if (coupled := self.coupled) is not None:
+            variance = (variance - self._explained_by(coupled, points)).clamp_min(0.0)
         shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
         return mean.view(shape), variance.reshape(shape)
+
+    def _explained_by(self, coupled: Tensor, points: Tensor) -> Tensor:
+        """How much of the variance at ``1 x m x d`` transformed designs the coupled points explain, ``... x m x M``."""
+        (weights, _), coupled, at = self._weights(), coupled.to(points), levels(coupled)
+        U = self.transform_inputs(coupled)[..., :-1].unsqueeze(-3)
+        residuals = torch.cat([cross_covariance(cache, U, points) for cache in self.caches], -3)  # ... x M x p x m
+        cross = torch.einsum("pr,kr,...rpm->...kpm", weights[at], weights, residuals)
+        corner = self._uncoupled(coupled)[1] + torch.diag_embed(self.noise[at])
+        return whitened(cross, corner.unsqueeze(-3)).square().sum(-2).mT
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         if self._links is None:

@@ -13,9 +13,9 @@ from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
 from mfbo_torch.ops.posterior import chunked, fused, graphs, reference
-from mfbo_torch.ops.posterior.reference import mean_covariance
+from mfbo_torch.ops.posterior.reference import cross_covariance, mean_covariance
 
-__all__ = ["mean_covariance", "mean_variance"]
+__all__ = ["cross_covariance", "mean_covariance", "mean_variance"]
 
 MOST_PROCESSES = 2**16 - 1
 """The second axis of a CUDA grid ends here; a batch of more goes through torch."""

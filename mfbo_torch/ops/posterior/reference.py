@@ -30,3 +30,11 @@ def mean_covariance(cache: Cache, X: Tensor) -> tuple[Tensor, Tensor]:
     scaled = cache.scaled(X)
     prior = cache.outputscale[..., None, None] * cross_correlation(cache.kernel, scaled, scaled)
     return _mean(cache, cross), prior - V @ V.mT
+
+
+def cross_covariance(cache: Cache, X: Tensor, Z: Tensor) -> Tensor:
+    r"""Posterior covariance :math:`k(X, Z) - (L^{-1} k_X)^\top (L^{-1} k_Z)`, ``... x m x p``, between ``... x m x d``
+    and ``... x p x d`` points [Rasmussen2006gpml]_ (Eq. 2.24)."""
+    V, W = (cache.cross_covariance(points) @ cache.inverse.mT for points in (X, Z))
+    prior = cross_correlation(cache.kernel, cache.scaled(X), cache.scaled(Z))
+    return cache.outputscale[..., None, None] * prior - V @ W.mT

@@ -10,7 +10,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.history import History, Record, Status, values
+from mfbo_torch.history import History, Record, Status, payable, values
 from mfbo_torch.space.continuous_fidelity import MANY
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, used_up
 from mfbo_torch.strategies.common.initial_design import multi_fidelity_counts
@@ -93,3 +93,21 @@ class MultiFidelityModelBased(ModelBased):
         at = self.scaled(torch.cat([torch.cat([designs, level], dim=-1) for level in levels]))
         mean, deviation = self.surrogate.predict(self.model(snapshot), values(records), at)
         return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT
+
+
+class RestSpending(MultiFidelityModelBased):
+    """One that goes on below the fidelity it wants, once the rest of the capital does not pay for that any more.
+
+    Where costs are measured, or trainings continue, what a query takes is not known so exactly: there it ends.
+    """
+
+    def free(self, fidelity: int, snapshot: Snapshot) -> int:
+        """That of every such strategy; or, while nothing is pending, the highest one below that is still paid for."""
+        wanted, costs = super().free(fidelity, snapshot), snapshot.costs
+        if self.capital is None or self.space.measured or self.space.continues or snapshot.pending:
+            return wanted
+        rest = payable(self.capital) - snapshot.history.spent
+        if costs[wanted] <= rest:
+            return wanted
+        paid = [m for m in range(wanted) if costs[m] <= rest and not used_up(self.space, snapshot.records, m)]
+        return max(paid, default=wanted)

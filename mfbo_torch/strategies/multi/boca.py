@@ -15,7 +15,7 @@ from mfbo_torch.history import Query, Record
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.common.gp import UnitCubeGP
 from mfbo_torch.strategies.common.initial_design import allowed, multi_fidelity_counts, sobol
-from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.base import RestSpending
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
@@ -29,7 +29,7 @@ FIRST = 4
 """Number of fidelities of the initial design, evenly between the lowest and the target."""
 
 
-class BOCA(MultiFidelityModelBased):
+class BOCA(RestSpending):
     r"""Multi-fidelity optimisation with a continuous fidelity [Kandasamy2017boca]_ (Algorithm 1).
 
     One GP over designs and the fidelity with the product kernel :math:`k_Z(z, z') k_X(x, x')`. The design maximises

@@ -87,6 +87,21 @@ def test_rows_are_on_disk_at_once_and_never_changed(tmp_path):
     journal.close()
 
 
+def test_a_reader_sees_what_came_after_it_was_opened(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        fill(journal)
+        with Journal(path, read_only=True) as early, Journal(path, read_only=True) as late:
+            before = early.history()
+            written = before.updated(before.records[2].done(1.0))
+            journal.ended(written.records[2])
+            assert early.history() == late.history() == journal.history() == written
+    with Journal(path) as journal:
+        further = written.asked(Query((0.5,), 0), 1.0)
+        journal.asked(further.records[-1:])
+        assert journal.history() == further
+
+
 def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
         good, bad = Record(0, Query((0.0,), 0), 1.0), Record(1, Query((1.0,), 0, {"beta": float("nan")}), 1.0)

@@ -18,6 +18,7 @@ from quiet_runs import quiet, timeless, until
 from refusals import refused
 from toy import Hill, Walk
 
+from benchmarks.robustness.kills import torment
 from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.executors import WorkerLost
@@ -113,3 +114,10 @@ def test_a_driver_that_is_killed_loses_nothing_and_does_nothing_twice(kind, tmp_
     repeated = found.total() - len(found)
     print(f"{kind}: {KILLS} kills, {len(history)} evaluations, {repeated} repeated")
     assert repeated <= (0 if kind in ("slurm", "submitit") else 2 * KILLS)
+
+
+@pytest.mark.slow
+def test_workers_drivers_and_schedulers_that_are_killed_lose_nothing_and_repeat_what_was_in_flight(kind):
+    """``python -m benchmarks.robustness.kills`` does more of it."""
+    row = torment(kind, 1, ("cancel",))
+    assert (row["kills"], row["lost"], row["twice"], row["beyond"]) == (3, 0, 0, 0)

@@ -368,3 +368,14 @@ def test_kernels_must_be_of_one_kind():
     kernels = [dense.gpytorch_kernel("rbf", 2), dense.gpytorch_kernel("matern32", 2)]
     with pytest.raises(UnsupportedError, match=r"kernels = \['matern32', 'rbf'\]: must be of one kind"):
         PerFidelityGP(GOOD_X, GOOD_Y, 2, covar_modules=kernels).posterior(GOOD_X)
+
+
+def test_pending_points_cost_no_joint_with_every_point():
+    """Each point with a copy of all pending ones would take ``m (p + M) n`` numbers for each process."""
+    m, p, n = 2000, 20, 120
+    model, pending = dense.hand_made((n, n)), dense.points(2, p, seed=7)
+    designs = dense.points(2, m, seed=3)[:, :-1]
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        model.hallucinate(pending).mean_variance(designs)
+    largest = max(event.cpu_memory_usage for event in profile.events())
+    assert largest < 20 * 8 * m * n < 8 * m * (p + 2) * n

@@ -7,12 +7,16 @@ import torch
 from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
+from toy import Hill
 
 from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
+from mfbo_torch.history import History, Query, Record
+from mfbo_torch.loop.runner import run
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
+from mfbo_torch.strategies import BOCA, MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
 from mfbo_torch.strategies.snapshot import data_of
 
@@ -123,3 +127,44 @@ def test_a_finite_space_is_used_up_before_anything_is_asked_again(made, finite):
     value = lambda query: -((query.x[0] - 0.3) ** 2) - (query.x[1] - 0.7) ** 2 + 0.1 * query.fidelity  # noqa: E731
     history = loop(made(seed=1).bind(space, 40.0), value, 2 * len(designs))
     assert {(r.query.x, r.query.fidelity) for r in history} == {(x, m) for x in designs for m in (0, 1)}
+
+
+REST = [
+    (30.0, 2),
+    (10.0, 2),
+    (9.5, 1),
+    (3.0, 1),
+    (2.5, 0),
+    (0.5, 2),
+]
+"""What is left of a capital, and the fidelity to query where the target is wanted, whose cost is 10, above 3 and 1."""
+
+
+@pytest.mark.parametrize("kind", [BOCA, MFGIBBON, MFKnowledgeGradient, MFSKO])
+@pytest.mark.parametrize(("rest", "fidelity"), REST)
+def test_what_is_not_paid_for_any_more_is_asked_below(kind, rest, fidelity):
+    space = Space([Parameter("x", 0, 1)], [1, 3, 10])
+    history = History().asked(Query((0.5,), 2), 10.0)
+    for value, found in ((None, 2), (1.0, fidelity)):  # a pending query may yet cost less
+        known = history if value is None else history.updated(history.records[0].done(value))
+        strategy = kind(space=space, capital=10.0 + rest)
+        assert strategy.free(2, strategy.snapshot(known)) == found
+    strategy = kind(space=space)
+    assert strategy.free(2, strategy.snapshot(known)) == 2
+
+
+def test_a_fidelity_that_is_used_up_is_not_asked_below():
+    space = Space([Parameter("k", choices=["a", "b"])], [1, 3, 10])
+    history = History([Record(i, Query((float(i),), 1), 3.0).done(1.0) for i in range(2)])
+    strategy = BOCA(space=space, capital=10.0)
+    assert strategy.free(2, strategy.snapshot(history)) == 0
+
+
+@pytest.mark.parametrize("capital", [25.0, 38.0])
+def test_the_rest_of_a_capital_is_spent(capital, monkeypatch):
+    """All that was decided before stays as it was."""
+    spent = run(Hill(), BOCA(), capital, progress=False)
+    monkeypatch.setattr(BOCA, "free", MultiFidelityModelBased.free)
+    former = run(Hill(), BOCA(), capital, progress=False)
+    assert capital - former.spent >= 1.0 > capital - spent.spent
+    assert [r.query for r in spent][: len(former)] == [r.query for r in former]
