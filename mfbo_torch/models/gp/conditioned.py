@@ -157,10 +157,5 @@ def given(
 def conditioned(covariance: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
     r"""Covariance ``... x q x q`` given ``p`` noisy values, :math:`\Sigma_{XX} - \Sigma_{XP} C^{-1} \Sigma_{PX}`, where
     ``cross`` is :math:`\Sigma_{PX}` and ``corner`` is ``C``, the covariance of the values with their noise."""
-    explained = whitened(cross, corner)
+    explained = torch.linalg.solve_triangular(psd_safe_cholesky(corner), cross, upper=False)
     return covariance - explained.mT @ explained
-
-
-def whitened(cross: Tensor, corner: Tensor) -> Tensor:
-    r""":math:`L^{-1} \Sigma_{PX}`, ``... x p x q``, with :math:`L L^\top = C`."""
-    return torch.linalg.solve_triangular(psd_safe_cholesky(corner), cross, upper=False)

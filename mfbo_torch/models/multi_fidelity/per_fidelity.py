@@ -21,9 +21,10 @@ from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import Kernel
 from gpytorch.models.gp import GP
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.models.gp.conditioned import given, whitened
+from mfbo_torch.models.gp.conditioned import given
 from mfbo_torch.models.input_checks import check_data, check_fidelities, most_of, of_dataset
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
@@ -290,7 +291,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         residuals = torch.cat([cross_covariance(cache, U, points) for cache in self.caches], -3)  # ... x M x p x m
         cross = torch.einsum("pr,kr,...rpm->...kpm", weights[at], weights, residuals)
         corner = self._uncoupled(coupled)[1] + torch.diag_embed(self.noise[at])
-        return whitened(cross, corner.unsqueeze(-3)).square().sum(-2).mT
+        factor = psd_safe_cholesky(corner).unsqueeze(-3)
+        return torch.linalg.solve_triangular(factor, cross, upper=False).square().sum(-2).mT
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         if self._links is None:
