@@ -135,8 +135,8 @@ def test_a_dask_worker_that_dies_while_others_are_counted_gets_nothing(brisk):
     def late():
         found = seen()
         if found and not cluster.sent[1,][1].done():
+            cluster.threads.clear()  # first: once the evaluation has ended the test names another one
             cluster.sent[1,][1].set_exception(KilledWorker("key", None, 0))
-            cluster.threads.clear()
         return found
 
     cluster.nthreads = late
