@@ -229,8 +229,9 @@ def _suite() -> Iterator[Quote]:
         yield Quote("docs/benchmarks.md", says, [first, len(of[method]), *others])
     busy = [ours, *report.IN_FLIGHT]
     for label, name in {"Forrester": "forrester", "Hartmann-3D": "hartmann3", "a useless cheap": "useless"}.items():
-        rest = " fidelity" * (name == "useless") + " |" + " {} |" * len(busy)
-        yield Quote("docs/how-to/batches.md", f"| {label}{rest}", [report.middle(both, name, m, 20) for m in busy])
+        rest = " fidelity" * (name == "useless") + " |" + " {} ({}) |" * len(busy)
+        found = [of(both, name, m, 20) for m in busy for of in (report.middle, report.worst)]
+        yield Quote("docs/how-to/batches.md", f"| {label}{rest}", found)
     page = "docs/which-strategy.md"
     says = "another method is ahead on {} of {} problems; with ten, on {} ("
     yield Quote(page, says, [len(worse(5)), len(of[ours]), len(worse(10))])

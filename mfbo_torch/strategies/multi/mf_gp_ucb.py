@@ -34,7 +34,8 @@ class MFGPUCB(Strategy):
     for that alone, the fitted model sends it where its mean is largest.
 
     The target's last query comes last: what the capital has beside it is spent below the target before, on another
-    design each time, as long as one is promising.
+    design each time, as long as one is promising. Beside queries in flight the last ones of a capital wait for
+    values (:meth:`waits`).
 
     By default that model is hedged, as links estimated from few values can be wrong and sure: three models take turns
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).

@@ -59,7 +59,8 @@ class MFEHVI(Strategy):
 
     A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
     the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered;
-    thresholds grow as those of :class:`~mfbo_torch.MFGPUCB`.
+    thresholds grow as those of :class:`~mfbo_torch.MFGPUCB`, and the last queries of a capital wait for values
+    (:meth:`waits`).
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
