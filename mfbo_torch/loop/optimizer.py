@@ -136,20 +136,20 @@ class Optimizer:
             pending = {r.id: r for r in self._history.pending}
             left = [i for i in self._enqueued if i in pending]
             self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
-        more = n - len(first)
-        return [*first, *(self.accept(self.deciding(more)(), capital=capital) if more else [])]
+        return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
-        """A function that decides the next queries on the present history, those decided ``ahead`` pending too; values
-        may come in while it runs."""
-        history, seen = self._history, None if self.journal is None else self.journal.sequence
+        """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the
+        ones after them when called again; values may come in meanwhile."""
+        known, seen = self._history, None if self.journal is None else self.journal.sequence
 
         def decide() -> Decision:
-            started, known = time.perf_counter(), history
+            nonlocal known, ahead
+            started = time.perf_counter()
             with self._state.restored():
                 for query in ahead:
                     known = known.asked(plain(query), self.strategy.cost(query, known))
-                queries = self.strategy.ask(known, n)
+                ahead = queries = self.strategy.ask(known, n)
             if not queries:
                 raise SettingError("strategy", type(self.strategy).__name__, f"one whose ask gives {n} queries")
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)

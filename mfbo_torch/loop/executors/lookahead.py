@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 QUICK = 0.5
 """Number of workers that become free during a decision, up to which nothing is decided ahead."""
+FITS = 4
+"""Number of last decisions of which the slowest counts: now and then one fits a model."""
 RECENT = 64
 """Number of last evaluations whose mean time counts."""
 
@@ -43,7 +45,8 @@ class Lookahead:
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
     begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
-    count as pending for each other, and are given out in their order. What is kept is in no history, so it is lost with
+    count as pending for each other, and are given out in their order, the first while the next are being decided. What
+    is kept is in no history, so it is lost with
     the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
     one.
 
@@ -54,16 +57,21 @@ class Lookahead:
 
     def __init__(self, optimizer: Optimizer, allowed: bool = True) -> None:
         self.optimizer, self.allowed = optimizer, allowed
-        self.running: Future[Decision] | None = None
+        self._running: deque[Future[Decision]] = deque()
         self._thread = ThreadPoolExecutor(1, "mfbo-decide")
         self._kept: deque[tuple[Decision, History]] = deque()
         self._known, self._given = optimizer.history, optimizer.history
-        self._valid, self._deciding = True, 0.0
+        self._valid, self._deciding = True, deque([0.0], maxlen=FITS)
         self._evaluating: deque[float] = deque(maxlen=RECENT)
+
+    @property
+    def running(self) -> Future[Decision] | None:
+        """The next query, while it is being decided or is not collected yet."""
+        return self._running[0] if self._running else None
 
     def due(self, workers: int, flying: int) -> int:
         """How many queries are to be decided now, beside so many in flight."""
-        times = self._deciding, fmean(self._evaluating) if self._evaluating else math.inf
+        times = max(self._deciding), fmean(self._evaluating) if self._evaluating else math.inf
         if self.allowed and depth(workers, *times):
             return due(workers, len(self._kept), *times)
         self.drop()
@@ -71,22 +79,23 @@ class Lookahead:
 
     def begin(self, n: int, capital: float = math.inf) -> None:
         """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest
-        fidelity: :attr:`running`, until they are collected."""
+        fidelity."""
         self._known, self._valid = self.optimizer.history, True
+        self._deciding.append(0.0)
         kept = [query for decision, _ in self._kept for query in decision.queries]
         if n > 1 and not self.optimizer.space.measured:
             most = (capital - self._known.spent) / min(self.optimizer.space.costs) - len(kept)
             n = max(1, int(min(most, n)))
-        self.running = self._thread.submit(self.optimizer.deciding(n, kept))
+        decide = self.optimizer.deciding(1, kept)
+        self._running.extend(self._thread.submit(decide) for _ in range(n))
 
     def collect(self) -> None:
         """Keep what has been decided; raises what deciding has raised."""
-        if self.running is None or not self.running.done():
-            return
-        decision, self.running = self.running.result(), None
-        self._deciding = decision.seconds * len(decision.queries)
-        if self._valid:
-            self._kept.extend((decision._replace(queries=[query]), self._known) for query in decision.queries)
+        while self._running and self._running[0].done():
+            decision = self._running.popleft().result()
+            self._deciding[-1] += decision.seconds
+            if self._valid:
+                self._kept.append((decision, self._known))
 
     def next(self) -> Decision | None:
         """The next query, to be made pending now; ``None`` where none is kept."""
@@ -108,6 +117,8 @@ class Lookahead:
         """Forget what is kept, and what is being decided after it."""
         self._kept.clear()
         self._valid = False
+        while len(self._running) > 1:
+            self._running.pop().cancel()
 
     def close(self) -> None:
         """Decide nothing more."""

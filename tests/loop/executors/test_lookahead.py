@@ -1,5 +1,7 @@
 """Queries decided ahead: when, that they are the decisions of a history, and what is left of them after a kill."""
 
+import math
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +70,6 @@ def watched(path, **settings):
 def test_each_is_the_decision_of_a_history_and_pending_only_once_a_worker_has_it(tmp_path):
     history, most = watched(tmp_path / "a.sqlite", max_pending=None)
     assert most <= 4
-    assert len(Counter(record.decision_seconds for record in history)) < len(history) / 2  # several in a decision
     assert max(record.query.meta["pending"] for record in history) > 4  # beside others that were kept
 
 
@@ -139,18 +140,27 @@ def filled(seconds=10.0):
     ahead.took(seconds)
     assert ahead.due(8, 8) == 0
     assert ahead.due(8, 7) == 1
-    ahead._deciding = 2.0
+    ahead._deciding.append(2.0)
     assert ahead.due(8, 8) == 4
     decided(ahead, 4)
-    ahead._deciding = 2.0
     assert ahead.due(8, 8) == ahead.due(8, 7) == 0
     return optimizer, ahead
 
 
-def decided(ahead, n):
-    ahead.begin(n)
-    until(lambda: ahead.running.done())
-    ahead.collect()
+def decided(ahead, n, capital=math.inf):
+    """How many queries a decision has added to those that are kept."""
+    before = len(ahead._kept)
+    ahead.begin(n, capital)
+    collected(ahead)
+    return len(ahead._kept) - before
+
+
+def collected(ahead):
+    def over():
+        ahead.collect()
+        return ahead.running is None
+
+    until(over)
 
 
 def test_what_is_kept_is_filled_up_and_counts_as_pending():
@@ -168,9 +178,9 @@ def test_what_is_kept_is_filled_up_and_counts_as_pending():
 def test_no_more_are_decided_than_the_capital_pays_for():
     _, ahead = filled()
     for capital, count in ((6.9, 2), (4.0, 1), (100.0, 5)):  # beside four that are kept
-        ahead.begin(5, capital)
-        until(lambda: ahead.running.done())
-        assert len(ahead.running.result().queries) == count
+        assert decided(ahead, 5, capital) == count
+        while len(ahead._kept) > 4:
+            ahead._kept.pop()
     ahead.close()
 
 
@@ -188,11 +198,44 @@ def test_what_the_capital_does_not_pay_for_is_dropped_with_all_after_it():
     assert optimizer.accept(ahead.next(), capital=0.5) == []
     ahead.begin(2)
     assert ahead.refused()  # decided on all that is known
-    until(lambda: ahead.running.done())
-    ahead.collect()
+    collected(ahead)
     assert ahead.next() is None
     decided(ahead, 2)
     optimizer.accept(ahead.next())
     assert optimizer.accept(ahead.next(), capital=0.5) == []
     assert not ahead.refused()  # it did not know that the first has been given to a worker
+    ahead.close()
+
+
+def test_a_query_is_given_out_while_the_next_is_being_decided():
+    """A worker waits for one decision, not for all that are decided on the same history."""
+    go, asked = threading.Event(), []
+
+    class Halting(Walk):
+        def decide(self, history):
+            if len(asked) == 2:
+                go.wait(10.0)
+            asked.append(len(history))
+            return super().decide(history)
+
+    ahead = Lookahead(Optimizer(Halting().bind(Hill().space, 1000.0)))
+    ahead.begin(4)
+    until(lambda: len(asked) == 2)
+    ahead.collect()
+    assert len(ahead._kept) == 2
+    assert ahead.running is not None
+    go.set()
+    collected(ahead)
+    assert asked == [0, 1, 2, 3]  # each with the ones before it pending
+    ahead.close()
+
+
+def test_the_slowest_of_the_last_decisions_counts():
+    """A model that is fitted now and then needs a stock that outlasts the fit."""
+    ahead = Lookahead(Optimizer(Walk().bind(Hill().space, 1000.0)))
+    ahead.took(10.0)
+    ahead._deciding.extend([2.0, 0.1, 0.1, 0.1])
+    assert ahead.due(8, 8) == 4
+    ahead._deciding.append(0.1)
+    assert ahead.due(8, 8) == 0
     ahead.close()
