@@ -34,8 +34,9 @@ from mfbo_torch.strategies.base import Strategy
 WORKERS = (4, 16, 64, 256, 1000)
 SECONDS = (1.0, 10.0, 60.0, 600.0)
 """Median seconds of an evaluation that are looked at."""
-REAL = (1.0, 10.0)
-"""Those of runs on this machine."""
+REAL = ((1.0, 20.0), (1.0, 5.0), (10.0, 20.0))
+"""Those of runs on this machine, and their capital for each evaluation, of which the target's cost 10: with 20 the time
+ends a run, with 5 the capital, whose last part waits for values."""
 EVALUATIONS = 12
 """For how many evaluations of each worker these have time."""
 
@@ -120,7 +121,7 @@ class Sleeping(Currin):
         return super().evaluate(x, fidelity)
 
 
-def real(strategy: Strategy, workers: int, seconds: float, evaluations: int) -> dict[str, float]:
+def real(strategy: Strategy, workers: int, seconds: float, evaluations: int, capital: float) -> dict[str, float]:
     """A run with threads that sleep: the part of their time in which they wait, from when the first evaluations have
     ended until the last one begins."""
     problem = Sleeping(seconds)
@@ -129,14 +130,14 @@ def real(strategy: Strategy, workers: int, seconds: float, evaluations: int) -> 
         Journal(Path(folder) / "history.sqlite") as journal,
         ThreadPoolExecutor(workers) as executor,
     ):
-        capital = 5.0 * evaluations
         given = {"executor": executor, "max_pending": None, "journal": journal, "progress": False}
-        run(problem, strategy, capital, time_limit=seconds * (1 + evaluations / workers), **given)
+        run(problem, strategy, capital * evaluations, time_limit=seconds * (1 + evaluations / workers), **given)
     spans = sorted(problem.spans)
     first, last = max(end for _, end in spans[:workers]), max(began for began, _ in spans)
     busy = sum(max(0.0, min(end, last) - max(began, first)) for began, end in spans)
     share = 1 - busy / (workers * (last - first)) if last > first else 0.0
-    return {"workers": workers, "evaluation_seconds": seconds, "evaluations": len(spans), "idle": round(share, 4)}
+    of = {"workers": workers, "evaluation_seconds": seconds, "capital_an_evaluation": capital}
+    return of | {"evaluations": len(spans), "idle": round(share, 4)}
 
 
 def scale(observations: int) -> list[dict[str, float]]:
@@ -187,8 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report["idle"] = rows
     if "real" in given.parts:
         report["real"] = []
-        for (name, strategy), seconds in product({"MFGPUCB": MFGPUCB(), "RandomSearch": RandomSearch()}.items(), REAL):
-            row = real(strategy, given.batch, seconds, EVALUATIONS * given.batch)
+        strategies = {"MFGPUCB": MFGPUCB(), "RandomSearch": RandomSearch()}
+        for (name, strategy), (seconds, capital) in product(strategies.items(), REAL):
+            row = real(strategy, given.batch, seconds, EVALUATIONS * given.batch, capital)
             report["real"].append({"strategy": name} | row)
             print(report["real"][-1], flush=True)
     write_json(path, report)
