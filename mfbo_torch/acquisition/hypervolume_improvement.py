@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import _log_ei_helper as log_gain
 from botorch.models.model import Model
 from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
 from botorch.utils.safe_math import log1mexp
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
+
+from mfbo_torch.acquisition.log_gain import log_gain
 
 LEAST_VARIANCE = 1e-12
 """Smallest variance of an objective, in the square of its unit."""

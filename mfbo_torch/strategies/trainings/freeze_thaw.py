@@ -6,9 +6,9 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
 
+from mfbo_torch.acquisition.log_gain import log_gain
 from mfbo_torch.history import History, Query, Status, payable
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
 from mfbo_torch.models.learning_curves import LearningCurveGP
@@ -96,8 +96,8 @@ class FreezeThaw(Strategy):
         known = [curve for curve in curves if curve.points]
         ended = [curve for curve in known if curve.fidelity == space.target] or known
         best, (mean, variance) = seen.ends(self._designs(ended))[0].max(), seen.ends(U)
-        log_gain = _log_ei_helper((mean - best) / variance.sqrt()) + 0.5 * variance.log()
-        chosen = int((log_gain - torch.tensor(ahead, dtype=torch.double).log()).argmax())
+        gains = log_gain((mean - best) / variance.sqrt()) + 0.5 * variance.log()
+        chosen = int((gains - torch.tensor(ahead, dtype=torch.double).log()).argmax())
         if chosen < len(able):
             x, fidelity = able[chosen].x, able[chosen].fidelity + 1
             return Query(x, fidelity, self._noted("forecast", U[chosen : chosen + 1], fidelity, seen))
