@@ -20,7 +20,7 @@ from botorch.utils.safe_math import log1mexp
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.log_gain import log_gain
+from mfbo_torch.acquisition.expected_improvement import log_gain
 
 LEAST_VARIANCE = 1e-12
 """Smallest variance of an objective, in the square of its unit."""

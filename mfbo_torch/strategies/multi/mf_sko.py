@@ -8,7 +8,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
+from mfbo_torch.acquisition.expected_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import Query
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel

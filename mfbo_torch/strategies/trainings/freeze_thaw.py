@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mfbo_torch.acquisition.log_gain import log_gain
+from mfbo_torch.acquisition.expected_improvement import log_gain
 from mfbo_torch.history import History, Query, Status, payable
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
 from mfbo_torch.models.learning_curves import LearningCurveGP

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from strategy_table import SPACE, box, loop, toy
 from toy import Hill
 
-from mfbo_torch.acquisition.augmented_improvement import LogAugmentedExpectedImprovement
+from mfbo_torch.acquisition.expected_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import History, Query, Record
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel

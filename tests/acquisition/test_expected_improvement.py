@@ -5,7 +5,7 @@ import pytest
 import torch
 from botorch.acquisition.analytic import _log_ei_helper
 
-from mfbo_torch.acquisition.log_gain import log_gain
+from mfbo_torch.acquisition.expected_improvement import log_gain
 
 
 def exact(u):
