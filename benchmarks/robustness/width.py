@@ -15,6 +15,7 @@ import json
 import random
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -24,7 +25,7 @@ from statistics import median
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.robustness.soak import resident
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.executors.lookahead import depth, due
+from mfbo_torch.loop.executors.lookahead import FITS, depth, due
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Currin
@@ -83,14 +84,13 @@ def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahea
         ahead: Whether queries are decided ahead as ``mfbo run`` does; else one whenever a worker is free.
         seed: Of the evaluations' times.
     """
-    draw, count = random.Random(seed), 1
-    last = deciding(count)
-    events, free, kept, begun = [(last, "decided")], [0.0] * workers, 0, 0
-    began, waited, now, busy = 0.0, 0.0, 0.0, True
+    draw, slowest = random.Random(seed), deque([deciding(1)], maxlen=FITS)
+    events, free, left, kept, begun = [(slowest[0], "decided")], [0.0] * workers, 1, 0, 0
+    began, waited, now = 0.0, 0.0, 0.0
     while begun < 40 * workers:
         now, what = heapq.heappop(events)
         if what == "decided":
-            busy, kept = False, kept + count
+            left, kept = left - 1, kept + 1
         else:
             free.append(now)
         while kept and free:
@@ -98,11 +98,11 @@ def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahea
             began = now if begun == workers else began
             waited += now - max(since, began) if begun > workers else 0.0
             heapq.heappush(events, (now + evaluating * draw.uniform(0.5, 1.5), "ended"))
-        several = ahead and depth(workers, last, evaluating)
-        count = due(workers, kept, last, evaluating) if several else int(bool(free))
-        if not busy and count:
-            busy, last = True, deciding(count)
-            heapq.heappush(events, (now + last, "decided"))
+        several = ahead and depth(workers, max(slowest), evaluating)
+        if not left and (left := due(workers, kept, max(slowest), evaluating) if several else int(bool(free))):
+            slowest.append(deciding(left))
+            for i in range(1, left + 1):
+                heapq.heappush(events, (now + deciding(i), "decided"))
     waited += sum(now - max(since, began) for since in free)
     return waited / (workers * (now - began))
 

@@ -224,7 +224,7 @@ SMOKE = [
     Smoke(
         "robustness.width --observations 20 --batch 3",
         "width.json",
-        constants={"WORKERS": (2,), "SECONDS": (1.0,), "REAL": (0.1,)},
+        constants={"WORKERS": (2,), "SECONDS": (1.0,), "REAL": ((0.1, 5.0),)},
     ),
     Smoke("figures --share 0.1", FIGURES, constants={"STEPS": (8,)}),
 ]
