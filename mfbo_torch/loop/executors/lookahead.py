@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mfbo_torch.history import History
     from mfbo_torch.loop.optimizer import Decision, Optimizer
 
+PARTS = 8
+"""Number of parts in which queries decided on the same history are given out: some strategies decide several at once in
+less time."""
 QUICK = 0.5
 """Number of workers that become free during a decision, up to which nothing is decided ahead."""
 FITS = 4
@@ -46,9 +49,8 @@ class Lookahead:
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
     begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
     count as pending for each other, and are given out in their order, the first while the next are being decided. What
-    is kept is in no history, so it is lost with
-    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
-    one.
+    is kept is in no history, so it is lost with the driver and decided anew. It is dropped once decisions are quick
+    again, or the capital does not pay for the next one.
 
     Args:
         optimizer: Decides.
@@ -66,7 +68,7 @@ class Lookahead:
 
     @property
     def running(self) -> Future[Decision] | None:
-        """The next query, while it is being decided or is not collected yet."""
+        """The next part, while it is being decided or is not collected yet."""
         return self._running[0] if self._running else None
 
     def due(self, workers: int, flying: int) -> int:
@@ -78,24 +80,25 @@ class Lookahead:
         return int(flying < workers)
 
     def begin(self, n: int, capital: float = math.inf) -> None:
-        """Decide the next ``n`` queries in the thread, or as many as the rest of the capital pays for at the cheapest
-        fidelity."""
+        """Decide the next ``n`` queries in the thread, an eighth of them at a time, or as many as the rest of the capital
+        pays for at the cheapest fidelity."""
         self._known, self._valid = self.optimizer.history, True
         self._deciding.append(0.0)
         kept = [query for decision, _ in self._kept for query in decision.queries]
         if n > 1 and not self.optimizer.space.measured:
             most = (capital - self._known.spent) / min(self.optimizer.space.costs) - len(kept)
             n = max(1, int(min(most, n)))
-        decide = self.optimizer.deciding(1, kept)
-        self._running.extend(self._thread.submit(decide) for _ in range(n))
+        part = max(1, n // PARTS)
+        decide = self.optimizer.deciding(part, kept)
+        self._running.extend(self._thread.submit(decide) for _ in range(n // part))
 
     def collect(self) -> None:
         """Keep what has been decided; raises what deciding has raised."""
         while self._running and self._running[0].done():
             decision = self._running.popleft().result()
-            self._deciding[-1] += decision.seconds
+            self._deciding[-1] += decision.seconds * len(decision.queries)
             if self._valid:
-                self._kept.append((decision, self._known))
+                self._kept.extend((decision._replace(queries=[query]), self._known) for query in decision.queries)
 
     def next(self) -> Decision | None:
         """The next query, to be made pending now; ``None`` where none is kept."""
