@@ -25,7 +25,7 @@ from statistics import median
 from benchmarks.common import about, parser, quiet, write_json
 from benchmarks.robustness.soak import resident
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.executors.lookahead import FITS, depth, due
+from mfbo_torch.loop.executors.lookahead import FITS, PARTS, depth, due
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import Currin
@@ -85,12 +85,12 @@ def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahea
         seed: Of the evaluations' times.
     """
     draw, slowest = random.Random(seed), deque([deciding(1)], maxlen=FITS)
-    events, free, left, kept, begun = [(slowest[0], "decided")], [0.0] * workers, 1, 0, 0
+    events, free, left, part, kept, begun = [(slowest[0], "decided")], [0.0] * workers, 1, 1, 0, 0
     began, waited, now = 0.0, 0.0, 0.0
     while begun < 40 * workers:
         now, what = heapq.heappop(events)
         if what == "decided":
-            left, kept = left - 1, kept + 1
+            left, kept = left - part, kept + part
         else:
             free.append(now)
         while kept and free:
@@ -101,7 +101,9 @@ def idle(workers: int, deciding: Callable[[int], float], evaluating: float, ahea
         several = ahead and depth(workers, max(slowest), evaluating)
         if not left and (left := due(workers, kept, max(slowest), evaluating) if several else int(bool(free))):
             slowest.append(deciding(left))
-            for i in range(1, left + 1):
+            part = max(1, left // PARTS)
+            left -= left % part
+            for i in range(part, left + 1, part):
                 heapq.heappush(events, (now + deciding(i), "decided"))
     waited += sum(now - max(since, began) for since in free)
     return waited / (workers * (now - began))
