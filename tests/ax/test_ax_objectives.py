@@ -5,7 +5,7 @@ import math
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax_problem import read_of
+from ax_problem import read_of, same_decisions
 from refusals import refused
 
 from mfbo_torch import Optimizer, Parameter, Space
@@ -30,16 +30,8 @@ def test_decisions_are_those_of_ask_and_tell_and_the_front_is_found():
     """Also after the client was stored and loaded."""
     objectives = Objective("loss"), Objective("speed", maximize=True)
     space = Space([Parameter("x", 0.0, 1.0)], [1, 5], objectives=objectives, limits={"size": "<= 0.9"})
-    optimizer, client = Optimizer(MFEHVI(space=space)), client_of()
-    for number in range(8):
-        ((index, parameters),) = client.get_next_trials(1).items()
-        (record,) = optimizer.ask()
-        assert (parameters["x"], parameters["fidelity"]) == (record.query.x[0], record.query.fidelity)
-        told = measured(**parameters)
-        client.complete_trial(index, told)
-        optimizer.tell(record.id, told)
-        if number == 4:
-            client = Client._from_json_snapshot(client._to_json_snapshot())
+    optimizer = Optimizer(MFEHVI(space=space))
+    client = same_decisions(client_of(), optimizer, 8, measured)
     for x in (0.3, 0.5, 0.95, 0.1):  # the last two: too large, and beaten by 0.3
         client.complete_trial(client.attach_trial({"x": x, "fidelity": 1}), measured(x, 1))
     history = read_of(client).history

@@ -6,7 +6,7 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax_problem import read_of
+from ax_problem import read_of, same_decisions
 from refusals import refused
 
 from mfbo_torch import MFGPUCB, Observation, Optimizer, Parameter, SettingError, Space
@@ -39,15 +39,7 @@ def test_decisions_are_those_of_ask_and_tell_and_the_best_is_feasible():
     space = Space([Parameter("x", 0.0, 1.0)], [1, 5], limits={"latency": "<= 0.7", "recall": ">= 0.25"})
     optimizer = Optimizer(MFGPUCB(space=space, initial_capital=4))
     client = client_of(MFGPUCB(initial_capital=4))
-    for number in range(14):
-        ((index, parameters),) = client.get_next_trials(1).items()
-        (record,) = optimizer.ask()
-        assert (parameters["x"], parameters["fidelity"]) == (record.query.x[0], record.query.fidelity)
-        told = measured(**parameters)
-        client.complete_trial(index, told)
-        optimizer.tell(record.id, Observation(-told["loss"], outcomes=told))
-        if number == 6:
-            client = Client._from_json_snapshot(client._to_json_snapshot())
+    client = same_decisions(client, optimizer, 14, measured, lambda one: Observation(-one["loss"], outcomes=one))
     history = read_of(client).history
     assert [(r.value, r.feasible, r.outcomes) for r in history] == [
         (r.value, r.feasible, r.outcomes) for r in optimizer.history

@@ -114,3 +114,16 @@ def sixty_trials(run: Run, batch: int = 4, trials: int = 60) -> None:
             ended += 1
             if ended == 20:
                 break
+
+
+def same_decisions(client: Client, optimizer: Optimizer, rounds: int, measured, told=dict) -> Client:
+    """Both decide the same in each round and are told the same; the client is stored and loaded half-way."""
+    for number in range(rounds):
+        ((index, parameters),) = client.get_next_trials(1).items()
+        (record,) = optimizer.ask()
+        assert (parameters["x"], parameters["fidelity"]) == (record.query.x[0], record.query.fidelity)
+        client.complete_trial(index, measured(**parameters))
+        optimizer.tell(record.id, told(measured(**parameters)))
+        if number == rounds // 2:
+            client = Client._from_json_snapshot(client._to_json_snapshot())
+    return client
