@@ -186,9 +186,8 @@ def _suite() -> Iterator[Quote]:
     """Counts of problems of the suite, and medians on some of them."""
     both = report.collect(RESULTS / "robust.csv")
     runs = report.apart(both)
-    ours, before = "MFGPUCB", "former default"
+    ours = "MFGPUCB"
     met = [name for name in PROBLEMS if (name, report.BASELINE, 20) in runs]  # elsewhere nothing else has run
-    of = {method: [name for name in met if (name, method, 20) in runs] for method in (ours, before)}
 
     def near(method: str, names: Sequence[str], *capitals: int) -> list[float]:
         """On how many problems a median is near the smallest."""
@@ -197,23 +196,21 @@ def _suite() -> Iterator[Quote]:
 
     def worse(capital: int) -> list[float]:
         """Where another method has a smaller median: how many times smaller."""
-        ratios = [report.middle(runs, n, ours, capital) / report.best(runs, n, capital, ours) for n in of[ours]]
+        ratios = [report.middle(runs, n, ours, capital) / report.best(runs, n, capital, ours) for n in met]
         return [ratio for ratio in ratios if ratio > 1]
 
-    rows = {"**MFGPUCB**": (ours, ours), "MFGPUCB, former version": (before, before)}
-    rows |= {"Optuna's Gaussian process": ("OptunaGP", before), "expected improvement, target only": ("EI", before)}
-    for label, (method, whose) in rows.items():
-        names = of[whose]
-        seeds = [len(runs[name, method, 20]) for name in names]
-        values = [len(names), *near(method, names, 20, 10), *sorted({min(seeds), max(seeds)})]
+    rows = {"**MFGPUCB**": ours, "Optuna's Gaussian process": "OptunaGP", "expected improvement, target only": "EI"}
+    for label, method in rows.items():
+        seeds = [len(runs[name, method, 20]) for name in met]
+        values = [*near(method, met, 20, 10, 5), *sorted({min(seeds), max(seeds)})]
         counted = " or ".join(["{}"] * (len(values) - 3))
         yield Quote("README.md", f"| {label} | {{}} | {{}} | {{}} | {counted} |", values)
-    known = [name for name in of[ours] if name in DEVELOPMENT]
-    unknown = [name for name in of[ours] if name not in known]
+    known = [name for name in met if name in DEVELOPMENT]
+    unknown = [name for name in met if name not in known]
     says = "set with {} of the {} problems. On {} of the other {} its median"
-    yield Quote("README.md", says, [len(known), len(of[ours]), *near(ours, unknown, 20), len(unknown)])
+    yield Quote("README.md", says, [len(known), len(met), *near(ours, unknown, 20), len(unknown)])
     says = "a smaller median on {} of the {} problems, up to {} times smaller"
-    yield Quote("README.md", says, [len(worse(5)), len(of[ours]), max(worse(5))])
+    yield Quote("README.md", says, [len(worse(5)), len(met), max(worse(5))])
     yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
     for says, names in {
         "a cliff, which its cheap fidelity has at another place: {} ({}, one seed)": ["cliff-2"],
@@ -223,10 +220,9 @@ def _suite() -> Iterator[Quote]:
     }.items():
         pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
         yield Quote("README.md", says, [value for pair in pairs for value in pair])
-    for method, rest in {before: ". -", ours: ". On the"}.items():
-        says = f"the best on {{}} of {{}} at 5, on {{}} at 10 and on {{}} at 20{rest}"
-        first, *others = near(method, of[method], 5, 10, 20)
-        yield Quote("docs/benchmarks.md", says, [first, len(of[method]), *others])
+    says = "the best on {} of {} at 5, on {} at 10 and on {} at 20"
+    first, *others = near(ours, met, 5, 10, 20)
+    yield Quote("docs/benchmarks.md", says, [first, len(met), *others])
     busy = [ours, *report.IN_FLIGHT]
     for label, name in {"Forrester": "forrester", "Hartmann-3D": "hartmann3", "a useless cheap": "useless"}.items():
         rest = " fidelity" * (name == "useless") + " |" + " {} ({}) |" * len(busy)
@@ -234,7 +230,7 @@ def _suite() -> Iterator[Quote]:
         yield Quote("docs/how-to/batches.md", f"| {label}{rest}", found)
     page = "docs/which-strategy.md"
     says = "another method is ahead on {} of {} problems; with ten, on {} ("
-    yield Quote(page, says, [len(worse(5)), len(of[ours]), len(worse(10))])
+    yield Quote(page, says, [len(worse(5)), len(met), len(worse(10))])
     for capital, says in {
         20: "at 20 is {} (three seeds), against {} for expected improvement",
         5: "has learned this, it is {} against {}.",
