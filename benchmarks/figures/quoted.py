@@ -199,7 +199,8 @@ def _suite() -> Iterator[Quote]:
         ratios = [report.middle(runs, n, ours, capital) / report.best(runs, n, capital, ours) for n in met]
         return [ratio for ratio in ratios if ratio > 1]
 
-    rows = {"**MFGPUCB**": ours, "Optuna's Gaussian process": "OptunaGP", "expected improvement, target only": "EI"}
+    rows = {"**MFGPUCB**": ours, "Optuna's Gaussian process": "OptunaGP", "GP-UCB, target only": "GPUCB"}
+    rows |= {"expected improvement, target only": "EI"}
     for label, method in rows.items():
         seeds = [len(runs[name, method, 20]) for name in met]
         values = [*near(method, met, 20, 10, 5), *sorted({min(seeds), max(seeds)})]
@@ -213,10 +214,11 @@ def _suite() -> Iterator[Quote]:
     yield Quote("README.md", says, [len(worse(5)), len(met), max(worse(5))])
     yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
     for says, names in {
-        "a cliff, which its cheap fidelity has at another place: {} ({}, one seed)": ["cliff-2"],
+        "a cliff, which its cheap fidelity has at another place: {} ({})": ["cliff-2"],
         "noise at both fidelities: {} ({})": ["noisy"],
         "one-dimensional ALOS function: {} ({})": ["alos-1"],
-        "boosted trees: {} ({})": ["trees"],
+        "a cheap fidelity that says nothing: {} ({})": ["useless"],
+        "the six-hump camel function: {} ({})": ["camel"],
     }.items():
         pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
         yield Quote("README.md", says, [value for pair in pairs for value in pair])
@@ -232,12 +234,12 @@ def _suite() -> Iterator[Quote]:
     says = "another method is ahead on {} of {} problems; with ten, on {} ("
     yield Quote(page, says, [len(worse(5)), len(met), len(worse(10))])
     for capital, says in {
-        20: "at 20 is {} (three seeds), against {} for expected improvement",
+        20: "at 20 is {} (six seeds), against {} for expected improvement",
         5: "has learned this, it is {} against {}.",
     }.items():
         found = [report.middle(runs, "useless", method, capital) for method in (ours, report.BASELINE)]
         yield Quote(page, says, found)
-    yield Quote(page, "at a median loss of {} at 20 (three seeds", [report.middle(runs, "noisy", ours, 20)])
+    yield Quote(page, "at a median loss of {} at 20 (six seeds", [report.middle(runs, "noisy", ours, 20)])
 
 
 def _doors() -> Iterator[Quote]:
