@@ -80,8 +80,8 @@ class Lookahead:
         return int(flying < workers)
 
     def begin(self, n: int, capital: float = math.inf) -> None:
-        """Decide the next ``n`` queries in the thread, an eighth at a time, or as many as the rest of the capital
-        pays for at the cheapest fidelity."""
+        """Decide the next ``n`` queries in the thread, in equal parts of an eighth, or as many as the rest of the capital
+        pays for at the cheapest fidelity; what is left over by the parts is not decided."""
         self._known, self._valid = self.optimizer.history, True
         self._deciding.append(0.0)
         kept = [query for decision, _ in self._kept for query in decision.queries]
