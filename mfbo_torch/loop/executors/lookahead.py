@@ -80,7 +80,7 @@ class Lookahead:
         return int(flying < workers)
 
     def begin(self, n: int, capital: float = math.inf) -> None:
-        """Decide the next ``n`` queries in the thread, in equal parts of an eighth, or as many as the rest of the capital
+        """Decide the next ``n`` queries in the thread, in eight equal parts, or as many as the rest of the capital
         pays for at the cheapest fidelity; what is left over by the parts is not decided."""
         self._known, self._valid = self.optimizer.history, True
         self._deciding.append(0.0)
