@@ -200,12 +200,15 @@ def _suite() -> Iterator[Quote]:
         return [ratio for ratio in ratios if ratio > 1]
 
     rows = {"**MFGPUCB**": ours, "Optuna's Gaussian process": "OptunaGP", "GP-UCB, target only": "GPUCB"}
-    rows |= {"expected improvement, target only": "EI"}
+    alone = "expected improvement, target only"
+    rows |= {f"{alone}, ten first designs": "EI", f"{alone}, three first designs": "EI-3"}
     for label, method in rows.items():
         seeds = [len(runs[name, method, 20]) for name in met]
         values = [*near(method, met, 20, 10, 5), *sorted({min(seeds), max(seeds)})]
         counted = " or ".join(["{}"] * (len(values) - 3))
         yield Quote("README.md", f"| {label} | {{}} | {{}} | {{}} | {counted} |", values)
+    seeds = [len(runs[name, "MFNaive", 20]) for name in met]
+    yield Quote("README.md", "| MF-NAIVE | {} | | | {} |", [*near("MFNaive", met, 20), min(seeds)])
     known = [name for name in met if name in DEVELOPMENT]
     unknown = [name for name in met if name not in known]
     says = "set with {} of the {} problems. On {} of the other {} its median"
@@ -219,12 +222,21 @@ def _suite() -> Iterator[Quote]:
         "one-dimensional ALOS function: {} ({})": ["alos-1"],
         "a cheap fidelity that says nothing: {} ({})": ["useless"],
         "the six-hump camel function: {} ({})": ["camel"],
+        "a small network {} ({}), a cliff in four dimensions {} ({})": ["network", "cliff-4"],
+        "Rosenbrock's function in five {} ({}), Levy's {} ({})": ["rosenbrock-5", "levy-5"],
     }.items():
         pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
         yield Quote("README.md", says, [value for pair in pairs for value in pair])
     says = "the best on {} of {} at 5, on {} at 10 and on {} at 20"
     first, *others = near(ours, met, 5, 10, 20)
     yield Quote("docs/benchmarks.md", says, [first, len(met), *others])
+    bare, sides = "MFGPUCB-unhedged", list[list[float]]()
+    for capital in (10, 20):
+        few = len(runs[met[0], bare, capital])
+        pairs = [[median(r.loss for r in runs[n, m, capital][:few]) for m in (ours, bare)] for n in met]
+        sides.append([sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)])
+    says = "larger on {} and smaller on {} at 10, larger on {} and smaller on {} at 20"
+    yield Quote("docs/benchmarks.md", says, [*sides[0], *sides[1]])
     busy = [ours, *report.IN_FLIGHT]
     for label, name in {"Forrester": "forrester", "Hartmann-3D": "hartmann3", "a useless cheap": "useless"}.items():
         rest = " fidelity" * (name == "useless") + " |" + " {} ({}) |" * len(busy)

@@ -52,6 +52,7 @@ BECAUSE = {
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
     "overdue": "Since the target's last query those below it have cost as much as one, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
+    "dear": "Every cheaper fidelity costs more than a third of the target, which does not pay; none of them is asked.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""

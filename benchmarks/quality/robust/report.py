@@ -20,7 +20,8 @@ from benchmarks.study import read
 CAPITALS = (5, 10, 15, 20)
 IN_FLIGHT = {f"{name}, {count} workers": (name, count) for name in ("MFGPUCB", "EI") for count in (4, 16)}
 """Simulated workers that are never waited for: of which strategy, and how many."""
-METHODS = ("MFGPUCB", "MFGPUCB-independent", "EI", "GPUCB", "MFGIBBON", "Random", *IN_FLIGHT, *PEERS)
+OWN = ("MFGPUCB", "MFGPUCB-independent", "EI", "EI-3", "GPUCB", "MFNaive", "MFGIBBON", "Random")
+METHODS = (*OWN, *IN_FLIGHT, *PEERS)
 
 CLOSE = 1.1
 """A factor within which two losses count as equal."""
@@ -162,7 +163,7 @@ def versions(runs: Runs) -> list[str]:
     if len(names) < 2:
         return []
     first, *others = names
-    lines = ["", "## The default before and after", "", f"Median loss divided by that of `{first}`.", ""]
+    lines = ["", "## The default and its other versions", "", f"Median loss divided by that of `{first}`.", ""]
     body = []
     for name in problems_of(runs):
         ratios = [middle(runs, name, m, c) / middle(runs, name, first, c) for m in others for c in CAPITALS]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from torch import Tensor
 
 from mfbo_torch.confidence.prior import Prior
-from mfbo_torch.history import History, Query, Recommendation, Record
+from mfbo_torch.history import History, Query, Recommendation, Record, payable
 from mfbo_torch.models.multi_fidelity.per_fidelity import LINKS
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
@@ -16,9 +17,15 @@ from mfbo_torch.strategies.multi.mf_gp_ucb_published import PublishedMFGPUCB
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB
 from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
+from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import one_of
+
+DEAR = 0.35
+"""Share of the target's cost from which on a fidelity does not pay."""
+FIRST = 3
+"""Number of initial queries where the target alone is asked."""
 
 
 class MFGPUCB(Strategy):
@@ -43,6 +50,10 @@ class MFGPUCB(Strategy):
     ``n`` target costs at least ``0.12 n - 3`` are spent by a method that ignores the cheap fidelities, with all that
     it would know and more. From seven parameters on, the two that know all fidelities search only where their
     predictions have come true (:mod:`~mfbo_torch.strategies.common.trust_region`).
+
+    Where every fidelity below the target costs :data:`DEAR` of it or more, the hedge asks the target alone, by expected
+    improvement. Not so once something is known at another fidelity, where the capital does not pay for a query of the
+    target, where costs are measured, and where trainings continue.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
@@ -113,6 +124,10 @@ class MFGPUCB(Strategy):
             self.rule: UpperBounds = (HedgedMFGPUCB if hedge else RecursiveMFGPUCB)(**shared)
         else:
             self.rule = PublishedMFGPUCB(**shared, **own)
+        self.alone: ExpectedImprovement | None = None
+        if self.rule.link == "recursive" and hedge:
+            first = FIRST if self.rule.initial_capital is None else max(1, int(self.rule.initial_capital + 1e-9))
+            self.alone = ExpectedImprovement(initial=first, device=device, dtype=dtype, **settings)
         self.patient = self.rule.patient
         self.beta, self.initial_capital = self.rule.beta, self.rule.initial_capital
         self.refit_every, self.device, self.dtype = self.rule.refit_every, device, dtype
@@ -121,26 +136,38 @@ class MFGPUCB(Strategy):
     def bind(self, space: Space, capital: float | None = None) -> Self:
         bound = super().bind(space, capital)
         bound.rule = self.rule.bind(space, capital)
+        bound.alone = None if self.alone is None else self.alone.bind(space, capital)
         return bound
 
+    def deciding(self, history: History) -> UpperBounds | ExpectedImprovement:
+        """What decides after a history: the rule of the link, or the target alone where nothing else pays."""
+        space, target = self.space, self.space.target
+        if self.alone is None or not target or space.costs[0] < DEAR * space.costs[-1]:
+            return self.rule
+        known = any(record.query.fidelity < target for record in history.records)
+        short = self.capital is not None and payable(self.capital) < space.costs[-1]
+        return self.rule if known or short or space.measured or space.continues else self.alone
+
     def snapshot(self, history: History) -> Snapshot:
-        return self.rule.snapshot(history)
+        return self.deciding(history).snapshot(history)
 
     def decide(self, history: History) -> Query:
-        return self.rule.decide(history)
+        found, rule = self.deciding(history), self.rule
+        query = found.decide(history)
+        return query if found is rule else replace(query, meta={**query.meta, "because": "dear"})
 
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target, or where observations are noisy or have limits what the model makes of
         them: see :func:`~mfbo_torch.strategies.common.recommendation.advised`."""
-        return self.rule.recommend(history)
+        return self.deciding(history).recommend(history)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of every fidelity that was observed; NaN at the others."""
-        return self.rule.predict(history, X)
+        return self.deciding(history).predict(history, X)
 
     def explained(self, history: History) -> tuple[float, ...] | None:
-        return self.rule.explained(history)
+        return self.deciding(history).explained(history)
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The target before there is a model, and by the published method, whose γ judge maximisers of its bound."""
-        return self.rule.fidelity_at(x, history)
+        return self.deciding(history).fidelity_at(x, history)

@@ -15,6 +15,7 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.common import fit_schedule
 from mfbo_torch.strategies.common.initial_design import sobol
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.strategies.multi import upper_bounds
 from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART
 
@@ -350,3 +351,35 @@ def test_an_overdue_query_of_the_target_goes_where_its_mean_is_largest():
         chosen, known, anywhere = (model.mean_variance(U)[0][:, 1].max() for U in (at, tried, sobol(2, 4096, 7)))
     assert chosen > known
     assert chosen >= anywhere - 1e-3 * model.scale[1]
+
+
+@pytest.mark.parametrize(("cheap", "alone"), [(2.0, True), (1.4, True), (1.3, False), (0.1, False)])
+def test_a_fidelity_of_more_than_a_third_of_the_targets_cost_is_not_asked(cheap, alone):
+    space = Space(SPACE.parameters, (cheap, 4.0))
+    history = loop(MFGPUCB(space=space, capital=40.0), toy(space), 6)
+    dear = [record.query.meta.get("because") == "dear" for record in history]
+    assert all(dear) if alone else not any(dear)
+    assert ({record.query.fidelity for record in history} == {1}) == alone
+    if alone:
+        assert "more than a third of the target" in Explanation(history.records[-1], history, space).why
+
+
+def test_what_is_known_at_a_dear_fidelity_is_used():
+    """Also where costs are measured, no model of the target alone takes turns, or the capital does not pay for it."""
+    space = Space(SPACE.parameters, (2.0, 4.0))
+    known = step(History(), Query((1.0, 2.0), 0), space, 0.5)
+    for asks, before in (
+        (MFGPUCB(space=space, capital=40.0), known),
+        (MFGPUCB(space=space, capital=40.0, hedge=False), History()),
+        (MFGPUCB(space=space, capital=3.0), History()),
+        (MFGPUCB(space=Space(SPACE.parameters, (2.0, 4.0), measured=True), capital=40.0), History()),
+    ):
+        assert "because" not in asks.ask(before)[0].meta
+        assert asks.ask(before)[0].fidelity == 0
+
+
+@pytest.mark.parametrize("initial_capital", [None, 1, 5.5])
+def test_the_first_designs_of_the_target_alone(initial_capital):
+    space = Space(SPACE.parameters, (2.0, 4.0))
+    history = loop(MFGPUCB(space=space, capital=80.0, initial_capital=initial_capital), toy(space), 7)
+    assert sum(is_initial(history)) == {None: 3, 1: 1, 5.5: 5}[initial_capital]
