@@ -20,8 +20,11 @@ from benchmarks.study import read
 CAPITALS = (5, 10, 15, 20)
 IN_FLIGHT = {f"{name}, {count} workers": (name, count) for name in ("MFGPUCB", "EI") for count in (4, 16)}
 """Simulated workers that are never waited for: of which strategy, and how many."""
-OWN = ("MFGPUCB", "MFGPUCB-independent", "EI", "EI-3", "GPUCB", "MFNaive", "MFGIBBON", "Random")
-METHODS = (*OWN, *IN_FLIGHT, *PEERS)
+METHODS = (
+    *("MFGPUCB", "MFGPUCB-independent", "EI", "EI-3", "GPUCB", "MFNaive", "MFGIBBON", "Random"),
+    *IN_FLIGHT,
+    *PEERS,
+)
 
 CLOSE = 1.1
 """A factor within which two losses count as equal."""

@@ -52,8 +52,9 @@ class MFGPUCB(Strategy):
     predictions have come true (:mod:`~mfbo_torch.strategies.common.trust_region`).
 
     Where every fidelity below the target costs :data:`DEAR` of it or more, the hedge asks the target alone, by expected
-    improvement. Not so once something is known at another fidelity, where the capital does not pay for a query of the
-    target, where costs are measured, and where trainings continue.
+    improvement after :data:`FIRST` random designs, or as many as ``initial_capital``; ``beta`` and ``refit_every`` are
+    then without effect. Not so once something is known at another fidelity, where the capital does not pay for a query
+    of the target, where costs are measured, and where trainings continue.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
