@@ -64,8 +64,8 @@ class MFEHVI(Strategy):
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
-    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), or on the front observed, less a tenth of the range
-    there. It is noted with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
     augmented Chebyshev scalarisation [Knowles2006parego]_.
 
     Args:
@@ -209,10 +209,7 @@ class MFEHVI(Strategy):
         designs, Y = predicted_front(self.space, seen, values, self.seed)
         records = [r for r in snapshots[0].at(self.space.target) if r.feasible]
         known = objective_values([history.records[r.id] for r in records], self.space.objectives)
-        reference = reference_point(self.space, Y)
-        if len(known):  # a front that was observed is of interest, whatever models promise beyond it
-            reference = torch.minimum(reference, reference_point(self.space, known))
-        least = LEAST_RANGE * ranges(torch.cat([Y, known]))
+        reference, least = reference_point(self.space, Y), LEAST_RANGE * ranges(torch.cat([Y, known]))
         return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(
