@@ -40,17 +40,16 @@ def check_history(history: Iterable[Record], space: Space, setting: str = "journ
     for record in history:
         dim, fidelity = len(record.query.x), record.query.fidelity
         if dim != space.dim or not 0 <= fidelity <= space.target:
-            given = f"{dim} parameters, fidelity {fidelity}"
-            wanted = f"{space.dim} parameters, fidelities 0 to {space.target}"
-            raise SettingError(setting, given, f"a history of this problem: {wanted}")
+            wanted = f"a history of this problem: {space.dim} parameters, fidelities 0 to {space.target}"
+            raise SettingError(setting, f"{dim} parameters, fidelity {fidelity}", wanted)
         if not space.contains(record.query.x):
             bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
             given = f"query {record.id} at {list(record.query.x)}"
             raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
         for limit in space.outcomes if record.status == Status.DONE else ():
             if limit.name not in record.outcomes:
-                given = f"query {record.id} without {limit.name}"
-                raise SettingError(setting, given, f"a history of this problem, in which {limit.name} was measured")
+                wanted = f"a history of this problem, in which {limit.name} was measured"
+                raise SettingError(setting, f"query {record.id} without {limit.name}", wanted)
 
 
 class Decision(NamedTuple):
@@ -136,7 +135,11 @@ class Optimizer:
             pending = {r.id: r for r in self._history.pending}
             left = [i for i in self._enqueued if i in pending]
             self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
-        return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
+        try:
+            return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
+        except BaseException:  # what was enqueued comes first at the next call
+            self._enqueued = [*left[:n], *self._enqueued]
+            raise
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
         """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the
@@ -166,12 +169,7 @@ class Optimizer:
                 if not self.affords(cost, capital, history) or (waits and self.strategy.waits(history, cost, capital)):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
-            queried = list(history.records[len(self._history) :])
-            if queried:
-                self._keep(history, lambda journal: journal.asked(queried, decision.seen))
-                for record in queried:
-                    self.callbacks.query(record, self._history)
-            return queried
+            return self._begin(history, decision.seen)
 
     def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
         """Whether a capital pays for another cost after a history, this one if not given; see :meth:`ask`."""
@@ -218,8 +216,7 @@ class Optimizer:
             if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
                 return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
             found = found.judged(self.space.outcomes)
-            changes = self._changes(record, evaluation_seconds, cost)
-            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"], points)
+            return self.observe(id, found, **self._changes(record, evaluation_seconds, cost), curve=points)
 
     def observe(
         self, id: int, observation: Observation, evaluation_seconds: float, cost: float, curve: Points = ()
@@ -253,10 +250,8 @@ class Optimizer:
             return self._end(record.failed(told_reason(reason), **end))
 
     def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
-        """Take in that a pending query has failed and is tried again.
-
-        ``cost`` is that of all its attempts, the next one included; the same as before if not given.
-        """
+        """Take in that a pending query has failed and is tried again. ``cost`` is that of all its attempts, the next
+        one included; the same as before if not given."""
         with self._lock:
             record = self._pending(id)
             record = record.retried(told_reason(reason), self._changes(record, 0.0, cost)["cost"])
@@ -301,9 +296,7 @@ class Optimizer:
                 with self._state.restored():
                     fidelity = self.strategy.fidelity_at(x, self._history)
             query = Query(x, level_of(fidelity, self.space.fidelities, self.space.target), ENQUEUED)
-            history = self._history.asked(query, self.strategy.cost(query, self._history))
-            record = history.records[-1]
-            self._keep(history, lambda journal: journal.asked([record]))
+            [record] = self._begin(self._history.asked(query, self.strategy.cost(query, self._history)))
             self._enqueued.append(record.id)
             return record
 
@@ -339,10 +332,8 @@ class Optimizer:
             return self.strategy.recommend(self._history)
 
     def explain(self, query: Record | Query | int) -> str:
-        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it.
-
-        It is read off the history, so that a run that has ended can be asked too. Values are in the sign of the
-        problem, where one was given.
+        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it;
+        read off the history, also of a run that has ended. Values are in the sign of the problem, where one was given.
 
         Args:
             query: Its record, its number, or the query itself, of which the last one is meant.
@@ -382,6 +373,15 @@ class Optimizer:
     def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
         changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
         return {setting: number(setting, given, 0) for setting, given in changes.items()}
+
+    def _begin(self, history: History, seen: int | None = None) -> list[Record]:
+        """Make pending the queries that a history has beyond the present one."""
+        queried = list(history.records[len(self._history) :])
+        if queried:
+            self._keep(history, lambda journal: journal.asked(queried, seen))
+            for record in queried:
+                self.callbacks.query(record, self._history)
+        return queried
 
     def _end(self, record: Record) -> Record:
         self._keep(self._history.updated(record), lambda journal: journal.ended(record))
