@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history.check import check_history
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
 from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
@@ -33,23 +34,6 @@ class HasSpace(Protocol):
 
     @property
     def space(self) -> Space: ...
-
-
-def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
-    """Refuse a history with a query that has another number of parameters, another fidelity, or lies out of bounds."""
-    for record in history:
-        dim, fidelity = len(record.query.x), record.query.fidelity
-        if dim != space.dim or not 0 <= fidelity <= space.target:
-            wanted = f"a history of this problem: {space.dim} parameters, fidelities 0 to {space.target}"
-            raise SettingError(setting, f"{dim} parameters, fidelity {fidelity}", wanted)
-        if not space.contains(record.query.x):
-            bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
-            given = f"query {record.id} at {list(record.query.x)}"
-            raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
-        for limit in space.outcomes if record.status == Status.DONE else ():
-            if limit.name not in record.outcomes:
-                wanted = f"a history of this problem, in which {limit.name} was measured"
-                raise SettingError(setting, f"query {record.id} without {limit.name}", wanted)
 
 
 class Decision(NamedTuple):
@@ -105,7 +89,11 @@ class Optimizer:
         history, limits = History() if self.journal is None else self.journal.history(), self.space.outcomes
         try:
             for record in history.done if limits or any(r.outcomes for r in history) else []:
-                history = history.updated(replace(record, outcomes=judged(record.outcomes, limits)))
+                found = judged(record.outcomes, limits)
+                for one in self.space.objectives[:1]:  # another one came first perhaps, or it had the other direction
+                    first = found[one.name]
+                    record = replace(record, value=one.signed(first.value), standard_error=first.standard_error)
+                history = history.updated(replace(record, outcomes=found))
             return history
         except KeyError as missing:
             wanted = f"a history in which {missing.args[0]} was measured"
