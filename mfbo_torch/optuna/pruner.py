@@ -19,7 +19,6 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
-from mfbo_torch.history.observation import within_reach
 from mfbo_torch.models.learning_curves import LearningCurveGP
 from mfbo_torch.optuna.codec import StudyCodec
 from mfbo_torch.space.fidelities import epoch_rungs
@@ -99,6 +98,5 @@ class Pruner(BasePruner):
 
 
 def _values(trial: FrozenTrial) -> list[float]:
-    """What a trial has reported, in the order of its steps; as far as models can use it."""
-    own = [value for _, value in sorted(trial.intermediate_values.items())]
-    return [within_reach(value) if math.isfinite(value) else value for value in own]
+    """What a trial has reported, in the order of its steps."""
+    return [value for _, value in sorted(trial.intermediate_values.items())]
