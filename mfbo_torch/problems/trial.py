@@ -85,7 +85,8 @@ class Trial:
         thread of this process, or begins anew (:mod:`~mfbo_torch.loop.waiting_trainings`).
 
         Args:
-            done: Number of epochs in the checkpoint, where that is not written in every one.
+            done: Number of epochs in the checkpoint, where that is not written in every one, or may be ahead of the
+                last report after a kill. The last epoch is given again where it was saved and not reported.
 
         Raises:
             SettingError: The fidelities are no numbers of epochs, or ``done`` is none of those before the end.
@@ -93,7 +94,9 @@ class Trial:
         if self.span is None:
             raise SettingError("trial.epochs", "called", "called where fidelities are epochs: Space(..., epochs=27)")
         span = self.span
-        epoch = max(span.begun, self.epoch or 0) if done is None else whole("done", done, 0, span.end)
+        epoch = max(span.begun, self.epoch or 0)
+        if done is not None:
+            epoch = min(whole("done", done, 0, span.end), span.end - 1)
         while True:
             while epoch < span.end and self.stopped is None:
                 self.epoch, self._left = epoch + 1, True

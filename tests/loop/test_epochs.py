@@ -14,6 +14,7 @@ from mfbo_torch import Journal, Optimizer, Parameter, SettingError, Space, maxim
 from mfbo_torch.history import Status
 from mfbo_torch.history.observation import LARGEST
 from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.problems.trial import Span, Trial
 from mfbo_torch.strategies import FreezeThaw, RandomSearch
 
 SPACE = Space([Parameter("rate", 0.0, 1.0)], epochs=27)
@@ -267,3 +268,20 @@ def test_patience_waits_for_a_first_value_at_the_end():
 def test_a_function_without_a_trial_is_told_so():
     with pytest.raises(SettingError, match=r"training\(parameters, trial\)"):
         minimize(lambda parameters: 1.0, SPACE, 40)
+
+
+def test_the_last_epoch_is_given_again_where_it_was_saved_and_not_reported(tmp_path):
+    trial = Trial(0, tmp_path, span=Span(3, 9))
+    assert [*trial.epochs(done=9)] == [9]
+    assert [*Trial(0, tmp_path, span=Span(3, 9)).epochs(done=5)] == [6, 7, 8, 9]
+
+
+def test_a_training_that_waits_is_dropped_where_its_design_begins_anew():
+    space = Space([Parameter("kind", choices=["a", "b", "c"])], epochs=3)
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(0.3 + 0.1 * len(parameters["kind"]), epoch))
+
+    result = minimize(training, space, capital=30)  # more than there is to know
+    assert not result.history.select(Status.FAILED)
