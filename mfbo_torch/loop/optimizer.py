@@ -340,10 +340,13 @@ class Optimizer:
     def _parsed(self, value: Observed | None, x: Sequence[float]) -> Observation:
         """What a user tells of a design; several objectives come in their own signs, those that are known need not."""
         objectives = self.space.objectives
-        if not objectives or isinstance(value, Observation):
+        if not objectives:
             return parse(value)
+        known = known_values(objectives, self.space.named(x))
+        if isinstance(value, Observation):
+            return replace(value, outcomes={**value.outcomes, **known})
         if isinstance(value, Mapping):
-            value = {**value, **known_values(objectives, self.space.named(x))}
+            value = {**value, **known}
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
     def _numbered(self, id: int) -> Record:

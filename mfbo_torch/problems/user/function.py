@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -90,6 +91,8 @@ class FunctionProblem(Problem):
         if not (known := known_values(self.space.objectives, named)):
             return call()
         found = call()
+        if isinstance(found, Observation):
+            return replace(found, outcomes={**found.outcomes, **known})
         return {**found, **known} if isinstance(found, Mapping) else found
 
     @property
