@@ -247,5 +247,5 @@ def test_bounded_losses_are_minimised_as_rewards_are_maximised():
 
 def test_the_arm_of_the_least_loss_is_found():
     arms = Space(SPACE.parameters, (1.0,))
-    found = minimize(lambda arm: 0.2 + 0.15 * abs(arm - 3), arms, 60, strategy=MFUCB(rewards="bounded"))
+    found = minimize(lambda arm: 0.2 + 0.15 * abs(arm - 3), arms, 60, strategy=UCB(rewards="bounded"))
     assert found.parameters == {"arm": 3}
