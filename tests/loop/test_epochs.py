@@ -285,3 +285,13 @@ def test_a_training_that_waits_is_dropped_where_its_design_begins_anew():
 
     result = minimize(training, space, capital=30)  # more than there is to know
     assert not result.history.select(Status.FAILED)
+
+
+def test_a_journal_of_other_epochs_or_of_the_other_direction_is_refused(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(Training(False), Space(SPACE.parameters, epochs=9), 13, journal=journal)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        with pytest.raises(SettingError, match=r"journal = .*the fidelities of its own are epochs = 1"):
+            minimize(Training(False), Space(SPACE.parameters, epochs=12), 13, journal=journal)
+        with pytest.raises(SettingError, match=r"journal = .*its own is one to minimize"):
+            maximize(Training(False), Space(SPACE.parameters, epochs=9), 13, journal=journal)
