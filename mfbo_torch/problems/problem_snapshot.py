@@ -87,11 +87,9 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
         write_text(digest_path(journal.path), json.dumps({**shown_of(problem), **run}) + "\n")
 
 
-def check_noted(journal: Journal | None, problem: Problem) -> None:
-    """Refuse a journal with queries whose note says that its values have the other sign, or belong to other values of
-    the fidelity; one without a note is taken."""
-    if journal is None or not len(journal.history()):
-        return
+def check_noted(journal: Journal, problem: Problem) -> None:
+    """Refuse a journal whose note says that its values have the other sign, or belong to other values of the fidelity;
+    one without a note is taken."""
     try:
         before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
     except (OSError, TypeError, ValueError):
