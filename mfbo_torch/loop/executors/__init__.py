@@ -76,7 +76,9 @@ def start(
     if timeout is not None:
         timeout = number("timeout", timeout, above=0, wanted="a number of seconds above 0")
     if workers is not None:
-        workers = whole("workers", workers, 1, MOST_WORKERS)
+        workers = whole("workers", workers)
+        if workers > MOST_WORKERS:
+            raise SettingError("workers", workers, f"at most {MOST_WORKERS:,}")
     if placement.kind == "dask":
         return on_dask(workers, scheduler, timeout)
     if placement.kind == "ray":
