@@ -81,6 +81,7 @@ def quotes() -> Iterator[Quote]:
     yield from _averages()
     yield from _real()
     yield from _trainings()
+    yield from _objectives()
 
 
 def _trainings() -> Iterator[Quote]:
@@ -93,6 +94,17 @@ def _trainings() -> Iterator[Quote]:
     four = [_COUNTS[a + b] for a, b in zip(*others[:2], strict=True)]
     yield Quote(page, f"the smallest on {_COUNTS[developed[3] + held[3]]}.", [])
     yield Quote(page, f"With 4 workers that holds on {four[1]} at 6 trainings, and on {four[2]} at 12.", [])
+
+
+def _objectives() -> Iterator[Quote]:
+    """On how many problems the median of MFEHVI is near the best, at each capital."""
+    found = {group: median(float(row["regret"]) for row in some) for group, some in rows("objectives").items()}
+    near = []
+    for capital in (10.0, 20.0):
+        best = {name: min(v for (n, _, c), v in found.items() if (n, c) == (name, capital)) for name, _, _ in found}
+        near.append(sum(found[name, "MFEHVI", capital] <= v + 0.1 * abs(v) for name, v in best.items()))
+    says = "on {} of them at a capital of 10 evaluations of the target, and on {} at 20"
+    yield Quote("docs/how-to/objectives.md", says, near)
 
 
 def _real() -> Iterator[Quote]:
