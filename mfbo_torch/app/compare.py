@@ -24,9 +24,9 @@ from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, compares, finished,
 from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
+from mfbo_torch.history.check import check_history
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.executors import Workers
-from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import check_capital
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem

@@ -21,13 +21,13 @@ from mfbo_torch.app.schema import read_mapping
 from mfbo_torch.app.setting_types import is_foreign
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
+from mfbo_torch.history.check import check_history
 from mfbo_torch.history.storage.journal import Journal, JournalGone
 from mfbo_torch.loop import plots
 from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.executors import Workers
 from mfbo_torch.loop.front.pictures import plot_front
-from mfbo_torch.loop.optimizer import check_history
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.loop.stopping import Stopping

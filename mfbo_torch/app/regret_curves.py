@@ -94,7 +94,8 @@ def shared_reference(histories: Iterable[History], space: Space) -> Tensor | Non
     and where nothing feasible was observed at the target."""
     if not space.objectives:
         return None
-    Y = torch.cat([objective_values(front(history, space), space.objectives) for history in histories])
+    fronts = [objective_values(front(history, space), space.objectives) for history in histories]
+    Y = torch.cat(fronts) if fronts else torch.zeros(0, len(space.objectives))
     return reference_point(space, Y) if len(Y) else None
 
 

@@ -35,6 +35,11 @@ def unusable(value: float) -> str | None:
     return None
 
 
+def within_reach(value: float) -> float:
+    """The nearest value that models can use to a finite one."""
+    return max(-LARGEST, min(value, LARGEST))
+
+
 class Outcome(NamedTuple):
     """The measurement of an outcome in its own unit, its standard error (``None`` where it is not known), and whether
     it keeps its limit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hydra.core.override_parser.types import Override
@@ -13,13 +14,16 @@ from mfbo_torch import strategies
 from mfbo_torch.history import Record
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.hydra.codec import SweepCodec
+from mfbo_torch.loop.early_failures import ALIKE, Hopeless
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.files import write_text
+from mfbo_torch.utils.output_streams import logger
 from mfbo_torch.utils.validation import number, whole
 
-HISTORY, RESULTS = "history.sqlite", "optimization_results.yaml"
+HISTORY, RESULTS, SWEPT = "history.sqlite", "optimization_results.yaml", "swept.yaml"
 """Files in the folder of a sweep; one that is given the folder again goes on where the history ends."""
+LOG = logger(__name__)
 
 
 def spend(
@@ -39,6 +43,7 @@ def spend(
 
     Raises:
         SettingError: A setting cannot work.
+        Hopeless: The first :data:`~mfbo_torch.loop.early_failures.ALIKE` jobs have failed in the same way, or all jobs.
     """
     codec = SweepCodec(overrides, fidelity, costs)
     if strategy not in strategies.__all__:
@@ -48,7 +53,8 @@ def spend(
     whole("hydra.sweeper.workers", workers)
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    sign, returns = 1.0 if maximize else -1.0, []
+    _same(place, {"parameters": [p.name for p in codec.space.parameters], "fidelity": fidelity, "maximize": maximize})
+    sign, returns, mistakes = 1.0 if maximize else -1.0, [], list[str]()
     with Journal(place / HISTORY) as journal:
         chosen = getattr(strategies, strategy)(seed=seed).bind(codec.space, capital)
         optimizer = Optimizer(chosen, journal)
@@ -56,7 +62,11 @@ def spend(
             jobs = launch([codec.job(r.query.x, r.query.fidelity) for r in batch], batch[0].id)
             returns.append(jobs)
             for record, job in zip(batch, jobs, strict=True):
-                _take(optimizer, record, job, sign)
+                mistakes += _taken(optimizer, record, job, sign)
+            if len(mistakes) >= ALIKE and not optimizer.history.done and len({*mistakes}) == 1:
+                raise Hopeless(f"the first {len(mistakes)} jobs have failed in the same way, with {mistakes[0]}")
+        if mistakes and not optimizer.history.done:
+            raise Hopeless(f"all jobs have failed, the last one with {mistakes[-1]}", spent=True)
         best = optimizer.history.best(codec.space.target)
     found = None if best is None else codec.decode(best.query.x, best.query.fidelity)
     value = None if best is None or best.value is None else sign * best.value
@@ -65,11 +75,23 @@ def spend(
     return returns
 
 
-def _take(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) -> None:
-    """Take in what a job has returned, or that it has failed."""
+def _same(place: Path, sweep: dict[str, Any]) -> None:
+    """Refuse a folder in which another sweep has begun; note in a new one what is swept there."""
+    path = place / SWEPT
+    if not path.exists():
+        write_text(path, yaml.safe_dump(sweep, sort_keys=False))
+    elif (before := yaml.safe_load(path.read_text("utf-8"))) != sweep:
+        raise SettingError("hydra.sweep.dir", str(place), f"another folder, as the sweep of this one has {before}")
+
+
+def _taken(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) -> list[str]:
+    """Take in what a job has returned, or that it has failed: the mistake, if there was one."""
     try:
         value = float(job.return_value)
     except Exception as error:  # of whatever kind: the application's own
         optimizer.fail(record.id, error)
-    else:
-        optimizer.tell(record.id, sign * value)
+        mistake = f"{type(error).__name__}: {error}"
+        LOG.warning("Job %d has failed with %s", record.id, mistake)
+        return [mistake]
+    optimizer.tell(record.id, sign * value)
+    return []

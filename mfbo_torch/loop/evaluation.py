@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mfbo_torch.history.observation import Observation, parse
+from mfbo_torch.history.observation import Observation, parse, within_reach
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.captured_output import Output, captured
 from mfbo_torch.problems.trial import Trial
@@ -55,8 +55,10 @@ class Evaluation(NamedTuple):
     def of(self, trial: Trial) -> Evaluation:
         """This with what the trial tells: the curve, and where it ended before its time."""
         sign = 1.0 if trial.maximize else -1.0
-        curve = tuple((step, sign * value) for step, value in sorted(trial.curve.items()))
-        stopped = trial.epoch if self.reason else trial.cut_short
+        curve = tuple((step, sign * within_reach(value)) for step, value in sorted(trial.curve.items()))
+        stopped = trial.cut_short
+        if self.reason:  # before its first epoch it is charged for one
+            stopped = trial.epoch if trial.epoch or trial.span is None else trial.span.begun + 1
         return self._replace(stopped=stopped, curve=curve)
 
 

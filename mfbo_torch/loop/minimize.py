@@ -236,6 +236,9 @@ def _problem(
             if given is not None:
                 raise SettingError(setting, given, "given with objectives, the names that it is about")
         return FunctionProblem(function, space, maximize)
+    for setting, given in (("objectives", names), ("directions", directions)):
+        if isinstance(given, (set, frozenset)):
+            raise SettingError(setting, given, "a list or a mapping: a set has no order")
     first, *others = found = objectives_of(names, directions, reference, maximize=maximize)
     if not others:
         return FunctionProblem(function, space, first.maximize, first.name)

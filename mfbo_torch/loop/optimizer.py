@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
+from mfbo_torch.history.check import check_history
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
 from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
@@ -33,24 +34,6 @@ class HasSpace(Protocol):
 
     @property
     def space(self) -> Space: ...
-
-
-def check_history(history: Iterable[Record], space: Space, setting: str = "journal") -> None:
-    """Refuse a history with a query that has another number of parameters, another fidelity, or lies out of bounds."""
-    for record in history:
-        dim, fidelity = len(record.query.x), record.query.fidelity
-        if dim != space.dim or not 0 <= fidelity <= space.target:
-            given = f"{dim} parameters, fidelity {fidelity}"
-            wanted = f"{space.dim} parameters, fidelities 0 to {space.target}"
-            raise SettingError(setting, given, f"a history of this problem: {wanted}")
-        if not space.contains(record.query.x):
-            bounds = ", ".join(f"{p.name} {p.extent}" for p in space.parameters)
-            given = f"query {record.id} at {list(record.query.x)}"
-            raise SettingError(setting, given, f"a history of this problem: {bounds}, whole where they are")
-        for limit in space.outcomes if record.status == Status.DONE else ():
-            if limit.name not in record.outcomes:
-                given = f"query {record.id} without {limit.name}"
-                raise SettingError(setting, given, f"a history of this problem, in which {limit.name} was measured")
 
 
 class Decision(NamedTuple):
@@ -106,7 +89,11 @@ class Optimizer:
         history, limits = History() if self.journal is None else self.journal.history(), self.space.outcomes
         try:
             for record in history.done if limits or any(r.outcomes for r in history) else []:
-                history = history.updated(replace(record, outcomes=judged(record.outcomes, limits)))
+                found = judged(record.outcomes, limits)
+                for one in self.space.objectives[:1]:  # another one came first perhaps, or it had the other direction
+                    first = found[one.name]
+                    record = replace(record, value=one.signed(first.value), standard_error=first.standard_error)
+                history = history.updated(replace(record, outcomes=found))
             return history
         except KeyError as missing:
             wanted = f"a history in which {missing.args[0]} was measured"
@@ -136,7 +123,11 @@ class Optimizer:
             pending = {r.id: r for r in self._history.pending}
             left = [i for i in self._enqueued if i in pending]
             self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
-        return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
+        try:
+            return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
+        except BaseException:  # what was enqueued comes first at the next call
+            self._enqueued = [*left[:n], *self._enqueued]
+            raise
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
         """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the
@@ -166,12 +157,7 @@ class Optimizer:
                 if not self.affords(cost, capital, history) or (waits and self.strategy.waits(history, cost, capital)):
                     break
                 history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
-            queried = list(history.records[len(self._history) :])
-            if queried:
-                self._keep(history, lambda journal: journal.asked(queried, decision.seen))
-                for record in queried:
-                    self.callbacks.query(record, self._history)
-            return queried
+            return self._begin(history, decision.seen)
 
     def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
         """Whether a capital pays for another cost after a history, this one if not given; see :meth:`ask`."""
@@ -218,8 +204,7 @@ class Optimizer:
             if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
                 return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
             found = found.judged(self.space.outcomes)
-            changes = self._changes(record, evaluation_seconds, cost)
-            return self.observe(id, found, changes["evaluation_seconds"], changes["cost"], points)
+            return self.observe(id, found, **self._changes(record, evaluation_seconds, cost), curve=points)
 
     def observe(
         self, id: int, observation: Observation, evaluation_seconds: float, cost: float, curve: Points = ()
@@ -253,10 +238,8 @@ class Optimizer:
             return self._end(record.failed(told_reason(reason), **end))
 
     def retry(self, id: int, reason: str | BaseException, *, cost: float | None = None) -> Record:
-        """Take in that a pending query has failed and is tried again.
-
-        ``cost`` is that of all its attempts, the next one included; the same as before if not given.
-        """
+        """Take in that a pending query has failed and is tried again. ``cost`` is that of all its attempts, the next
+        one included; the same as before if not given."""
         with self._lock:
             record = self._pending(id)
             record = record.retried(told_reason(reason), self._changes(record, 0.0, cost)["cost"])
@@ -301,9 +284,7 @@ class Optimizer:
                 with self._state.restored():
                     fidelity = self.strategy.fidelity_at(x, self._history)
             query = Query(x, level_of(fidelity, self.space.fidelities, self.space.target), ENQUEUED)
-            history = self._history.asked(query, self.strategy.cost(query, self._history))
-            record = history.records[-1]
-            self._keep(history, lambda journal: journal.asked([record]))
+            [record] = self._begin(self._history.asked(query, self.strategy.cost(query, self._history)))
             self._enqueued.append(record.id)
             return record
 
@@ -339,10 +320,8 @@ class Optimizer:
             return self.strategy.recommend(self._history)
 
     def explain(self, query: Record | Query | int) -> str:
-        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it.
-
-        It is read off the history, so that a run that has ended can be asked too. Values are in the sign of the
-        problem, where one was given.
+        """Why a query was made: which model proposed it, what it expected, why at this fidelity, and what came of it;
+        read off the history, also of a run that has ended. Values are in the sign of the problem, where one was given.
 
         Args:
             query: Its record, its number, or the query itself, of which the last one is meant.
@@ -361,10 +340,13 @@ class Optimizer:
     def _parsed(self, value: Observed | None, x: Sequence[float]) -> Observation:
         """What a user tells of a design; several objectives come in their own signs, those that are known need not."""
         objectives = self.space.objectives
-        if not objectives or isinstance(value, Observation):
+        if not objectives:
             return parse(value)
+        known = known_values(objectives, self.space.named(x))
+        if isinstance(value, Observation):
+            return replace(value, outcomes={**value.outcomes, **known})
         if isinstance(value, Mapping):
-            value = {**value, **known_values(objectives, self.space.named(x))}
+            value = {**value, **known}
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
     def _numbered(self, id: int) -> Record:
@@ -382,6 +364,15 @@ class Optimizer:
     def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
         changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
         return {setting: number(setting, given, 0) for setting, given in changes.items()}
+
+    def _begin(self, history: History, seen: int | None = None) -> list[Record]:
+        """Make pending the queries that a history has beyond the present one."""
+        queried = list(history.records[len(self._history) :])
+        if queried:
+            self._keep(history, lambda journal: journal.asked(queried, seen))
+            for record in queried:
+                self.callbacks.query(record, self._history)
+        return queried
 
     def _end(self, record: Record) -> Record:
         self._keep(self._history.updated(record), lambda journal: journal.ended(record))

@@ -34,7 +34,7 @@ from mfbo_torch.loop.progress import Progress
 from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
-from mfbo_torch.problems.problem_snapshot import note
+from mfbo_torch.problems.problem_snapshot import check_noted, note
 from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.space.parameter import format_value
 from mfbo_torch.strategies import MFGPUCB
@@ -161,6 +161,8 @@ def drive(
     with own.restored():  # all but the evaluations, whatever these leave behind
         told = Callbacks(callbacks, problem.space, problem.signed)
         optimizer = Optimizer(strategy.bind(problem.space, capital), journal, callbacks=told)
+        if journal is not None and len(optimizer.history):
+            check_noted(journal, problem)
         stopping = stopping or Stopping(options, problem, optimizer.strategy)
         if given and not len(optimizer.history):
             optimizer.give(list(given))

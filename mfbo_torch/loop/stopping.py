@@ -95,7 +95,7 @@ class _Waiting(NamedTuple):
 class Idle:
     """The capital that has been spent since the target's best value was last improved by :data:`MIN_IMPROVEMENT`.
 
-    Evaluations in flight and the initial design do not count.
+    Evaluations in flight, the initial design and what came before the target's first value do not count.
     """
 
     def __init__(self, target: int) -> None:
@@ -108,7 +108,7 @@ class Idle:
         best, least, cost = before
         value = record.value if record.status == Status.DONE and record.query.fidelity == self.target else None
         better = value is not None and value > best + MIN_IMPROVEMENT * max(best - least, 0.0)
-        if better or record.query.meta.get("stage") == "initial":
+        if better or best == -math.inf or record.query.meta.get("stage") == "initial":
             cost = ()
         elif record.status != Status.PENDING:
             cost = parts([*cost, record.cost])

@@ -37,7 +37,8 @@ def trials(problem: Problem, folder: Path | None, journal: Journal | None) -> It
 
 
 class Trials:
-    """Makes the trials of a run, where its objective takes them; each design has the folder of its first query."""
+    """Makes the trials of a run, where its objective takes them; each design has the folder of its first query, each
+    training that begins anew its own."""
 
     def __init__(self, problem: Problem, folder: Path | None) -> None:
         self.problem, self.folder = problem, folder
@@ -50,11 +51,12 @@ class Trials:
         if not self.problem.takes_trial or self.folder is None:
             return None
         query, space = record.query, self.problem.space
-        base, previous = lower_training(history, query.x, query.fidelity), None
+        anew = bool(space.epochs) and not space.continues
+        base, previous = None if anew else lower_training(history, query.x, query.fidelity), None
         if base is not None:
             m, value = base.record.query.fidelity, self.problem.value_of(base.record)
             previous = PreviousTraining(m, self._reached(base), float(value or 0.0))
-        first = next(r.id for r in history if r.query.x == query.x)
+        first = record.id if anew else next(r.id for r in history if r.query.x == query.x)
         folder = self.folder / f"{first:05d}"
         span = self._span(record, previous, folder)
         if space.continues and not space.measured and base is not None:

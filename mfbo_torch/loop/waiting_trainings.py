@@ -35,6 +35,9 @@ class WaitingTrainings:
     def evaluate(self, problem: Problem, x: tuple[float, ...], fidelity: int, number: int, trial: Trial) -> Evaluation:
         """:func:`~mfbo_torch.loop.evaluation.evaluate`, up to the next pause."""
         training = self._waiting.pop(trial.folder, None)
+        if training is not None and not training.goes_on_as(trial):
+            training.drop()
+            training = None
         if training is None:
             training = _Training(problem, x, fidelity, number, trial)
         ended = training.until_it_pauses(trial)
@@ -74,6 +77,10 @@ class _Training:
         self.printed = taken()
         self.ended.put(None)
         return self.going.get()
+
+    def goes_on_as(self, trial: Trial) -> bool:
+        """Whether a trial begins where this one pauses."""
+        return self.trial.span is not None and trial.span is not None and trial.span.begun == self.trial.span.end
 
     def until_it_pauses(self, trial: Trial) -> Evaluation | None:
         """The end of the evaluation, ``None`` at a pause."""

@@ -93,7 +93,7 @@ def _trial(record: Record, problem: Problem, explain: Callable[[Record], str] | 
     if state == TrialState.COMPLETE and value is not None:
         values_of = [record.outcomes[one.name].value for one in space.objectives] or [value]
     noted = {"cost": record.cost, "standard_error": record.standard_error, "reason": record.reason or None}
-    noted |= {name: outcome.value for name, outcome in record.outcomes.items()}
+    noted |= {f"{name} (outcome)" if name in noted else name: out.value for name, out in record.outcomes.items()}
     if explain is not None:
         noted["why"] = explain(record)
     found = create_trial(

@@ -13,10 +13,12 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.history import History, Observation, Query, Record
+from mfbo_torch.history.observation import unusable
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.optuna.codec import StudyCodec
 from mfbo_torch.space.objectives import Objective
 from mfbo_torch.space.outcome_constraints import Limit
+from mfbo_torch.utils.validation import VALUE
 
 KEY = "mfbo_torch"
 """The prefix of the system attributes of a trial that keep its query."""
@@ -55,7 +57,9 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, in
 
 def objectives_in(study: Study) -> tuple[Objective, ...]:
     """The objectives of a study that has several, by its metric names or as ``values_0, values_1, ...``."""
-    names = study.metric_names or [f"values_{k}" for k in range(len(study.directions))]
+    names = study.metric_names or []
+    if len(set(names)) < len(study.directions) or VALUE in names:
+        names = [f"values_{k}" for k in range(len(study.directions))]
     several = zip(names, study.directions, strict=True) if len(names) > 1 else ()
     return tuple(Objective(name, direction == StudyDirection.MAXIMIZE) for name, direction in several)
 
@@ -123,6 +127,9 @@ def _record(
     record = Record(id, query, costs[query.fidelity])
     if trial.state == TrialState.COMPLETE and outcomes:
         named = dict(zip((outcome.name for outcome in outcomes), trial.values, strict=True))
+        for name, value in named.items():
+            if (reason := unusable(value)) is not None:
+                return record.failed(reason.replace("the value", name, 1))
         return record.observed(Observation(sign * float(trial.values[0]), None, named).judged(outcomes))
     if trial.state == TrialState.COMPLETE:
         return record.done(sign * float(trial.value or 0.0))

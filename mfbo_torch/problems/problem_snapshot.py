@@ -87,6 +87,24 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
         write_text(digest_path(journal.path), json.dumps({**shown_of(problem), **run}) + "\n")
 
 
+def check_noted(journal: Journal, problem: Problem) -> None:
+    """Refuse a journal whose note says that its values have the other sign, or belong to other values of the fidelity;
+    one without a note is taken."""
+    try:
+        before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
+    except (OSError, TypeError, ValueError):
+        return
+    now = json.loads(json.dumps(shown_of(problem)))
+    if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
+        names = ", ".join(str(level[0]) for level in before["levels"])
+        raise SettingError(
+            "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
+        )
+    if not problem.space.objectives and before.get("maximize", now["maximize"]) != now["maximize"]:
+        wanted = f"a history of this problem; its own is one to {'maximize' if before['maximize'] else 'minimize'}"
+        raise SettingError("journal", str(journal.path), wanted)
+
+
 def stand_in(known: Any, class_path: str) -> Problem:
     """A problem made of what :func:`known_of` has kept."""
     try:

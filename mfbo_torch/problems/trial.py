@@ -85,7 +85,8 @@ class Trial:
         thread of this process, or begins anew (:mod:`~mfbo_torch.loop.waiting_trainings`).
 
         Args:
-            done: Number of epochs in the checkpoint, where that is not written in every one.
+            done: Number of epochs in the checkpoint, where that is not written in every one, or may be ahead of the
+                last report after a kill. The last epoch is given again where it was saved and not reported.
 
         Raises:
             SettingError: The fidelities are no numbers of epochs, or ``done`` is none of those before the end.
@@ -93,7 +94,9 @@ class Trial:
         if self.span is None:
             raise SettingError("trial.epochs", "called", "called where fidelities are epochs: Space(..., epochs=27)")
         span = self.span
-        epoch = span.begun if done is None else whole("done", done, 0, span.end)
+        epoch = max(span.begun, self.epoch or 0)
+        if done is not None:
+            epoch = min(whole("done", done, 0, span.end), span.end - 1)
         while True:
             while epoch < span.end and self.stopped is None:
                 self.epoch, self._left = epoch + 1, True
@@ -108,22 +111,24 @@ class Trial:
     @property
     def cut_short(self) -> float | None:
         """The step at which it was stopped before its time: :meth:`should_stop` said so, or the loop over its epochs
-        was left before the last; ``None`` where it was not."""
-        last = max(self.curve, default=0.0)
-        left = self._left and self.span is not None and last < self.span.end
-        return last if self.stopped is None and left else self.stopped
+        was left in one before the value of the last; ``None`` where it was not."""
+        left = self._left and self.span is not None and max(self.curve, default=0.0) < self.span.end
+        return self.epoch if self.stopped is None and left else self.stopped
 
     def report(self, step: float | None = None, value: float | None = None) -> None:
         """Store an intermediate value, such as the loss after an epoch; it is on disk when this returns.
 
         ``report(step, value)``, or in a loop over :meth:`epochs` just ``report(value)``. A ``SettingError`` where one
-        of them is missing or not finite.
+        of them is missing or not finite, or the step is none of the epochs.
         """
         if value is None or step is None:
             value = step if value is None else value
             if (step := self.epoch) is None:
                 raise SettingError("trial.report", value, "given as report(step, value) outside of trial.epochs()")
         step, value = number("trial.report's step", step), number("trial.report's value", value)
+        if self.span is not None and not (step == round(step) and 1 <= step <= self.span.end):
+            wanted = f"an epoch, 1 to {self.span.end}, as in report(step, value) or in trial.epochs() report(value)"
+            raise SettingError("trial.report's step", step, wanted)
         with open(self.folder / REPORTS, "a", encoding="utf-8", opener=_no_link) as file:
             # one write: a line is there or it is not
             file.write(f"{self.number},{step!r},{value!r}\n")

@@ -136,8 +136,9 @@ def _maximize(setting: str, given: Any) -> bool:
 
 
 def worst_of_interest(objectives: Sequence[Objective], limits: Iterable[Limit]) -> list[float | None]:
-    """For each objective its reference, or else the limit that bounds its worse values, to be maximised; ``None`` where
-    there is neither."""
+    """For each objective its reference, or the limit that bounds its worse values, or the tighter one of both, to be
+    maximised; ``None`` where there is neither."""
     bounds = {(limit.name, not limit.upper): limit.bound for limit in limits}
-    found = [bounds.get((one.name, one.maximize)) if one.reference is None else one.reference for one in objectives]
-    return [None if worst is None else one.signed(worst) for one, worst in zip(objectives, found, strict=True)]
+    said = [(one.reference, bounds.get((one.name, one.maximize))) for one in objectives]
+    found = [[one.signed(w) for w in worst if w is not None] for one, worst in zip(objectives, said, strict=True)]
+    return [max(worst, default=None) for worst in found]

@@ -21,6 +21,7 @@ from mfbo_torch.problems import Currin
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import GPUCB, MFGPUCB, Strategy
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import adaptive_thresholds, impatience
+from mfbo_torch.utils.errors import SettingError
 
 
 def optimizer(**settings):
@@ -49,6 +50,14 @@ def test_a_point_that_nobody_asked_for(tmp_path):
         assert again.history == kept
         again.add({"x": 5.0}, 0, 3.0)
         assert len(journal.history()) == 5
+
+
+def test_what_is_wanted_survives_an_error_while_deciding():
+    opt = optimizer()
+    wanted = opt.enqueue({"x": 4})
+    with pytest.raises(SettingError, match="capital"):
+        opt.ask(2, capital="thirty")
+    assert opt.ask()[0] == wanted
 
 
 def test_a_design_that_is_wanted(tmp_path):

@@ -16,9 +16,12 @@ if not installed("hydra-core"):
     pytest.skip("hydra is not installed: pip install 'mfbo-torch[hydra]'", allow_module_level=True)
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn, JobStatus
 
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.hydra.codec import SweepCodec
+from mfbo_torch.hydra.sweep import spend
+from mfbo_torch.loop.early_failures import Hopeless
 
 ROOT = Path(__file__).parents[2]
 APP = """
@@ -85,6 +88,46 @@ def test_overrides_that_are_not_swept_stay_as_they_were_written():
 )
 def test_what_cannot_be_swept(given, fidelity, costs, said):
     refused(said, SweepCodec, overrides(*given), fidelity, costs)
+
+
+class Launched:
+    """What launches no job: each has the value of a function of its number, or fails."""
+
+    def __init__(self, value):
+        self.value, self.count = value, 0
+
+    def __call__(self, jobs, first):
+        found = []
+        for _ in jobs:
+            self.count += 1
+            job = JobReturn()
+            try:
+                job.return_value, job.status = self.value(self.count), JobStatus.COMPLETED
+            except Exception as error:
+                job.return_value, job.status = error, JobStatus.FAILED
+            found.append(job)
+        return found
+
+
+SETTINGS = {"fidelity": None, "costs": None, "strategy": "RandomSearch", "seed": 0, "workers": 1}
+
+
+def test_jobs_that_all_fail_end_the_sweep(tmp_path, caplog):
+    def broken(count):
+        raise KeyError("rate")
+
+    launched = Launched(broken)
+    with pytest.raises(Hopeless, match="the first 3 jobs have failed in the same way, with KeyError: 'rate'"):
+        spend(overrides("rate=interval(0,1)"), launched, str(tmp_path), capital=20, maximize=False, **SETTINGS)
+    assert launched.count == 3
+
+
+def test_a_folder_has_one_sweep(tmp_path):
+    swept = overrides("rate=interval(0,1)")
+    spend(swept, Launched(float), str(tmp_path), capital=3, maximize=False, **SETTINGS)
+    refused("hydra.sweep.dir", spend, swept, Launched(float), str(tmp_path), capital=5, maximize=True, **SETTINGS)
+    found = spend(swept, Launched(float), str(tmp_path), capital=5, maximize=False, **SETTINGS)
+    assert len(found) == 2
 
 
 def with_plugin(place):

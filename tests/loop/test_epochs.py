@@ -12,6 +12,9 @@ import pytest
 
 from mfbo_torch import Journal, Optimizer, Parameter, SettingError, Space, maximize, minimize
 from mfbo_torch.history import Status
+from mfbo_torch.history.observation import LARGEST
+from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.problems.trial import Span, Trial
 from mfbo_torch.strategies import FreezeThaw, RandomSearch
 
 SPACE = Space([Parameter("rate", 0.0, 1.0)], epochs=27)
@@ -62,7 +65,8 @@ def test_without_going_on_each_query_begins_anew_and_is_charged():
     training = Training(False)
     space = Space([Parameter("rate", 0.0, 1.0)], epochs=9, continues=False)
     result = minimize(training, space, 60)
-    assert len(training.trained) == result.spent > len({*training.trained})
+    assert len(training.trained) == result.spent
+    assert sum(epoch == 1 for _, epoch in training.trained) == result.nfev
 
 
 def test_the_journal_keeps_curves_of_all_ends(tmp_path):
@@ -188,3 +192,106 @@ def test_after_a_kill_only_the_epoch_that_was_killed_is_trained_again(tmp_path):
     assert len(trained) - len({*trained}) == 2
     assert float(ended.stdout.split()[-1]) == len({*trained})
     assert os.listdir(tmp_path / "a.trials")
+
+
+def test_a_training_left_before_its_first_value_is_charged_for_that_epoch():
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            if parameters["rate"] > 0.5:
+                return
+            trial.report(loss(parameters["rate"], epoch))
+
+    result = minimize(training, SPACE, 40)
+    stopped = [record for record in result.history if record.status == Status.STOPPED]
+    assert {(record.cost, record.curve) for record in stopped} == {(1.0, ())}
+    assert result.spent <= 40
+
+
+def test_a_training_that_breaks_before_its_loop_is_charged_for_an_epoch():
+    def training(parameters, trial):
+        if parameters["rate"] > 0.5:
+            raise OSError("no checkpoint")
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch))
+
+    result = minimize(training, SPACE, 40)
+    assert {record.cost for record in result.history if record.status == Status.FAILED} == {1.0}
+
+
+def test_where_trainings_do_not_continue_each_has_a_folder_of_its_own():
+    training = Training(checkpoints=True)
+    result = minimize(training, Space(SPACE.parameters, epochs=9, continues=False), 36)
+    assert len({folder for folder, _ in training.trained}) == result.nfev
+    assert len(training.trained) == result.spent
+
+
+def test_a_step_that_is_no_epoch_is_refused():
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch), epoch)  # as in Optuna
+
+    with pytest.raises(Hopeless, match="must be an epoch, 1 to 1, as in report"):
+        minimize(training, SPACE, 40)
+
+
+def test_a_second_loop_goes_on_where_the_first_was():
+    seen = []
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch))
+            break
+        for epoch in trial.epochs():
+            trial.report(loss(parameters["rate"], epoch))
+            seen.append(epoch)
+
+    minimize(training, Space(SPACE.parameters, epochs=9), 27, strategy="RandomSearch")
+    assert min(seen) > 1
+
+
+def test_values_beyond_all_models_on_the_way_count_as_the_largest():
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(1e300 if epoch == 2 else loss(parameters["rate"], epoch))
+
+    result = minimize(training, SPACE, 81)
+    reached = {value for record in result.history for _, value in record.curve}
+    assert -LARGEST in reached
+    assert min(reached) == -LARGEST
+
+
+def test_patience_waits_for_a_first_value_at_the_end():
+    result = minimize(Training(checkpoints=False), Space(SPACE.parameters, epochs=9), 21, patience=5)
+    assert result.success
+
+
+def test_a_function_without_a_trial_is_told_so():
+    with pytest.raises(SettingError, match=r"training\(parameters, trial\)"):
+        minimize(lambda parameters: 1.0, SPACE, 40)
+
+
+def test_the_last_epoch_is_given_again_where_it_was_saved_and_not_reported(tmp_path):
+    trial = Trial(0, tmp_path, span=Span(3, 9))
+    assert [*trial.epochs(done=9)] == [9]
+    assert [*Trial(0, tmp_path, span=Span(3, 9)).epochs(done=5)] == [6, 7, 8, 9]
+
+
+def test_a_training_that_waits_is_dropped_where_its_design_begins_anew():
+    space = Space([Parameter("kind", choices=["a", "b", "c"])], epochs=3)
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(loss(0.3 + 0.1 * len(parameters["kind"]), epoch))
+
+    result = minimize(training, space, capital=30)  # more than there is to know
+    assert not result.history.select(Status.FAILED)
+
+
+def test_a_journal_of_other_epochs_or_of_the_other_direction_is_refused(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(Training(False), Space(SPACE.parameters, epochs=9), 13, journal=journal)
+    with Journal(tmp_path / "a.sqlite") as journal:
+        with pytest.raises(SettingError, match=r"journal = .*the fidelities of its own are epochs = 1"):
+            minimize(Training(False), Space(SPACE.parameters, epochs=12), 13, journal=journal)
+        with pytest.raises(SettingError, match=r"journal = .*its own is one to minimize"):
+            maximize(Training(False), Space(SPACE.parameters, epochs=9), 13, journal=journal)

@@ -13,8 +13,9 @@ from refusals import refused
 from toy import Hill, Patient, Plain, Walk
 
 from mfbo_torch.history import History, Query, Record, Status
+from mfbo_torch.history.check import check_history
 from mfbo_torch.history.storage.journal import Journal
-from mfbo_torch.loop.optimizer import Optimizer, check_history
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Parameter, Space
 
 

@@ -30,3 +30,21 @@ def test_two_directions():
     with pytest.raises(ValueError, match="best_trials"):
         sampler.best_trial(study)
     assert [trial.params for trial in studied()[0].trials] == [trial.params for trial in study.trials]
+
+
+def test_a_trial_with_an_infinite_value_has_failed_and_the_study_goes_on():
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=Sampler(seed=0))
+
+    def sometimes(trial):
+        x = trial.suggest_float("x", 0.0, 1.0)
+        return (float("inf") if trial.number in (1, 2) else x), 1 - x
+
+    study.optimize(sometimes, n_trials=6)
+    assert len(study.trials) == 6
+
+
+def test_metric_names_that_are_no_objectives():
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=Sampler(seed=0))
+    study.set_metric_names(["loss", "value"])
+    study.optimize(lambda trial: (trial.suggest_float("x", 0.0, 1.0), 1.0 - trial.params["x"]), n_trials=3)
+    assert len(study.trials) == 3

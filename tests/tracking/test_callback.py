@@ -38,6 +38,13 @@ class Kept(Callback):
         self.ends.append(end)
 
 
+def test_they_are_told_of_what_was_enqueued():
+    kept = Kept()
+    optimizer = Optimizer(RandomSearch(), problem=SPACE, callbacks=[kept])
+    optimizer.enqueue({"x": 0.5, "k": "a"})
+    assert [(kind, event.number) for kind, event in kept.events] == [("query", 0)]
+
+
 @pytest.mark.parametrize(("optimize", "sign"), [(minimize, 1.0), (maximize, -1.0)])
 def test_what_they_are_told(optimize, sign):
     kept = Kept()

@@ -69,16 +69,26 @@ def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
     with run_folder.writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
         said = (out / run_folder.SAID).open("ab")
+    before = _version(out / run_folder.CONFIG)
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
     with said:
         driver = subprocess.Popen([sys.executable, "-m", "mfbo_torch", "run", *arguments], **how)
-    while driver.poll() is None and not (out / run_folder.CONFIG).exists():
+    while driver.poll() is None and _version(out / run_folder.CONFIG) == before:  # written by who has the journal
         time.sleep(0.05)
     if driver.returncode:
         return complain(f"the run has ended; {out / run_folder.SAID} says why", driver.returncode)
     say(f"Process       {driver.pid}; it writes to {Path(settings['out']) / run_folder.SAID}")
     say(f"Follow        mfbo show {shlex.quote(settings['out'])} --follow")
     return 0
+
+
+def _version(path: Path) -> tuple[int, int]:
+    """What differs once a file is written anew."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 def _compare(settings: Mapping[str, Any]) -> int:

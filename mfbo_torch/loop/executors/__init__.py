@@ -37,6 +37,8 @@ __all__ = [
     "start",
 ]
 
+MOST_WORKERS = 10_000
+
 
 def capacity(executor: Executor) -> int:
     """Number of evaluations that an executor can have in flight."""
@@ -74,7 +76,7 @@ def start(
     if timeout is not None:
         timeout = number("timeout", timeout, above=0, wanted="a number of seconds above 0")
     if workers is not None:
-        workers = whole("workers", workers)
+        workers = whole("workers", workers, 1, MOST_WORKERS)
     if placement.kind == "dask":
         return on_dask(workers, scheduler, timeout)
     if placement.kind == "ray":

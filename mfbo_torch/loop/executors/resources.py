@@ -84,7 +84,7 @@ class Placement:
     def read(cls, setting: str | Mapping[str, Any]) -> Placement:
         """That of a plain word, ``"ray"``, or of ``{"kind": "slurm", "time": 3600, "fidelities": {1: {"gpus": 1}}}``.
 
-        A fidelity has what is said for it, and the rest from what is said for all.
+        A fidelity has what is said for it, and the rest from what is said for all; so with each option of ``sbatch``.
         """
         given: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {"kind": setting}
         kind: Any = one_of("executor", given.get("kind"), KINDS)
@@ -94,7 +94,7 @@ class Placement:
             raise SettingError("executor.fidelities", each, "a mapping of fidelity to its resources")
         found = {}
         for m, own in each.items():
-            if not str(m).isdecimal() or not isinstance(own, Mapping):
+            if not re.fullmatch("[0-9]{1,9}", str(m)) or not isinstance(own, Mapping):
                 raise SettingError("executor.fidelities", {m: own}, "fidelities, 0 the cheapest, each with a mapping")
             found[int(m)] = _resources(kind, own, common)
         return cls(kind, common, found)
@@ -111,4 +111,9 @@ def _resources(kind: str, given: Mapping[Any, Any], common: Resources) -> Resour
         if name not in known:
             names = f"one of {', '.join(['kind', *known, 'fidelities'] if known else ['kind'])} for {kind}"
             raise SettingError(f"executor.{name}", given[name], f"{names}{did_you_mean(str(name), known)}")
-    return replace(common, **given)
+    if isinstance(own := given.get("sbatch"), Mapping):
+        given = {**given, "sbatch": {**common.sbatch, **own}}
+    found = replace(common, **given)
+    if kind != "ray" and found.gpus != int(found.gpus):
+        raise SettingError("executor.gpus", found.gpus, f"a whole number for {kind}; Ray alone shares a GPU")
+    return found

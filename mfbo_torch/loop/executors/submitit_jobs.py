@@ -259,6 +259,8 @@ def in_jobs(placement: Placement, workers: int, folder: Path | None, timeout: fl
         raise SettingError("executor", placement.kind, "installed: pip install 'mfbo-torch[slurm]'") from None
     if placement.kind == "slurm" and not which("sbatch"):
         raise SettingError("executor", "slurm", "used where Slurm's sbatch is found")
+    if placement.kind == "submitit" and not which("ps"):
+        raise SettingError("executor", "submitit", "used where the command ps is found, as in Debian's procps")
     if placement.kind == "slurm" and folder is None:
         raise SettingError("folder", None, "a folder that all nodes of the cluster see")
     with temporary_folder() if folder is None else nullcontext(folder.absolute()) as place:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -42,6 +44,8 @@ class FunctionProblem(Problem):
             middle = space.from_unit(torch.full((1, space.unit_dim), 0.5, dtype=torch.double))
             check_known(space.objectives, space.named(middle[0].tolist()))
         self.takes_trial = self._takes_trial()
+        if space.epochs and space.continues and not self.takes_trial:
+            raise SettingError("objective", self.name, "a function with an argument trial, training(parameters, trial)")
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
             raise SettingError("continues", True, wanted)
@@ -73,6 +77,8 @@ class FunctionProblem(Problem):
         found = self._called(*self.checked(x, fidelity), trial) if known is None else known
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
+        elif found is None and trial.cut_short is not None:
+            return Observation(math.nan)  # nobody asks for it: it was stopped
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
@@ -85,6 +91,8 @@ class FunctionProblem(Problem):
         if not (known := known_values(self.space.objectives, named)):
             return call()
         found = call()
+        if isinstance(found, Observation):
+            return replace(found, outcomes={**found.outcomes, **known})
         return {**found, **known} if isinstance(found, Mapping) else found
 
     @property

@@ -41,7 +41,7 @@ class ArmStrategy(Strategy):
     has given a value, the least of all means stands in for its own, so that arms which only fail are left.
 
     Args:
-        rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``), or a
+        rewards: ``"gaussian"`` (sub-Gaussian), ``"bounded"`` (in ``[0, 1]``, or losses there that are minimised), or a
             :class:`~mfbo_torch.confidence.concentration.Tail` with any pair of ψ and its inverse.
         scale: The scale σ of sub-Gaussian rewards, above 0, in the unit of the values; 1 if not given.
     """
@@ -86,6 +86,9 @@ class ArmStrategy(Strategy):
             raise SettingError("arm", record.query.x[0], f"from {lowest} to {lowest + size - 1}")
         if record.status == Status.DONE:
             value, (low, high) = record.value, self.tail.interval
+            first = value if value is not None and not table[2].any() else table[2].sum()
+            if first < 0:  # losses, which are minimised
+                low, high = -high, -low
             if value is None or not low <= value <= high or not abs(value) < np.inf:
                 bounded = f"between {low:g} and {high:g}, as the rewards are said to"
                 raise SettingError("value", value, "a finite number" if low == -np.inf else bounded)

@@ -19,7 +19,7 @@ from mfbo_torch.models.known_output import KnownOutput
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.space import Space
-from mfbo_torch.space.objectives import known_values
+from mfbo_torch.space.objectives import check_known, known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
 from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
@@ -64,8 +64,8 @@ class MFEHVI(Strategy):
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
-    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), or on the front observed, less a tenth of the range
-    there. It is noted with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
     augmented Chebyshev scalarisation [Knowles2006parego]_.
 
     Args:
@@ -104,8 +104,14 @@ class MFEHVI(Strategy):
 
     def _check_limits(self) -> None:
         super()._check_limits()
-        if self._space is not None and not self._space.objectives:
+        if self._space is None:
+            return
+        if not self._space.objectives:
             raise SettingError("objectives", 1, "two or more for MFEHVI; MFGPUCB takes one")
+        for one in self._space.objectives:
+            if any(limit.name == one.name and limit.upper == one.maximize for limit in self._space.limits):
+                wanted = "a limit on its worse values; for MFEHVI a bound on the better ones is no limit"
+                raise SettingError(f"limits.{one.name}", one.name, wanted)
 
     @property
     def rules(self) -> list[HedgedMFGPUCB]:
@@ -119,13 +125,23 @@ class MFEHVI(Strategy):
         """The numbers of the objectives that are not known."""
         return [k for k, one in enumerate(self.space.objectives) if one.known is None]
 
+    @property
+    def _names(self) -> list[str]:
+        return [self.space.objectives[k].name for k in self.observed]
+
     def _known(self, k: int) -> Callable[[Tensor], Tensor]:
         """The values of a known objective at ``n x D`` designs of the unit cube, to be maximised."""
         space, one = self.space, self.space.objectives[k]
 
         def values(U: Tensor) -> Tensor:
-            named = map(space.named, space.from_unit(U).tolist())
-            found = [one.signed(known_values([one], design)[one.name]) for design in named]
+            named = [*map(space.named, space.from_unit(U).tolist())]
+            try:
+                found = [one.signed(known_values([one], design)[one.name]) for design in named]
+            except Exception:
+                found = [math.nan]
+            if not all(map(math.isfinite, found)):
+                for design in named:
+                    check_known([one], design)
             return torch.tensor(found, dtype=torch.double)
 
         return values
@@ -175,12 +191,15 @@ class MFEHVI(Strategy):
         if query.fidelity == self.space.target:
             pairs = [*zip(self.rules, snapshots, strict=True)]
             noted["predicted"] = [_of_models(rule.predictions(u, snapshot)) for rule, snapshot in pairs]
+            noted["observed"] = self._names
             noted["maps"] = [[[*astuple(warp)] for warp in rule.transforms(snapshot)] for rule, snapshot in pairs]
         return Query(query.x, query.fidelity, {"stage": "model", "model": name, **noted})
 
     def _log_densities(self, record: Record, predictions: Sequence[Mapping[str, Prediction]]) -> dict[str, float]:
         """The logarithm of the density that each model gave to the values of a record."""
         total = dict.fromkeys(MODELS, 0.0)
+        if len(predictions) != len(self._names) or record.query.meta.get("observed", self._names) != self._names:
+            return total  # predictions of a run with other objectives
         for k, seen, maps in zip(self.observed, predictions, record.query.meta["maps"], strict=True):
             one = self.space.objectives[k]
             value = one.signed(record.outcomes[one.name].value)
@@ -209,10 +228,7 @@ class MFEHVI(Strategy):
         designs, Y = predicted_front(self.space, seen, values, self.seed)
         records = [r for r in snapshots[0].at(self.space.target) if r.feasible]
         known = objective_values([history.records[r.id] for r in records], self.space.objectives)
-        reference = reference_point(self.space, Y)
-        if len(known):  # a front that was observed is of interest, whatever models promise beyond it
-            reference = torch.minimum(reference, reference_point(self.space, known))
-        least = LEAST_RANGE * ranges(torch.cat([Y, known]))
+        reference, least = reference_point(self.space, Y), LEAST_RANGE * ranges(torch.cat([Y, known]))
         return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(

@@ -8,6 +8,7 @@ import yaml
 from quiet_runs import until
 
 from mfbo_torch.app import cli, run_folder
+from mfbo_torch.history.storage.journal import Journal
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 
@@ -33,3 +34,12 @@ def test_a_run_is_detached_and_followed(config, capsys):
     assert cli.main(["show", "runs/a", "--follow"]) == 0
     assert run_folder.finished(Path("runs/a"))
     until(lambda: "Picture" in Path("runs/a", run_folder.SAID).read_text(), 60)
+
+
+@pytest.mark.slow
+def test_a_second_driver_of_a_folder_says_that_it_cannot_start(config, capsys):
+    assert cli.main(["run", "a.yaml"]) == 0
+    with Journal(Path("runs/a", run_folder.JOURNAL)):
+        assert cli.main(["run", "a.yaml", "--detach", "--capital", "60"]) != 0
+    assert "the run has ended; " in capsys.readouterr().err
+    assert cli.main(["run", "a.yaml", "--detach", "--capital", "60"]) == 0

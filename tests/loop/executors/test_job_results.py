@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from installed import installed
 from quiet_runs import quiet
+from refusals import refused
 from toy import Hill, Walk
 
 from mfbo_torch.history import History
@@ -152,3 +153,21 @@ def test_a_queue_that_says_anything(monkeypatch, tmp_path):
         assert jobs._states([], force=True) is None
     finally:
         jobs.shutdown()
+
+
+def test_a_fidelity_has_what_is_said_for_all():
+    said = {"kind": "slurm", "sbatch": {"account": "physics", "qos": "long"}, "gpus": 1}
+    said["fidelities"] = {1: {"sbatch": {"qos": "short"}}}
+    found = submitit_jobs.Placement.read(said)
+    assert (found.of(1).sbatch, found.of(1).gpus) == ({"account": "physics", "qos": "short"}, 1)
+    assert found.of(0).sbatch == said["sbatch"]
+
+
+@pytest.mark.parametrize("kind", ["slurm", "submitit"])
+def test_a_part_of_a_gpu_is_refused(kind):
+    refused("executor.gpus = 0.5: must be a whole number", submitit_jobs.Placement.read, {"kind": kind, "gpus": 0.5})
+    assert submitit_jobs.Placement.read({"kind": "ray", "gpus": 0.5}).resources.gpus == 0.5
+
+
+def test_a_fidelity_of_many_digits_is_refused():
+    refused("executor.fidelities", submitit_jobs.Placement.read, {"kind": "ray", "fidelities": {"9" * 5000: {}}})

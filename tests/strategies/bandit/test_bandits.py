@@ -9,6 +9,7 @@ from refusals import refused
 from strategy_table import step
 
 from benchmarks.quality.bandit import plain
+from mfbo_torch import minimize
 from mfbo_torch.confidence.concentration import Tail
 from mfbo_torch.history import History, Query
 from mfbo_torch.problems import MultiFidelityBandit
@@ -235,3 +236,16 @@ def test_nan_is_a_failure_that_costs():
     plays = MFUCB().bind(SPACE).plays(history)
     assert (plays.asked[0, 2], plays.done[0, 2], plays.sums[0, 2]) == (2, 1, 0.5)
     assert history.spent == 6.0
+
+
+def test_bounded_losses_are_minimised_as_rewards_are_maximised():
+    plays = random_plays(3, 60, True)
+    gains, losses = played(plays), played([(arm, m, value - 1.0) for arm, m, value in plays])
+    assert MFUCB(rewards="bounded").bind(SPACE).ask(gains) == MFUCB(rewards="bounded").bind(SPACE).ask(losses)
+    refused("value = 0.5", MFUCB(rewards="bounded").bind(SPACE).ask, played([(0, 0, -0.5), (0, 0, 0.5)]))
+
+
+def test_the_arm_of_the_least_loss_is_found():
+    arms = Space(SPACE.parameters, (1.0,))
+    found = minimize(lambda arm: 0.2 + 0.15 * abs(arm - 3), arms, 60, strategy=UCB(rewards="bounded"))
+    assert found.parameters == {"arm": 3}
