@@ -126,7 +126,8 @@ class Optimizer:
         try:
             return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
         except BaseException:  # what was enqueued comes first at the next call
-            self._enqueued = [*left[:n], *self._enqueued]
+            with self._lock:
+                self._enqueued = [*left[:n], *self._enqueued]
             raise
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:

@@ -96,7 +96,8 @@ class Trial:
         span = self.span
         epoch = max(span.begun, self.epoch or 0)
         if done is not None:
-            epoch = min(whole("done", done, 0, span.end), span.end - 1)
+            last = span.end if span.end in self.curve else span.end - 1
+            epoch = min(whole("done", done, 0, span.end), last)
         while True:
             while epoch < span.end and self.stopped is None:
                 self.epoch, self._left = epoch + 1, True

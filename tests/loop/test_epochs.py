@@ -273,6 +273,8 @@ def test_a_function_without_a_trial_is_told_so():
 def test_the_last_epoch_is_given_again_where_it_was_saved_and_not_reported(tmp_path):
     trial = Trial(0, tmp_path, span=Span(3, 9))
     assert [*trial.epochs(done=9)] == [9]
+    trial.report(0.5)
+    assert [*trial.epochs(done=9)] == []
     assert [*Trial(0, tmp_path, span=Span(3, 9)).epochs(done=5)] == [6, 7, 8, 9]
 
 

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 MOST_WORKERS = 10_000
+"""More than any machine or cluster takes from one driver: a slip of the keyboard."""
 
 
 def capacity(executor: Executor) -> int:

@@ -65,8 +65,8 @@ class MFEHVI(Strategy):
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
     (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
-    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
-    augmented Chebyshev scalarisation [Knowles2006parego]_.
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
+    scalarisation [Knowles2006parego]_.
 
     Args:
         initial_capital: As that of :class:`~mfbo_torch.MFGPUCB`.
