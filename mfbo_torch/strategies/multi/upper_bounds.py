@@ -20,13 +20,13 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.common.fit_schedule import LARGE, Growing, fitting, refit_step
 from mfbo_torch.strategies.common.outcome_models import Chain, measured, within
-from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.base import RestSpending
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 
-class UpperBounds(MultiFidelityModelBased):
+class UpperBounds(RestSpending):
     """A strategy that maximises an upper confidence bound of a :class:`~mfbo_torch.models.PerFidelityGP`.
 
     Args:
