@@ -131,6 +131,15 @@ def test_where_a_retry_has_taken_the_targets_capital_the_rest_is_spent_below():
     assert [record.query.fidelity for record in history] == [0] * 10
 
 
+def test_once_the_target_has_a_value_a_rest_that_does_not_pay_for_it_stays():
+    space = Hill().space
+    rule = MFGPUCB(space=space, capital=1.9 * space.costs[-1]).rule
+    for fidelity, wanted in ((0, 0), (space.target, space.target)):
+        history = step(History(), Query((1.0,), fidelity), space, 1.0)
+        history = history.updated(replace(history.records[0], cost=space.costs[-1]))
+        assert rule.free(space.target, rule.snapshot(history)) == wanted
+
+
 @pytest.mark.parametrize("link", ["recursive", "independent"])
 def test_a_capital_of_little_more_than_one_target_query_asks_it(link):
     problem = Hill()
