@@ -32,17 +32,18 @@ def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
     """The rows of a journal in their order, by the names of their columns. A ``sqlite3.DataError`` where a value is not
     of its column's type, as SQLite would allow, or damaged pages lead back to former rows."""
     kinds = {row[1]: TYPES.get(row[2]) for row in connection.execute("PRAGMA table_info(event)")}
-    before, right = -math.inf, set[tuple[type, ...]]()
-    for row in connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence"):
-        found, own = dict(zip(kinds, row, strict=True)), tuple(map(type, row))
-        for name, value in found.items() if own not in right else ():
-            if not (value is None or type(value) is kinds[name]):
-                raise sqlite3.DataError(f"row {found['sequence']}: {name} is a {type(value).__name__}")
-        right.add(own)
-        if found["sequence"] is None or found["sequence"] <= before:
-            raise sqlite3.DataError(f"row {found['sequence']} follows row {before}")
-        before = found["sequence"]
-        yield found
+    found = connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence")
+    before, right, at = -math.inf, set[tuple[type, ...]](), [*kinds].index("sequence")
+    for row in found:
+        if (own := tuple(map(type, row))) not in right:
+            for (name, kind), value in zip(kinds.items(), row, strict=True):
+                if not (value is None or type(value) is kind):
+                    raise sqlite3.DataError(f"row {row[at]}: {name} is a {type(value).__name__}")
+            right.add(own)
+        if row[at] is None or row[at] <= before:
+            raise sqlite3.DataError(f"row {row[at]} follows row {before}")
+        before = row[at]
+        yield dict(zip(kinds, row, strict=True))
 
 
 def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
