@@ -127,11 +127,11 @@ class Network(Problem):
     """A network of two hidden layers on the handwritten digits: its error on 1197 of them, and the logarithm of
     the multiplications for one image, both to be minimised; trained on the other 600 for 3 epochs or 30.
 
-    ``best`` is the hypervolume of a search of 3,000 designs; a run that finds more has a regret below 0.
+    ``best`` is the hypervolume of 300 Sobol designs and 700 steps from their front; a run that finds more has a regret below 0.
     """
 
     maximize = False
-    best = 1.0
+    best = 0.9045
     reference = torch.tensor([0.5, 4.5]).double()
 
     def __init__(self) -> None:
