@@ -127,7 +127,8 @@ class Network(Problem):
     """A network of two hidden layers on the handwritten digits: its error on 1197 of them, and the logarithm of
     the multiplications for one image, both to be minimised; trained on the other 600 for 3 epochs or 30.
 
-    ``best`` is the hypervolume of 300 Sobol designs and 700 steps from their front; a run that finds more has a regret below 0.
+    ``best`` is the hypervolume of 300 Sobol designs and of 700 steps from their front; a run that finds more has a
+    regret below 0.
     """
 
     maximize = False
