@@ -50,9 +50,9 @@ BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "Since the target's last query those below it have cost as much as one, or were many.",
+    "overdue": "It was the target's turn: the queries below it since its last one have cost as much, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
-    "dear": "Every cheaper fidelity costs more than a third of the target, which does not pay; none of them is asked.",
+    "dear": "Even the cheapest fidelity costs 35 % of the target or more: that does not pay, and only the target is asked.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""
