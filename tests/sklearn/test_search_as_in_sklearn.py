@@ -7,16 +7,16 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from scipy.stats import rv_discrete, uniform  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
-from sklearn.linear_model import Ridge, SGDClassifier  # noqa: E402
-from sklearn.model_selection import KFold  # noqa: E402
-from sklearn.multioutput import MultiOutputClassifier  # noqa: E402
-from sklearn.neural_network import MLPClassifier  # noqa: E402
-from sklearn.svm import SVC  # noqa: E402
+from scipy.stats import rv_discrete, uniform
+from sklearn.datasets import load_iris
+from sklearn.linear_model import Ridge, SGDClassifier
+from sklearn.model_selection import KFold
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
 
-from mfbo_torch.sklearn import MultiFidelitySearchCV  # noqa: E402
-from mfbo_torch.utils.errors import SettingError  # noqa: E402
+from mfbo_torch.sklearn import MultiFidelitySearchCV
+from mfbo_torch.utils.errors import SettingError
 
 X, Y = load_iris(return_X_y=True)
 USUAL = {"strategy": "RandomSearch", "budget": 2, "random_state": 0}
