@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -224,7 +225,7 @@ def _sound(name: str, part: Any) -> bool:
 
 
 def _finite(part: Any) -> bool:
-    return isinstance(part, int | float) and math.isfinite(part)
+    return isinstance(part, int | float) and abs(part) <= sys.float_info.max
 
 
 def _percent(share: float) -> str:

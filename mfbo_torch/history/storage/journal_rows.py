@@ -91,7 +91,8 @@ def columns(connection: sqlite3.Connection) -> list[str]:
 def asked(query: Query, record: Record, seen: int) -> dict[str, Any]:
     """The row of a query, after a decision that knew the events up to ``seen``."""
     what = {"x": json.dumps(query.x), "fidelity": query.fidelity, "meta": json.dumps(query.meta), "seen": seen}
-    return {"kind": "asked", "id": record.id, "cost": record.cost, "decision_seconds": record.decision_seconds, **what}
+    cost = number("cost", record.cost, 0, below=LARGEST)
+    return {"kind": "asked", "id": record.id, "cost": cost, "decision_seconds": record.decision_seconds, **what}
 
 
 def ended(record: Record) -> dict[str, Any]:
