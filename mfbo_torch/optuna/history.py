@@ -37,7 +37,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequenc
     they have reported, with the value that they reported last by then. Where there is no fidelity a pruned trial has
     its last value, and the median change of completed trials from that step to their end. Failed trials, and pruned
     ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
-    search space, waiting ones, and pruned ones without a value for each constraint, are left out.
+    search space, waiting ones, and those that have ended without a value for each constraint, are left out.
     """
     sign = -1.0 if study.directions[0] == StudyDirection.MINIMIZE else 1.0
     outcomes = replace(codec.space, objectives=objectives_in(study)).outcomes
@@ -46,7 +46,8 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequenc
     completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
         known = [trial.constraints[name] for name in constraints if name in trial.constraints]
-        untold = trial.state == TrialState.PRUNED and len(known) < len(limits)
+        ended = trial.state in (TrialState.PRUNED, TrialState.COMPLETE)
+        untold = ended and len(known) < len(limits)  # completed meanwhile, by another process
         if trial.number == now.number or trial.state == TrialState.WAITING or untold:
             continue
         decided = _decided(trial)
