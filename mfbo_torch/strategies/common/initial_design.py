@@ -96,7 +96,10 @@ def multi_fidelity_counts(
 
 
 def with_the_target(counts: Sequence[int], costs: Sequence[float], capital: float | None) -> list[int]:
-    """Number of queries at each fidelity, less the cheapest where the capital would not pay for the target's too."""
+    """Number of queries at each fidelity, less the cheapest where the capital would not pay for the target's too; none
+    at the target where it pays for none."""
+    if capital is not None and costs[-1] > payable(capital):
+        return [*counts[:-1], 0]
     found = list(counts)
     if capital is None or counts[-1] * costs[-1] > payable(capital):
         return found

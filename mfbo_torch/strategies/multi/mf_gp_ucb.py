@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from mfbo_torch.confidence.prior import Prior
-from mfbo_torch.history import History, Query, Recommendation, Record, payable
+from mfbo_torch.history import History, Query, Recommendation, Record, Status, payable
 from mfbo_torch.models.multi_fidelity.per_fidelity import LINKS
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
@@ -53,8 +53,9 @@ class MFGPUCB(Strategy):
 
     Where every fidelity below the target costs :data:`DEAR` of it or more, the hedge asks the target alone, by expected
     improvement after :data:`FIRST` random designs, or as many as ``initial_capital``; ``beta`` and ``refit_every`` are
-    then without effect. Not so once something is known at another fidelity, where the capital does not pay for a query
-    of the target, where costs are measured, and where trainings continue.
+    then without effect. Not so once something is known at another fidelity, where the target has failed and has no
+    value yet, where the capital does not pay for a query of the target, where costs are measured, and where trainings
+    continue.
 
     ``link="independent"`` is the published method [Kandasamy2016mfgpucb]_ with the settings of its
     Section 5 and Appendix B: separate processes, the bound (3), adaptive ζ and γ, an initial
@@ -140,35 +141,36 @@ class MFGPUCB(Strategy):
         bound.alone = None if self.alone is None else self.alone.bind(space, capital)
         return bound
 
-    def deciding(self, history: History) -> UpperBounds | ExpectedImprovement:
+    def chosen(self, history: History) -> UpperBounds | ExpectedImprovement:
         """What decides after a history: the rule of the link, or the target alone where nothing else pays."""
         space, target = self.space, self.space.target
-        if self.alone is None or not target or space.costs[0] < DEAR * space.costs[-1]:
+        if self.alone is None or not target or space.costs[0] < DEAR * space.costs[-1] * (1 - 1e-12):
             return self.rule
-        known = any(record.query.fidelity < target for record in history.records)
+        known = any(record.query.fidelity < target and record.status == Status.DONE for record in history.records)
+        failing = history.best(target) is None and bool(history.select(Status.FAILED, target))
         short = self.capital is not None and payable(self.capital) < space.costs[-1]
-        return self.rule if known or short or space.measured or space.continues else self.alone
+        return self.rule if known or failing or short or space.measured or space.continues else self.alone
 
     def snapshot(self, history: History) -> Snapshot:
-        return self.deciding(history).snapshot(history)
+        return self.chosen(history).snapshot(history)
 
     def decide(self, history: History) -> Query:
-        found, rule = self.deciding(history), self.rule
+        found, rule = self.chosen(history), self.rule
         query = found.decide(history)
         return query if found is rule else replace(query, meta={**query.meta, "because": "dear"})
 
     def recommend(self, history: History) -> Record | Recommendation | None:
         """The best observation at the target, or where observations are noisy or have limits what the model makes of
         them: see :func:`~mfbo_torch.strategies.common.recommendation.advised`."""
-        return self.deciding(history).recommend(history)
+        return self.chosen(history).recommend(history)
 
     def predict(self, history: History, X: Tensor) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of every fidelity that was observed; NaN at the others."""
-        return self.deciding(history).predict(history, X)
+        return self.chosen(history).predict(history, X)
 
     def explained(self, history: History) -> tuple[float, ...] | None:
-        return self.deciding(history).explained(history)
+        return self.chosen(history).explained(history)
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The target before there is a model, and by the published method, whose γ judge maximisers of its bound."""
-        return self.deciding(history).fidelity_at(x, history)
+        return self.chosen(history).fidelity_at(x, history)

@@ -20,13 +20,13 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.common.fit_schedule import LARGE, Growing, fitting, refit_step
 from mfbo_torch.strategies.common.outcome_models import Chain, measured, within
-from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased, RestSpending
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 
-class UpperBounds(MultiFidelityModelBased):
+class UpperBounds(RestSpending):
     """A strategy that maximises an upper confidence bound of a :class:`~mfbo_torch.models.PerFidelityGP`.
 
     Args:
@@ -103,6 +103,12 @@ class UpperBounds(MultiFidelityModelBased):
             "spread": seen[fidelity].item(),
         }
         return noted if fidelity == 0 else {**noted, "mean_below": mean[fidelity - 1].item()}
+
+    def free(self, fidelity: int, snapshot: Snapshot) -> int:
+        """As long as the target has no value, that of one that spends the rest; what is then found below it would
+        change no recommendation."""
+        known = snapshot.history.best(self.space.target) is not None
+        return MultiFidelityModelBased.free(self, fidelity, snapshot) if known else super().free(fidelity, snapshot)
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:
         """The model that predictions are made with, and the transform of its values."""

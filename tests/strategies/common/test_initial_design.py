@@ -1,7 +1,10 @@
 """Initial designs and the keeping away from designs already asked."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from strategy_table import loop, step
 from toy import Hill
 
 from mfbo_torch.history import History, Query
@@ -40,7 +43,7 @@ def test_single_fidelity_count(cost, capital, expected):
         ((1.0, 10.0), 6, None, [50, 5]),
         ((1.0, 10.0, 100.0), 3, None, [40, 25, 2]),
         ((1.0, 10.0), 3, 40.0, [10, 1]),
-        ((1.0, 10.0), 3, 4.0, [2, 1]),
+        ((1.0, 10.0), 3, 4.0, [2, 0]),
         ((10.0,), 3, None, [10]),
         ((10.0,), 3, 60.0, [3]),
     ],
@@ -107,11 +110,34 @@ def test_other_fidelities_do_not_matter():
         ([15, 1, 1], 125.0, [15, 1, 1]),
         ([15, 1, 1], 120.0, [10, 1, 1]),
         ([15, 1, 1], 105.0, [0, 0, 1]),
-        ([15, 1, 1], 99.0, [15, 1, 1]),
+        ([15, 1, 1], 99.0, [15, 1, 0]),
     ],
 )
 def test_the_first_designs_leave_room_for_the_target(counts, capital, expected):
     assert initial_design.with_the_target(counts, (1.0, 10.0, 100.0), capital) == expected
+
+
+@pytest.mark.parametrize("settings", [{}, {"hedge": False}, {"link": "independent"}])
+def test_a_capital_below_one_target_query_is_spent_below(settings):
+    history = run(Hill(), MFGPUCB(**settings), 9.0, progress=False)
+    assert [record.query.fidelity for record in history] == [0] * 9
+
+
+def test_where_a_retry_has_taken_the_targets_capital_the_rest_is_spent_below():
+    strategy, space = MFGPUCB(initial_capital=2), Hill().space
+    history = step(History(), Query((1.0,), 0), space, None)
+    history = history.updated(replace(history.records[0], cost=3.0))
+    history = loop(strategy.bind(space, 12.0), lambda query: query.x[0], 9, history)
+    assert [record.query.fidelity for record in history] == [0] * 10
+
+
+def test_once_the_target_has_a_value_a_rest_that_does_not_pay_for_it_stays():
+    space = Hill().space
+    rule = MFGPUCB(space=space, capital=1.9 * space.costs[-1]).rule
+    for fidelity, wanted in ((0, 0), (space.target, space.target)):
+        history = step(History(), Query((1.0,), fidelity), space, 1.0)
+        history = history.updated(replace(history.records[0], cost=space.costs[-1]))
+        assert rule.free(space.target, rule.snapshot(history)) == wanted
 
 
 @pytest.mark.parametrize("link", ["recursive", "independent"])

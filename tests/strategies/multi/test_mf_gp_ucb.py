@@ -365,17 +365,25 @@ def test_a_fidelity_of_more_than_a_third_of_the_targets_cost_is_not_asked(cheap,
 
 
 def test_what_is_known_at_a_dear_fidelity_is_used():
-    """Also where costs are measured, no model of the target alone takes turns, or the capital does not pay for it."""
+    """Also where the target has only failed, costs are measured, no model of the target alone takes turns, or the
+    capital does not pay for it."""
     space = Space(SPACE.parameters, (2.0, 4.0))
     known = step(History(), Query((1.0, 2.0), 0), space, 0.5)
     for asks, before in (
         (MFGPUCB(space=space, capital=40.0), known),
+        (MFGPUCB(space=space, capital=40.0), step(History(), Query((1.0, 2.0), 1), space, None)),
         (MFGPUCB(space=space, capital=40.0, hedge=False), History()),
         (MFGPUCB(space=space, capital=3.0), History()),
         (MFGPUCB(space=Space(SPACE.parameters, (2.0, 4.0), measured=True), capital=40.0), History()),
     ):
         assert "because" not in asks.ask(before)[0].meta
         assert asks.ask(before)[0].fidelity == 0
+
+
+def test_what_failed_at_a_dear_fidelity_is_not_known():
+    space = Space(SPACE.parameters, (2.905, 8.3))  # 0.35, up to rounding
+    failed = step(History(), Query((1.0, 2.0), 0), space, None)
+    assert MFGPUCB(space=space, capital=80.0).ask(failed)[0].meta["because"] == "dear"
 
 
 @pytest.mark.parametrize("initial_capital", [None, 1, 5.5])
