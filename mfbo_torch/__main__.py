@@ -13,7 +13,9 @@ def main() -> int:
     output_streams.tolerate_broken_output()
     code = cli.main()
     sys.stdout.flush()
-    return code
+    if lost := getattr(sys.stdout, "lost", ""):
+        output_streams.say(f"The output could not be written: {lost}")
+    return code or int(bool(lost))
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def execute(plan: Plan, *, picture: bool = True) -> Summary:
         try:
             with plan.workers as workers:
                 run_folder.write_settings(plan.settings, out)  # by the one process that has the journal
+                (out / SUMMARY).unlink(missing_ok=True)  # what it says is no longer so
                 keep(plan.problem, out)
                 how = (plan.options, workers, journal, progress, plan.given, out / TRIALS, plan.stopping)
                 ended = drive(plan.problem, plan.strategy, plan.settings["capital"], *how)

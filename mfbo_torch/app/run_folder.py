@@ -8,13 +8,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mfbo_torch.app.schema import COMPARE, RUN, read_mapping
 from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.history.storage.lock import locked
+from mfbo_torch.utils import safe_yaml
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
@@ -149,4 +148,4 @@ def write_settings(settings: Mapping[str, Any], out: Path) -> None:
     """Put the settings of a run or a comparison into its folder."""
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
-        write_text(out / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+        write_text(out / CONFIG, safe_yaml.dump(dict(settings)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString
 
 from mfbo_torch.space import Parameter
@@ -47,6 +48,13 @@ class SweepCodec(Codec):
         """The overrides of the job of a query."""
         found = self.decode(x, fidelity).items()
         return [*self._written, *(f"{self.keys[name]}={value}" for name, value in found if name not in self.fixed)]
+
+    @staticmethod
+    def read(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters as an application gets them: texts as Hydra reads them, ``null`` and ``true`` included."""
+        parser = OverridesParser.create()
+        texts = {name: value for name, value in parameters.items() if isinstance(value, str)}
+        return {**parameters, **{name: parser.parse_override(f"key={text}").value() for name, text in texts.items()}}
 
 
 def _name(override: Override) -> str:

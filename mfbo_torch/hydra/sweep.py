@@ -12,6 +12,7 @@ from hydra.core.utils import JobReturn
 
 from mfbo_torch import strategies
 from mfbo_torch.history import Record
+from mfbo_torch.history.observation import unusable
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.hydra.codec import SweepCodec
 from mfbo_torch.loop.early_failures import ALIKE, Hopeless
@@ -46,8 +47,9 @@ def spend(
         Hopeless: The first :data:`~mfbo_torch.loop.early_failures.ALIKE` jobs have failed in the same way, or all jobs.
     """
     codec = SweepCodec(overrides, fidelity, costs)
-    if strategy not in strategies.__all__:
-        wanted = f"one of {', '.join(strategies.__all__)}{did_you_mean(strategy, strategies.__all__)}"
+    names = [name for name in strategies.__all__ if name != strategies.Strategy.__name__]
+    if strategy not in names:
+        wanted = f"one of {', '.join(names)}{did_you_mean(strategy, names)}"
         raise SettingError("hydra.sweeper.strategy", strategy, wanted)
     number("hydra.sweeper.capital", capital, min(codec.space.costs))
     whole("hydra.sweeper.workers", workers)
@@ -68,7 +70,7 @@ def spend(
         if mistakes and not optimizer.history.done:
             raise Hopeless(f"all jobs have failed, the last one with {mistakes[-1]}", spent=True)
         best = optimizer.history.best(codec.space.target)
-    found = None if best is None else codec.decode(best.query.x, best.query.fidelity)
+    found = None if best is None else codec.read(codec.decode(best.query.x, best.query.fidelity))
     value = None if best is None or best.value is None else sign * best.value
     results = {"name": "mfbo", "best_evaluated_params": found, "best_evaluated_result": value}
     write_text(place / RESULTS, yaml.safe_dump(results, sort_keys=False))
@@ -91,7 +93,10 @@ def _taken(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) ->
     except Exception as error:  # of whatever kind: the application's own
         optimizer.fail(record.id, error)
         mistake = f"{type(error).__name__}: {error}"
-        LOG.warning("Job %d has failed with %s", record.id, mistake)
-        return [mistake]
-    optimizer.tell(record.id, sign * value)
-    return []
+    else:
+        optimizer.tell(record.id, sign * value)
+        if (reason := unusable(value)) is None:
+            return []
+        mistake = reason
+    LOG.warning("Job %d has failed with %s", record.id, mistake)
+    return [mistake]

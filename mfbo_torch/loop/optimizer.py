@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.check import check_history
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
-from mfbo_torch.history.observation import Observation, judged, parse, parse_finite, parse_several, unusable
+from mfbo_torch.history.observation import LARGEST, Observation, judged, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import told_reason
@@ -364,7 +364,7 @@ class Optimizer:
     @staticmethod
     def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
         changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
-        return {setting: number(setting, given, 0) for setting, given in changes.items()}
+        return {setting: number(setting, given, 0, below=LARGEST) for setting, given in changes.items()}
 
     def _begin(self, history: History, seen: int | None = None) -> list[Record]:
         """Make pending the queries that a history has beyond the present one."""

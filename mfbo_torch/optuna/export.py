@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ FIDELITY = "fidelity"
 """The parameter of the study that has the number of the fidelity, where it has no name."""
 
 
+EXPORTED = "mfbo_torch:exported"
+"""The user attribute of a study that was written here, and so may be written again."""
+
+
 def write(history: History, problem: Problem, path: Path, explain: Callable[[Record], str] | None = None) -> int:
     """Write a run as a study in SQLite, ``optuna-dashboard sqlite:///FILE`` opens it; gives the number of its trials.
 
@@ -42,12 +48,15 @@ def write(history: History, problem: Problem, path: Path, explain: Callable[[Rec
     """
     if path.suffix not in (".db", ".sqlite3"):
         raise SettingError("file", str(path), "a name that ends with .db or .sqlite3")
+    if path.exists() and not _exported(path):
+        raise SettingError("file", str(path), "a new file, or one that was exported before")
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         with temporary_folder() as folder:
             storage = optuna.storages.RDBStorage(f"sqlite:///{folder / 'study.db'}")
             study = _study(problem, storage)
+            study.set_user_attr(EXPORTED, True)
             study.add_trials([_trial(record, problem, explain) for record in history])
             storage.remove_session()
             storage.engine.dispose()
@@ -58,6 +67,15 @@ def write(history: History, problem: Problem, path: Path, explain: Callable[[Rec
     finally:
         optuna.logging.set_verbosity(verbosity)
     return len(history)
+
+
+def _exported(path: Path) -> bool:
+    """Whether all studies in a file were written here."""
+    own = "SELECT study_id FROM study_user_attributes WHERE key = ?"
+    others = f"SELECT count(*) FROM studies WHERE study_id NOT IN ({own})"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as known:
+        return known.execute(others, (EXPORTED,)).fetchone() == (0,)
+    return False
 
 
 def _study(problem: Problem, storage: Any) -> Study:
@@ -85,7 +103,7 @@ def _trial(record: Record, problem: Problem, explain: Callable[[Record], str] | 
         name = name if name not in parameters else f"{name} (fidelity)"
         parameters[name], distributions[name] = values[m], CategoricalDistribution(list(values))
     state, value = STATES[record.status], problem.value_of(record)
-    seen: dict[int, float] = {round(step): problem.signed(value) for step, value in record.curve}
+    seen: dict[int, float] = {round(min(step, 2e9)): problem.signed(value) for step, value in record.curve}
     if state == TrialState.COMPLETE and m < space.target:
         state = TrialState.PRUNED
         seen = seen or {_step(space, m): value if value is not None else math.nan}
@@ -107,7 +125,8 @@ def _trial(record: Record, problem: Problem, explain: Callable[[Record], str] | 
     found.datetime_start = datetime.now()
     found.datetime_complete = None
     if state.is_finished():
-        found.datetime_complete = found.datetime_start + timedelta(seconds=min(record.evaluation_seconds, 1e9))
+        seconds = max(0.0, min(record.evaluation_seconds, 1e9))
+        found.datetime_complete = found.datetime_start + timedelta(seconds=seconds)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -13,7 +13,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.history import History, Observation, Query, Record
-from mfbo_torch.history.observation import unusable
+from mfbo_torch.history.observation import Outcome, unusable, within_reach
 from mfbo_torch.history.storage.journal import plain
 from mfbo_torch.optuna.codec import StudyCodec
 from mfbo_torch.space.objectives import Objective
@@ -28,28 +28,38 @@ PIECE = 2000
 """The length of one such attribute in characters, which a column of a database takes."""
 
 
-def read(study: Study, codec: StudyCodec, now: FrozenTrial) -> tuple[History, int]:
+def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequence[str] = ()) -> tuple[History, int]:
     """The history of a study before the trial that is decided now, values to be maximised, and the number of running
-    trials that were begun earlier and have no parameters yet.
+    trials that were begun earlier and have no parameters yet; with the values of these constraints, which every
+    completed trial has, as outcomes.
 
     Completed trials are done. Pruned ones are done at the highest fidelity that they have come to, by the steps that
     they have reported, with the value that they reported last by then. Where there is no fidelity a pruned trial has
     its last value, and the median change of completed trials from that step to their end. Failed trials, and pruned
     ones that reported nothing, have failed and keep their cost. Running trials are pending. Trials outside the
-    search space, and waiting ones, are left out.
+    search space, waiting ones, and those that have ended without a value for each constraint, are left out.
     """
     sign = -1.0 if study.directions[0] == StudyDirection.MINIMIZE else 1.0
     outcomes = replace(codec.space, objectives=objectives_in(study)).outcomes
+    limits = limits_on(constraints)
     records, undecided = list[Record](), 0
     completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     for trial in sorted(study.get_trials(deepcopy=False), key=lambda trial: trial.number):
-        if trial.number == now.number or trial.state == TrialState.WAITING:
+        known = [trial.constraints[name] for name in constraints if name in trial.constraints]
+        ended = trial.state in (TrialState.PRUNED, TrialState.COMPLETE)
+        untold = ended and len(known) < len(limits)  # completed meanwhile, by another process
+        if trial.number == now.number or trial.state == TrialState.WAITING or untold:
             continue
         decided = _decided(trial)
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
             query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
-            records.append(_record(len(records), query, codec, trial, sign, completed, outcomes))
+            record = _record(len(records), query, codec, trial, sign, completed, outcomes)
+            if limits and record.value is not None:
+                kept = zip(limits, map(within_reach, known), strict=True)
+                judged = {limit.name: Outcome(value, None, limit.met(value)) for limit, value in kept}
+                record = replace(record, outcomes={**record.outcomes, **judged})
+            records.append(record)
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not codec.always <= parameters.keys()
     return History(records), undecided
@@ -62,6 +72,22 @@ def objectives_in(study: Study) -> tuple[Objective, ...]:
         names = [f"values_{k}" for k in range(len(study.directions))]
     several = zip(names, study.directions, strict=True) if len(names) > 1 else ()
     return tuple(Objective(name, direction == StudyDirection.MAXIMIZE) for name, direction in several)
+
+
+def constraints_in(study: Study) -> tuple[str, ...]:
+    """The constraints that every completed trial of a study has a value of."""
+    done = [trial.constraints for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))]
+    return tuple(name for name in (done[0] if done else ()) if all(name in given for given in done))
+
+
+def limits_on(constraints: Iterable[str]) -> tuple[Limit, ...]:
+    """The limits of constraints, kept from 0 down; Optuna lets their names be any text."""
+    return tuple(Limit(f"constraint {number}", 0.0) for number, _ in enumerate(constraints))
+
+
+def feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial keeps its constraints."""
+    return all(value <= 0 for value in trial.constraints.values())
 
 
 def note(study: Study, trial: FrozenTrial, codec: StudyCodec, query: Query) -> Query:

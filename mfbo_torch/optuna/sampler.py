@@ -21,7 +21,17 @@ from optuna.trial import FrozenTrial, TrialState
 from mfbo_torch.history import ENQUEUED, History, Query, Status
 from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
 from mfbo_torch.optuna.conditions import conditions_of, distributions_of
-from mfbo_torch.optuna.history import is_own, mark, note, objectives_in, passed_over, read
+from mfbo_torch.optuna.history import (
+    constraints_in,
+    feasible,
+    is_own,
+    limits_on,
+    mark,
+    note,
+    objectives_in,
+    passed_over,
+    read,
+)
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
@@ -46,7 +56,8 @@ class Sampler(BaseSampler):
     none those of all completed trials; so are those whose presence another one explains
     (:func:`~mfbo_torch.optuna.conditions.conditions_of`). The others, and those of the first trial, are drawn
     independently. The trial after :data:`EARLY` ones below the target is at the target, while none is. Trials of
-    others are learnt from where they lie in that search space; the rest is passed over, with one warning.
+    others are learnt from where they lie in that search space; the rest is passed over, with one warning. Constraints
+    (``trial.set_constraint``) that every completed trial has are limits of the search.
     ``study.best_trial`` ignores fidelities: use :meth:`best_trial`, and of several objectives :meth:`best_trials`.
 
     Args:
@@ -94,9 +105,12 @@ class Sampler(BaseSampler):
         mark(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The parameters that completed trials have in common, without those of a single value."""
+        """The parameters that completed trials have in common, or pruned ones while there are none, without those of a
+        single value; the range of the fidelity is that of the last one."""
         trials = _ended(study)
-        common = intersection_search_space(trials)
+        common = intersection_search_space(trials, all(trial.state == TrialState.PRUNED for trial in trials))
+        if all(self.fidelity in trial.params for trial in trials):
+            common |= distributions_of(trials, [self.fidelity or ""])
         if not any(map(is_own, trials)) and self.fidelity not in (None, *common):  # unknown before the first trial
             return {}
         free = {name: distribution for name, distribution in common.items() if not distribution.single()}
@@ -115,9 +129,10 @@ class Sampler(BaseSampler):
         searched = {name: d for name, d in searched.items() if name in always or name in conditions}
         codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
         with _ONE_AT_A_TIME, self._state.restored():
-            history, undecided = read(study, codec, trial)
             self._warn(study, codec)
-            space = replace(codec.space, objectives=objectives_in(study))
+            constraints = self._constraints(study)
+            history, undecided = read(study, codec, trial, constraints)
+            space = replace(codec.space, objectives=objectives_in(study), limits=limits_on(constraints))
             query = self._early(history, codec) or self._for(space).ask(history, undecided + 1)[-1]
             query = note(study, trial, codec, query)
         return codec.decode(query.x, query.fidelity)
@@ -145,7 +160,10 @@ class Sampler(BaseSampler):
         if not there and len(ended) + 1 >= 2 * EARLY and not self._at_target(trial):
             message = f"none of {len(ended) + 1} trials has been completed at the highest {self.fidelity}: "
             self._say(study, f"{message}there is no answer at the target yet")
-        elif there and len(study.directions) == 1 and is_own(best := study.best_trial) and not self._at_target(best):
+        elif len(study.directions) == 1 and any(map(feasible, there)):
+            best = study.best_trial
+            if not is_own(best) or self._at_target(best):
+                return
             message = f"study.best_trial has {self.fidelity} = {best.params.get(self.fidelity)}, and not the target's: "
             self._say(study, f"{message}the best one there is sampler.best_trial(study)")
 
@@ -161,7 +179,7 @@ class Sampler(BaseSampler):
             self._independent.reseed_rng()
 
     def best_trial(self, study: Study) -> FrozenTrial:
-        """The best completed trial at the target fidelity.
+        """The best completed trial at the target fidelity that keeps its constraints.
 
         Raises:
             ValueError: There is none yet, or the study has several objectives.
@@ -170,16 +188,19 @@ class Sampler(BaseSampler):
             raise ValueError("the study has several objectives: use best_trials")
         if self.fidelity is None:
             return study.best_trial
-        found = [t for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if self._at_target(t)]
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        found = [trial for trial in done if self._at_target(trial)]
         if not found:
             raise ValueError("no trial at the target fidelity has been completed yet")
+        if not (found := list(filter(feasible, found))):
+            raise ValueError("no trial at the target fidelity keeps its constraints yet")
         best = max if study.direction == StudyDirection.MAXIMIZE else min
         return copy.deepcopy(best(found, key=lambda t: t.value))
 
     def best_trials(self, study: Study) -> list[FrozenTrial]:
-        """The completed trials at the target fidelity that no other one there dominates."""
+        """The completed trials at the target fidelity that keep their constraints and that no other one dominates."""
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        found = done if self.fidelity is None else [trial for trial in done if self._at_target(trial)]
+        found = [t for t in done if feasible(t) and (self.fidelity is None or self._at_target(t))]
         signs = [1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions]
         rows = [[sign * value for sign, value in zip(signs, t.values, strict=True)] for t in found]
         kept = is_non_dominated(torch.tensor(rows, dtype=torch.double), deduplicate=False).tolist() if found else []
@@ -196,6 +217,17 @@ class Sampler(BaseSampler):
         highest = max(record.query.fidelity for record in done)
         best = history.best(highest)
         return None if best is None else Query(best.query.x, target, ENQUEUED)
+
+    def _constraints(self, study: Study) -> tuple[str, ...]:
+        """The constraints that the search heeds; one warning where there are others."""
+        several, heeded = len(study.directions) > 1 and self._usual, constraints_in(study)
+        if not (MFEHVI if several else self.strategy).heeds_limits:
+            heeded = ()
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if left := list(dict.fromkeys(name for t in done for name in t.constraints if name not in heeded)):
+            why = "not every completed trial has a value of it, or the strategy takes no limits"
+            self._say(study, f"constraint {left[0]!r} is not heeded by the search: {why}")
+        return heeded
 
     def _warn(self, study: Study, codec: StudyCodec) -> None:
         """Say once a study how many trials are passed over."""

@@ -88,13 +88,15 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:
-    """Refuse a journal whose note says that its values have the other sign, or belong to other values of the fidelity;
-    one without a note is taken."""
+    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters or other
+    values of the fidelity; one without a note is taken."""
     try:
         before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
     except (OSError, TypeError, ValueError):
         return
     now = json.loads(json.dumps(shown_of(problem)))
+    if (known := _names(before)) != _names(now) and known:
+        raise SettingError("journal", str(journal.path), f"a history of this problem; its own has {', '.join(known)}")
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
         raise SettingError(
@@ -103,6 +105,12 @@ def check_noted(journal: Journal, problem: Problem) -> None:
     if not problem.space.objectives and before.get("maximize", now["maximize"]) != now["maximize"]:
         wanted = f"a history of this problem; its own is one to {'maximize' if before['maximize'] else 'minimize'}"
         raise SettingError("journal", str(journal.path), wanted)
+
+
+def _names(shown: Mapping[str, Any]) -> list[str]:
+    """The parameters in what is shown of a problem, none where a stranger's note has something else."""
+    found = shown.get("parameters")
+    return [str(each.get("name")) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def stand_in(known: Any, class_path: str) -> Problem:

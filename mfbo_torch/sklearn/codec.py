@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import joblib
 import numpy as np
 
 from mfbo_torch.space import Parameter, Space
@@ -19,15 +20,18 @@ WHICH = "which"
 """The parameter that is the index of one of several dictionaries."""
 DRAWS = 1000
 """The number of draws that stand for a distribution without quantiles."""
+WIDEST = 10_000
+"""The longest range of a discrete distribution that is looked through for values that it never has."""
 
 
 class SearchCodec:
     """Designs of a space as candidates of a search.
 
     A continuous distribution becomes its quantiles, a uniform one thus its range and a log-uniform one that of the
-    logarithm; a discrete one becomes its range; a list the ranks of its numbers, or choices. A distribution that can
-    only be drawn from becomes the list of :data:`DRAWS` draws. A parameter with a single value is not searched. One of
-    several dictionaries is a choice, and the parameters of each have that choice as their condition.
+    logarithm; a discrete one becomes its range, or the list of its values where that has gaps; a list the ranks of its
+    numbers, or choices. A distribution that can only be drawn from becomes the list of :data:`DRAWS` draws. A parameter
+    with a single value is not searched. One of several dictionaries is a choice, and the parameters of each have that
+    choice as their condition.
     """
 
     def __init__(
@@ -90,11 +94,15 @@ def _distribution(setting: str, given: Any, settings: Settings, random_state: np
     """A distribution: its quantiles where it is continuous, its range where it is discrete, or draws."""
     if not hasattr(given, "ppf"):
         draws = [given.rvs(random_state=random_state) for _ in range(DRAWS)]
-        return _values(setting, list(dict.fromkeys(draws)), settings)
+        return _values(setting, list({joblib.hash(draw): draw for draw in draws}.values()), settings)
     if not hasattr(given, "pmf"):
         quantiles = Parameter(lower=TAIL, upper=1.0 - TAIL, **settings)
         return Coordinate(quantiles, given.cdf, lambda x: float(given.ppf(x)))
     lower, upper = map(int, given.ppf([TAIL, 1.0 - TAIL]))
     if lower == upper:
         return [lower]
+    if upper - lower <= WIDEST:
+        found = np.arange(lower, upper + 1)
+        if not (possible := given.pmf(found) > 0).all():
+            return _values(setting, found[possible], settings)
     return Coordinate(Parameter(lower=lower, upper=upper, integer=True, **settings), float, round)

@@ -220,6 +220,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self._stratified = samples and is_classifier(self.estimator) and type_of_target(y) in ("binary", "multiclass")
         self._lost: list[tuple[dict[str, Any], dict[str, int]]] = []
         self._evaluated = 0
+        self._failure: ValueError | None = None
         self._formatted: tuple[dict[str, Any], tuple[Any, ...]] = {}, ()
         self._kept = Checkpoints(name, most)
         if goes_on:
@@ -257,7 +258,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
         stopping = Stopping(options, _Scores(space), optimizer.strategy)
         batch = math.ceil(effective_n_jobs(self.n_jobs) / self.n_splits_)
         decisions, scores, begun = 0, dict[Design, Score](), dict[tuple[float, ...], int]()
-        while not used_up(space, optimizer.history, space.target) and not stopping.reason(optimizer.history):
+        while not used_up(space, optimizer.history, space.target):
+            if decisions and stopping.reason(optimizer.history):
+                break
             asked = optimizer.ask(batch, capital=budget)
             if not asked:
                 break
@@ -274,6 +277,8 @@ class MultiFidelitySearchCV(BaseSearchCV):
             begun |= dict(new)
             self._kept.trim(codec.decode(x) for x, m in new if m == space.target)
             decisions += 1
+        if self._failure is not None and not self._evaluated:
+            raise self._failure
         self.history_ = optimizer.history
         self._formatted = {}, ()
 
@@ -293,6 +298,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
             results = evaluate(candidates, folds, more_results=columns)
         except ValueError as error:
             self._lost += [(candidate, more) for candidate in candidates]
+            self._failure = error
             if not str(error).startswith(ALL_FAILED) or (not self._evaluated and len(self._lost) >= HOPELESS):
                 raise
             if self._evaluated:
@@ -312,7 +318,8 @@ class MultiFidelitySearchCV(BaseSearchCV):
         names = [name.removeprefix(METRIC) for name in results if name.startswith(METRIC)]
         if self.refit in names or len(names) == 1:
             return str(self.refit) if self.refit in names else names[0]
-        raise SettingError("refit", self.refit, "the name of the metric to search by, where there are several")
+        wanted = f"the name of the metric to search by, {' or '.join(names)}; or give scoring as a list or a mapping"
+        raise SettingError("refit", self.refit, wanted)
 
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None

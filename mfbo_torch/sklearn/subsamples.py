@@ -20,7 +20,9 @@ class Subsamples:
 
     def split(self, X: Any, y: Any = None, **params: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The indices of each fold's training and test samples."""
-        for i, (train, test) in enumerate(self.folds.split(X, y, **params)):
+        for i, (given, test) in enumerate(self.folds.split(X, y, **params)):
+            train = np.asarray(given)
+            train = np.flatnonzero(train) if train.dtype == bool else train
             order = np.random.default_rng((self.seed, i)).permutation(len(train))
             if self.stratified:
                 order = _interleaved(order, np.asarray(y)[train].ravel())

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model._stochastic_gradient import BaseSGD
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import TargetEncoder
 
@@ -146,6 +147,15 @@ class WarmStart:
         return self
 
 
+def _classes(estimator: Any, y: np.ndarray) -> Any:
+    """What ``partial_fit`` wants to know of the classes, of each output where there are several."""
+    if y.ndim == 1 or y.shape[1] == 1:
+        return np.unique(y)
+    if isinstance(estimator, MultiOutputClassifier):
+        return [np.unique(each) for each in y.T]
+    return np.arange(y.shape[1])
+
+
 def go_on(estimator: Any, name: str, begun: int, level: int, X: Any, y: Any = None, **params: Any) -> None:
     """Train a fitted estimator, or a new one by ``partial_fit``, up to a level; the former steps of a pipeline stay."""
     how, (step, count) = way(estimator, name), last_step(estimator, name)
@@ -158,7 +168,7 @@ def go_on(estimator: Any, name: str, begun: int, level: int, X: Any, y: Any = No
     data = (X,) if y is None else (X, y)
     if how == EPOCHS:
         if is_classifier(step):
-            own["classes"] = np.unique(y)
+            own["classes"] = _classes(step, np.asarray(y))
         for _ in range(begun, level):
             step.partial_fit(*data, **own)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,9 +51,9 @@ BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "Since the target's last query those below it have cost as much as one, or were many.",
+    "overdue": "It was the target's turn: the queries below it since its last one have cost as much, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
-    "dear": "Every cheaper fidelity costs more than a third of the target, which does not pay; none of them is asked.",
+    "dear": "Even the cheapest fidelity costs 35 % of the target or more; that does not pay, so only it is asked.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""
@@ -224,7 +225,7 @@ def _sound(name: str, part: Any) -> bool:
 
 
 def _finite(part: Any) -> bool:
-    return isinstance(part, int | float) and math.isfinite(part)
+    return isinstance(part, int | float) and abs(part) <= sys.float_info.max
 
 
 def _percent(share: float) -> str:

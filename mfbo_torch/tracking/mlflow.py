@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag
@@ -33,18 +35,31 @@ class MLflowLogger(Callback):
         tags = {MLFLOW_PARENT_RUN_ID: self.run_id}
         run = self.client.create_run(self.experiment_id, tags=tags, run_name=f"evaluation {event.number}").info.run_id
         parameters = {**event.parameters, "fidelity": event.fidelity}
-        metrics = {"value": event.value, **event.outcomes, "cost": event.cost, "seconds": event.seconds}
+        own = {"value": event.value, "cost": event.cost, "seconds": event.seconds}
+        outcomes = {f"outcome {name}" if name in own else name: value for name, value in event.outcomes.items()}
         reason = [RunTag("reason", event.reason)] if event.reason else []
-        self._log(run, metrics, 0, [Param(name, str(value)) for name, value in parameters.items()], reason)
-        self.client.set_terminated(run, "FINISHED" if event.value is not None else "FAILED")
+        try:
+            self._log(run, {**own, **outcomes}, 0, parameters, reason)
+        finally:
+            self.client.set_terminated(run, "FINISHED" if event.value is not None else "FAILED")
         self._log(self.run_id, {"best": event.best, "spent": event.spent}, event.number)
 
     def on_end(self, end: End) -> None:
-        best = [Param(f"best {name}", str(value)) for name, value in (end.parameters or {}).items()]
-        self._log(self.run_id, {}, 0, best, [RunTag("stopped", end.stopped)] if end.stopped else [])
-        self.client.set_terminated(self.run_id, "FINISHED" if end.finished else "KILLED")
+        best = {f"best {name}": value for name, value in (end.parameters or {}).items()}
+        try:
+            self._log(self.run_id, {}, 0, best, [RunTag("stopped", end.stopped)] if end.stopped else [])
+        finally:
+            self.client.set_terminated(self.run_id, "FINISHED" if end.finished else "KILLED")
 
-    def _log(self, run: str, metrics: dict[str, float | None], step: int, params: Any = (), tags: Any = ()) -> None:
+    def _log(
+        self, run: str, metrics: Mapping[str, Any], step: int, parameters: Mapping[str, Any] = {}, tags: Any = ()
+    ) -> None:
         now = get_current_time_millis()
-        known = [Metric(name, value, now, step) for name, value in metrics.items() if value is not None]
-        self.client.log_batch(run, known, params, tags)
+        known = [Metric(_named(name), value, now, step) for name, value in metrics.items() if value is not None]
+        given = [Param(_named(name), str(value)) for name, value in parameters.items()]
+        self.client.log_batch(run, known, given, tags)
+
+
+def _named(name: str) -> str:
+    """A name as MLflow takes it: letters, digits and some signs."""
+    return re.sub(r"[^\w./: -]", "_", name)

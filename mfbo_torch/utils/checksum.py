@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 COLUMN = "checksum"
@@ -21,17 +22,17 @@ def chained(rows: Iterable[Mapping[str, Any]], before: bytes = b"") -> Iterator[
 
 def _checksum(row: Mapping[str, Any], before: bytes) -> bytes:
     """That of ``repr(sorted((name, value) ...))``, keyed with the one before; most rows have one of a few forms."""
-    form, names = _form(tuple([name for name, value in row.items() if value is not None]))
-    known = form % tuple([row[name] for name in names])
+    form, values = _form(tuple([name for name, value in row.items() if value is not None]))
+    known = form % values(row)
     return blake2b(known.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=before).digest()
 
 
 @lru_cache
-def _form(present: tuple[str, ...]) -> tuple[str, list[str]]:
-    """The text of a row with these columns, with places for their values, and the columns in its order."""
+def _form(present: tuple[str, ...]) -> tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
+    """The text of a row with these columns, with places for their values, and what takes those in its order."""
     names = sorted({*present} - {COLUMN})
     pairs = ", ".join(f"({name!r}, ".replace("%", "%%") + "%r)" for name in names)
-    return f"[{pairs}]", names
+    return f"[{pairs}]", itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
 
 
 def wrong(rows: Iterable[Mapping[str, Any]]) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -41,6 +42,8 @@ class TolerantStream:
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
+        self.lost = ""
+        """Why text was lost that somebody may still read: a disk is full."""
 
     def write(self, text: str) -> int:
         self._attempt("write", text)
@@ -59,7 +62,9 @@ class TolerantStream:
             return
         try:
             getattr(self._stream, method)(*args)
-        except (OSError, ValueError):  # a pipe nobody reads, a disk that is full, a stream that was closed
+        except (OSError, ValueError) as error:  # a pipe nobody reads, a disk that is full, a stream that was closed
+            if isinstance(error, OSError) and error.errno not in (errno.EPIPE, errno.EBADF):
+                self.lost = error.strerror or str(error)
             with suppress(OSError, ValueError):  # what is buffered goes nowhere, at the end of the process too
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())

@@ -1,5 +1,5 @@
-"""Safe reading of YAML: plain values in bounded memory, each key once, texts that can be shown and stored. Numbers are
-those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text."""
+"""Safe reading and writing of YAML: plain values in bounded memory, each key once, texts that can be shown and stored.
+Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def load(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()
+
+
+def dump(value: Any) -> str:
+    """A document with some values, which :func:`load` reads as they are: a text such as ``1e-5`` is quoted."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def unfit(value: Any) -> str | None:
@@ -83,5 +88,10 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper, which quotes what would be read as a number."""
+
+
 _NUMBER = r"[-+]?(\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+([eE][-+]?\d+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
-_Loader.add_implicit_resolver(_FLOAT, re.compile(f"(?:{_NUMBER})$"), list("-+0123456789."))
+for _each in (_Loader, _Dumper):
+    _each.add_implicit_resolver(_FLOAT, re.compile(f"(?:{_NUMBER})$"), list("-+0123456789."))

@@ -25,6 +25,8 @@ LONGEST = 4000
 def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str = "") -> int:
     """A whole number from ``least`` on, up to ``most``: an ``int`` or NumPy's, no ``bool``, no ``2.0``, no ``"2"``.
     ``wanted`` is what the message asks for, where that is more than the bounds."""
+    if type(value) is int and least <= value and (most is None or value <= most):
+        return value  # as nearly always
     if _is_whole(value) and least <= value and (most is None or value <= most):
         return int(value)
     bounds = f"{least} on" if most is None else f"{least} to {most}"

@@ -122,6 +122,31 @@ def test_jobs_that_all_fail_end_the_sweep(tmp_path, caplog):
     assert launched.count == 3
 
 
+def test_jobs_that_all_return_nan_have_failed(tmp_path):
+    with pytest.raises(Hopeless, match="the value is not finite"):
+        spend(
+            overrides("x=interval(0,1)"),
+            Launched(lambda _: float("nan")),
+            str(tmp_path),
+            capital=9,
+            maximize=True,
+            **SETTINGS,
+        )
+
+
+def test_the_best_parameters_are_values_and_no_texts(tmp_path):
+    swept = overrides("kind='d e','f g'", "flag=true,false", "z=null,1", "n=[1,2],[3,4]")
+    spend(swept, Launched(lambda count: count), str(tmp_path), capital=3, maximize=False, **SETTINGS)
+    found = yaml.safe_load((tmp_path / "optimization_results.yaml").read_text())["best_evaluated_params"]
+    wanted = {"kind": ("d e", "f g"), "flag": (True, False), "z": (None, 1), "n": ([1, 2], [3, 4])}
+    assert all(found[name] in values for name, values in wanted.items())
+
+
+def test_the_base_of_strategies_is_none(tmp_path):
+    given = SETTINGS | {"strategy": "Strategy", "capital": 9, "maximize": True}
+    refused("hydra.sweeper.strategy = 'Strategy'", spend, overrides("x=interval(0,1)"), None, str(tmp_path), **given)
+
+
 def test_a_folder_has_one_sweep(tmp_path):
     swept = overrides("rate=interval(0,1)")
     spend(swept, Launched(float), str(tmp_path), capital=3, maximize=False, **SETTINGS)

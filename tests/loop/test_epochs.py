@@ -297,3 +297,12 @@ def test_a_journal_of_other_epochs_or_of_the_other_direction_is_refused(tmp_path
             minimize(Training(False), Space(SPACE.parameters, epochs=12), 13, journal=journal)
         with pytest.raises(SettingError, match=r"journal = .*its own is one to minimize"):
             maximize(Training(False), Space(SPACE.parameters, epochs=9), 13, journal=journal)
+
+
+def test_a_journal_of_other_parameters_is_refused(tmp_path):
+    """Its designs are positions: of a renamed or a swapped parameter they would be another one's."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(lambda p: p["x"], {"x": (0, 1), "y": (0, 1)}, 2, strategy="RandomSearch", journal=journal)
+        for space in ({"x": (0, 1), "z": (0, 1)}, {"y": (0, 1), "x": (0, 1)}):
+            with pytest.raises(SettingError, match=r"journal = .*a history of this problem; its own has x, y"):
+                minimize(lambda p: 0.0, space, 3, strategy="RandomSearch", journal=journal)

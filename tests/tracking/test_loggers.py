@@ -73,3 +73,21 @@ def test_tensorboard(tmp_path):
         own = {r.id: -r.value for r in found.history.done if r.query.fidelity == m}
         assert logged == pytest.approx(own)
     assert len(list(tmp_path.glob("evaluation *"))) == len(found.history.done)
+
+
+def test_mlflow_takes_names_that_it_does_not_allow(tmp_path):
+    pytest.importorskip("mlflow", reason="needs the extra mfbo-torch[tracking]")
+    from mfbo_torch.tracking.mlflow import MLflowLogger
+
+    logger = MLflowLogger("tuning", f"sqlite:///{tmp_path / 'a.db'}")
+
+    def measured(parameters):
+        return {"value": parameters["x(1)"], "cost": 7.0, "seconds": 3.0}
+
+    space = Space({"x(1)": (0, 1)}, costs=[1.0], limits={"cost": "<= 9", "seconds": "<= 9"})
+    minimize(measured, space, 2, strategy="RandomSearch", callbacks=[logger])
+    runs = logger.client.search_runs([logger.experiment_id], "attributes.status = 'FINISHED'")
+    assert len(runs) == 3
+    evaluations = [run.data for run in runs if run.info.run_id != logger.run_id]
+    assert all(data.metrics["outcome cost"] == 7.0 and data.metrics["cost"] == 1.0 for data in evaluations)
+    assert all("x_1_" in data.params for data in evaluations)

@@ -44,7 +44,7 @@ def _cells(out: Path) -> list[str]:
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
     history = run_folder.recorded(out) if (out / run_folder.JOURNAL).exists() else ()
     summary = run_folder.noted(out) if run_folder.finished(out) else {}
-    best, spent = summary.get("best_value"), getattr(history, "spent", 0.0)
+    best, spent = None if "front" in summary else summary.get("best_value"), getattr(history, "spent", 0.0)
     return [
         *(class_name(settings["problem"]), class_name(settings["strategy"]), str(settings["seed"])),
         "" if best is None else f"{best:.6g}",

@@ -85,9 +85,9 @@ def _described(out: Path, follow: bool) -> None:
             return
         quiet = 0 if run_folder.runs(out) else quiet + 1
         if quiet == LOOKS:
-            return say(
-                f"\nIt has not finished, and no process runs it: mfbo run {shlex.quote(str(out / run_folder.CONFIG))}"
-            )
+            config, folder = (shlex.quote(str(path)) for path in (out / run_folder.CONFIG, out))
+            say()
+            return say(f"It has not finished, and no process runs it: mfbo run {config} --out {folder}")
         seen = history
         time.sleep(FOLLOW_SECONDS)
 
@@ -156,7 +156,8 @@ def best(folder: str | None, as_json: bool) -> int:
         say(texts.front(found["front"]))
         return 0
     value, parameters = found["value"], found["parameters"] or {}
-    rows = [("value", "none at the target yet" if value is None else f"{value:.10g}")]
+    none = "none that keeps its limits at the target yet" if summary.get("constraints") else "none at the target yet"
+    rows = [("value", none if value is None else f"{value:.10g}")]
     rows += [(name, f"{given:.10g}" if isinstance(given, float) else str(given)) for name, given in parameters.items()]
     if found["recommended"] is not None:
         recommended = found["recommended"]["parameters"]
@@ -218,5 +219,7 @@ def repair(journal: str, new: str | None) -> int:
     path = path / run_folder.JOURNAL if path.is_dir() else path
     saved = path.with_suffix(f".repaired{path.suffix}") if new is None else Path(new)
     say(f"{salvage(path, saved)} good rows in {saved}")
-    say(f"{path} is as it was. To go on: remove {path}* and move {saved} there.")
+    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
+    old = " ".join(shlex.quote(str(file)) for file in beside if file.exists())
+    say(f"{path} is as it was. To go on: rm {old} && mv {shlex.quote(str(saved))} {shlex.quote(str(path))}")
     return 0

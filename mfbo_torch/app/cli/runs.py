@@ -99,7 +99,8 @@ def _compare(settings: Mapping[str, Any]) -> int:
     comparison = compare.compare(settings)
     say(compared(comparison))
     say()
-    say(f"Picture: {Path(settings['out']) / compare.PICTURE}")
+    if comparison.curves:
+        say(f"Picture: {Path(settings['out']) / compare.PICTURE}")
     risky = any(map(is_formula, settings["strategies"]))
     warn_of_formulas(Path(settings["out"]) / compare.TABLE, ["strategy"] if risky else [])
     for error in comparison.errors:

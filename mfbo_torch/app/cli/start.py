@@ -16,8 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 from mfbo_torch.app.cli.templates import COMMAND, CONFIG, COSTS, FUNCTION, MAIN, NAMED, SOURCE
 from mfbo_torch.app.cli.terminal import say
 from mfbo_torch.app.run_folder import writable
+from mfbo_torch.utils import safe_yaml
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
+from mfbo_torch.utils.validation import name_of
 
 T = TypeVar("T")
 PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or n:1:9:integer, or choices, as in kernel:rbf,linear"
@@ -56,7 +58,7 @@ def init(
     On a terminal, a question asks for each value that is not given. Elsewhere it is the one that is suggested, and
     larger values are better.
     """
-    path = Path(file)
+    path = Path(name_of("file", file))
     if path.suffix not in (".yaml", ".yml"):
         raise SettingError("file", file, "a name that ends with .yaml")
     if os.path.lexists(path):
@@ -85,8 +87,8 @@ def init(
         parameters="\n".join(f"      {name}: {json.dumps(form)}" for name, form in searched.items()),
         fidelities=_stated(levels),
         maximize=str(not smaller).lower(),
-        capital=f"{amount:g}",
-        name=path.stem,
+        capital=f"{amount:.15g}",
+        out=safe_yaml.dump(f"runs/{path.stem}").partition("\n")[0],
     )
     with writable("file", path, "file"):
         write_text(path, config)
@@ -96,7 +98,7 @@ def init(
             write_text(source, _source(name, searched, levels, smaller, stated.lstrip().startswith("# A program")))
         say(f"{source}  to begin with; put your own in its place")
     say()
-    say(f"next: mfbo run {path}")
+    say(f"next: mfbo run {shlex.quote(str(path))}")
     return 0
 
 
@@ -119,7 +121,7 @@ def _stated(levels: Levels) -> str:
     """The fidelities as a config has them."""
     if levels.values:
         return NAMED.substitute(name=levels.name, values=json.dumps(levels.values))
-    return COSTS.substitute(costs=f"[{', '.join(f'{cost:g}' for cost in levels.costs)}]")
+    return COSTS.substitute(costs=f"[{', '.join(f'{cost:.15g}' for cost in levels.costs)}]")
 
 
 def _source(function: str, searched: Parameters, levels: Levels, smaller: bool, program: bool) -> str:

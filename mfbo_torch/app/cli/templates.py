@@ -31,7 +31,7 @@ seed: 0
 # patience: null      # capital after which a run ends that found no better value
 # time_limit: null    # seconds after which nothing more is started
 # warm_start: null    # a CSV file of observations to begin with
-out: runs/$name
+out: $out
 """)
 FUNCTION = Template("""\
     # A function f(parameters, $fidelity) that returns a number, looked for in the current folder first.

@@ -18,8 +18,6 @@ from secrets import token_hex
 from string import Template
 from typing import Any
 
-import yaml
-
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.report import (
     calibration,
@@ -37,6 +35,7 @@ from mfbo_torch.app.report import (
 from mfbo_torch.app.report.content import content, slices
 from mfbo_torch.app.report.view import ReportView
 from mfbo_torch.app.summary import Summary
+from mfbo_torch.utils import safe_yaml
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 from mfbo_torch.utils.output_streams import printable
@@ -71,7 +70,7 @@ def render(run: Summary, folder: Path | None = None, live: bool = False) -> str:
     words = {
         "title": f"{run.problem.name}, {_small(text.headline(run))}",
         "run": f"{run.problem.name} with {type(run.strategy).__name__}, seed {run.settings['seed']}",
-        "settings": yaml.safe_dump(dict(run.settings), sort_keys=False, allow_unicode=True),
+        "settings": safe_yaml.dump(dict(run.settings)),
         "version": f"mfbo-torch {__version__}",
         **{f"{section}_note": note for section, note in notes.items()},
     }

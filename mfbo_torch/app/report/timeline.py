@@ -15,6 +15,8 @@ from mfbo_torch.utils.files import opened
 
 MOST_BARS, MOST_BYTES = 600, 2**24
 """Evaluations that are drawn, the last ones; and bytes of the log that are read, its last ones."""
+LATEST = 2.5e11
+"""The latest second since the epoch that is drawn, some time in the year 9892; a stranger's file may have any."""
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) [A-Z]+ (\d{1,9}) (queried|ended|failed|stopped)\b")
 
 
@@ -99,4 +101,5 @@ def timeline(view: ReportView, folder: Path | None, now: float) -> tuple[list[di
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    moment = datetime.fromtimestamp(max(0.0, min(seconds, LATEST)), UTC)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

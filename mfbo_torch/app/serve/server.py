@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from secrets import token_urlsafe
@@ -90,8 +91,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer({"note": self._note})
 
     def _answer(self, routes: dict[str, Callable[[], tuple[str, bytes]]]) -> None:
-        self.close_connection = self.command == "POST"
-        name = self._name()
+        self.close_connection |= self.command == "POST"
+        name = None
+        with suppress(ValueError):  # of an address that is none
+            name = self._name()
         if name is None:
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", b"no")
         if name not in routes:
@@ -149,8 +152,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
-        self.end_headers()
         try:
+            self.end_headers()
             self.wfile.write(body)
         except OSError:  # who asked has gone
             self.close_connection = True

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mfbo_torch.history.history import History
-from mfbo_torch.history.observation import LARGEST, Outcome
+from mfbo_torch.history.observation import LARGEST, Outcome, unusable
 from mfbo_torch.history.query import Query
 from mfbo_torch.history.record import Record, Status
 from mfbo_torch.utils.errors import SettingError
@@ -32,17 +32,18 @@ def rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
     """The rows of a journal in their order, by the names of their columns. A ``sqlite3.DataError`` where a value is not
     of its column's type, as SQLite would allow, or damaged pages lead back to former rows."""
     kinds = {row[1]: TYPES.get(row[2]) for row in connection.execute("PRAGMA table_info(event)")}
-    before, right = -math.inf, set[tuple[type, ...]]()
-    for row in connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence"):
-        found, own = dict(zip(kinds, row, strict=True)), tuple(map(type, row))
-        for name, value in found.items() if own not in right else ():
-            if not (value is None or type(value) is kinds[name]):
-                raise sqlite3.DataError(f"row {found['sequence']}: {name} is a {type(value).__name__}")
-        right.add(own)
-        if found["sequence"] is None or found["sequence"] <= before:
-            raise sqlite3.DataError(f"row {found['sequence']} follows row {before}")
-        before = found["sequence"]
-        yield found
+    found = connection.execute(f"SELECT {', '.join(kinds)} FROM event ORDER BY sequence")
+    before, right, at = -math.inf, set[tuple[type, ...]](), [*kinds].index("sequence")
+    for row in found:
+        if (own := tuple(map(type, row))) not in right:
+            for (name, kind), value in zip(kinds.items(), row, strict=True):
+                if not (value is None or type(value) is kind):
+                    raise sqlite3.DataError(f"row {row[at]}: {name} is a {type(value).__name__}")
+            right.add(own)
+        if row[at] is None or row[at] <= before:
+            raise sqlite3.DataError(f"row {row[at]} follows row {before}")
+        before = row[at]
+        yield dict(zip(kinds, row, strict=True))
 
 
 def states(events: Iterable[Mapping[str, Any]]) -> Iterator[JournalState]:
@@ -90,7 +91,8 @@ def columns(connection: sqlite3.Connection) -> list[str]:
 def asked(query: Query, record: Record, seen: int) -> dict[str, Any]:
     """The row of a query, after a decision that knew the events up to ``seen``."""
     what = {"x": json.dumps(query.x), "fidelity": query.fidelity, "meta": json.dumps(query.meta), "seen": seen}
-    return {"kind": "asked", "id": record.id, "cost": record.cost, "decision_seconds": record.decision_seconds, **what}
+    cost = number("cost", record.cost, 0, below=LARGEST)
+    return {"kind": "asked", "id": record.id, "cost": cost, "decision_seconds": record.decision_seconds, **what}
 
 
 def ended(record: Record) -> dict[str, Any]:
@@ -131,14 +133,14 @@ def _changed(record: Record, row: Mapping[str, Any]) -> Record:
         ends = record.stopped if noted.get("stopped") is True else record.failed
         return ends(_text(row), **end)
     outcomes = json.loads(row["outcomes"]) if row["outcomes"] else {}
-    measured = {name: _outcome(name, *found) for name, found in outcomes.items()}
-    error = row["standard_error"]
-    return record.done(
-        number("value", row["value"]),
-        None if error is None else number("standard_error", error, 0),
-        outcomes=measured,
-        **end,
-    )
+    end["outcomes"] = {name: _outcome(name, *found) for name, found in outcomes.items()}
+    value, error = number("value", row["value"]), row["standard_error"]
+    error = None if error is None else number("standard_error", error, 0)
+    if unusable(value):
+        return record.done(value, error, **end)
+    same: dict[str, Any] = {name: getattr(record, name) for name in ("decision_seconds", "retries", "sunk")}
+    # what record.done makes, in a third of its time
+    return Record(record.id, record.query, value=value, standard_error=error, status=Status.DONE, **same, **end)
 
 
 def _outcome(name: str, value: Any, error: Any, met: Any) -> Outcome:

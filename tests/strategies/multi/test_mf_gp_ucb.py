@@ -361,7 +361,7 @@ def test_a_fidelity_of_more_than_a_third_of_the_targets_cost_is_not_asked(cheap,
     assert all(dear) if alone else not any(dear)
     assert ({record.query.fidelity for record in history} == {1}) == alone
     if alone:
-        assert "more than a third of the target" in Explanation(history.records[-1], history, space).why
+        assert "35 % of the target or more" in Explanation(history.records[-1], history, space).why
 
 
 def test_what_is_known_at_a_dear_fidelity_is_used():
