@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
-from itertools import product
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -101,17 +100,17 @@ def _objectives() -> Iterator[Quote]:
     """On how many problems the median of MFEHVI is near the best of the others, at each capital."""
     found = {group: median(float(row["regret"]) for row in some) for group, some in rows("objectives").items()}
     peers = {group: value for group, value in found.items() if not group[1].startswith("MFEHVI")}
-    near = {}
-    for method, capital in product(("MFEHVI", "MFEHVI, told"), (10.0, 20.0)):
-        best = {name: min(v for (n, _, c), v in peers.items() if (n, c) == (name, capital)) for name, _, _ in peers}
-        near[method, capital] = sum(found[name, method, capital] <= v + 0.1 * abs(v) for name, v in best.items())
-    says = (
-        "on {} of {} problems at a capital of 10 evaluations of the target, and on {} at 20",
-        "Told it too, it is so on {} of {}, and on {} at 20",
-    )
-    for method, text in zip(("MFEHVI", "MFEHVI, told"), says, strict=True):
-        counts = near[method, 10.0], len(best), near[method, 20.0]
-        yield Quote("docs/how-to/objectives.md", text, counts)
+    names = {name for name, _, _ in peers}
+    least = {(name, c): min(v for (n, _, at), v in peers.items() if (n, at) == (name, c)) for name, _, c in peers}
+    for method, says in {
+        "MFEHVI": "on {} of {} problems at a capital of 10 evaluations of the target, and on {} at 20",
+        "MFEHVI, told": "Told it too, it is so on {} of {}, and on {} at 20",
+    }.items():
+        near = [
+            sum(found[n, method, capital] <= least[n, capital] + 0.1 * abs(least[n, capital]) for n in names)
+            for capital in (10.0, 20.0)
+        ]
+        yield Quote("docs/how-to/objectives.md", says, [near[0], len(names), near[1]])
 
 
 def _real() -> Iterator[Quote]:

@@ -53,7 +53,7 @@ BECAUSE = {
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
     "overdue": "It was the target's turn: the queries below it since its last one have cost as much, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
-    "dear": "Even the cheapest fidelity costs 35 % of the target or more; that does not pay, so only it is asked.",
+    "dear": "Every cheaper fidelity costs 35 % of the target or more, which does not pay; only the target is asked.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
 }
 """Why another fidelity than the one that the cost speaks for."""
