@@ -131,7 +131,7 @@ def seconds_to_show(folder):
 
 
 def seconds_of_a_round_trip(folder):
-    """Processor time of writing the rows as JSON and reading that: a core that needs 0.5 s for it is to show them in 1 s."""
+    """Processor time of writing the rows as JSON and reading that, half of what showing them may take."""
     before = time.process_time()
     with closing(sqlite3.connect(folder / "a.sqlite")) as connection:
         rows = connection.execute("SELECT *, hex(checksum) AS checksum FROM event")
