@@ -24,6 +24,8 @@ from mfbo_torch.utils.standardize import shift_scale
 
 SCREENED, BEST, NEAR = 400, 5, 16
 """Number of new designs that fill the space, of the best trainings whose neighbours are looked at, and of those."""
+FIRST = 0.5
+"""The part of the capital that the first bracket may take."""
 REFIT_EVERY = 100
 """Most observations between two fits of the hyper-parameters; there is one whenever they are a tenth more."""
 FITTED, KNOWN = 256, 600
@@ -33,8 +35,9 @@ FITTED, KNOWN = 256, 600
 class FreezeThaw(Strategy):
     r"""Successive halving first, then the training with the largest expected improvement per epoch still to pay.
 
-    In the first bracket (:class:`~mfbo_torch.strategies.trainings.successive_halving.Bracket`) designs fill the space,
-    and the best third of each fidelity goes on by its values [Jamieson2016halving]_. Then a model of all curves
+    In the first bracket (:class:`~mfbo_torch.strategies.trainings.successive_halving.Bracket`), for which at most half
+    of the capital is meant, designs fill the space, and the best third of each fidelity goes on by its values
+    [Jamieson2016halving]_. Then a model of all curves
     (:class:`~mfbo_torch.models.learning_curves.LearningCurveGP`) forecasts the last step of each training
     [Swersky2014freezethaw]_. Those that have paused and new designs :math:`x` compete by
 
@@ -62,7 +65,8 @@ class FreezeThaw(Strategy):
         paused = [curve for curve in curves if curve.status == Status.DONE and curve.fidelity < space.target]
         costs = increments(snapshot.costs, bool(space.continues))
         left = math.inf if self.capital is None else payable(self.capital) - history.spent
-        bracket, reached = Bracket.of(costs, self.capital), _reached(snapshot)
+        first = None if self.capital is None else FIRST * self.capital
+        bracket, reached = Bracket.of(costs, first), _reached(snapshot)
         rung = bracket.next_rung(reached, {curve.fidelity + 1 for curve in paused})
         if rung is not None:
             rivals = _last(paused, costs, rung, left) or [c for c in paused if c.fidelity == rung - 1]

@@ -63,13 +63,21 @@ def test_a_rung_is_filled_before_the_next():
 
 
 def test_the_first_bracket_is_plain_successive_halving():
-    history = ended(81).history
-    assert [r.query.fidelity for r in history] == [0] * 27 + [1] * 9 + [2] * 3 + [3]
+    history = ended(162).history
+    bracket = history.records[:40]
+    assert [r.query.fidelity for r in bracket] == [0] * 27 + [1] * 9 + [2] * 3 + [3]
     for rung in (1, 2, 3):
-        here = [r for r in history if r.query.fidelity == rung - 1]
+        here = [r for r in bracket if r.query.fidelity == rung - 1]
         best = {r.query.x for r in sorted(here, key=lambda r: -r.value)[: len(here) // 3]}
-        assert {r.query.x for r in history if r.query.fidelity == rung} == best
-    assert history.spent == 81
+        assert {r.query.x for r in bracket if r.query.fidelity == rung} == best
+    assert history.spent == 162
+
+
+def test_the_first_bracket_is_paid_by_half_of_the_capital():
+    history = ended(81).history
+    assert [r.query.fidelity for r in history.records[:20]] == [0] * 14 + [1] * 5 + [2]
+    assert {r.query.meta["stage"] for r in history.records[:22]} == {"initial", "halving"}
+    assert history.records[-1].query.meta["stage"] == "model"
 
 
 @pytest.mark.parametrize("workers", [1, 4, 16])
@@ -131,7 +139,7 @@ def test_a_training_that_ends_early_changes_nothing_but_its_curve(after, end):
             optimizer.fail(record.id, "a test")
         return True
 
-    history = ended(130, tell).history
+    history = ended(170, tell).history
     odd = history.records[after]
     assert odd.status == (Status.STOPPED if end == "stopped" else Status.FAILED)
     assert odd.value is None
