@@ -222,9 +222,7 @@ def test_a_query_is_given_out_while_the_next_is_being_decided():
 
     ahead = Lookahead(Optimizer(Halting().bind(Hill().space, 1000.0)))
     ahead.begin(4)
-    until(lambda: len(asked) == 2)
-    ahead.collect()
-    assert len(ahead._kept) == 2
+    until(lambda: ahead.collect() or len(ahead._kept) == 2)
     assert ahead.running is not None
     go.set()
     collected(ahead)
