@@ -307,7 +307,7 @@ class _Loop:
         """Make pending what was decided, as far as the capital pays for it; what is held back is not in flight."""
         waits = not self.early.held
         queried = when_disk_has_room(lambda: self.optimizer.accept(decision, capital=self.capital, waits=waits))
-        for record in queried:
+        for record in queried if LOG.isEnabledFor(logging.INFO) else ():
             space, query = self.problem.space, record.query
             named = {**space.named(query.x), **space.fidelity_value(query.fidelity)}
             point = ", ".join(f"{key}={format_value(value)}" for key, value in named.items())
@@ -341,8 +341,9 @@ class _Loop:
         total = record.sunk + base
         if observation is not None:
             done = when_disk_has_room(lambda: self.optimizer.observe(record.id, observation, seconds, total, curve))
-            outcome = self.explained(done).outcome
-            LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
+            if LOG.isEnabledFor(logging.INFO):
+                outcome = self.explained(done).outcome
+                LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
         if evaluation.hopeless:
             when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))

@@ -138,7 +138,7 @@ def best(folder: str | None, as_json: bool) -> int:
     summary = _summary(out)
     found: dict[str, Any] = {
         "folder": str(out),
-        "value": summary["best_value"],
+        **_best_values(summary),
         "parameters": summary["best_parameters"],
         **{
             name: summary[name]
@@ -155,7 +155,7 @@ def best(folder: str | None, as_json: bool) -> int:
 
         say(texts.front(found["front"]))
         return 0
-    value, parameters = found["value"], found["parameters"] or {}
+    value, parameters = summary["best_value"], found["parameters"] or {}
     none = "none that keeps its limits at the target yet" if summary.get("constraints") else "none at the target yet"
     rows = [("value", none if value is None else f"{value:.10g}")]
     rows += [(name, f"{given:.10g}" if isinstance(given, float) else str(given)) for name, given in parameters.items()]
@@ -164,6 +164,13 @@ def best(folder: str | None, as_json: bool) -> int:
         rows.append(("recommended", ", ".join(f"{name} = {given}" for name, given in recommended.items())))
     say(pairs(rows, max(len(name) for name, _ in rows)))
     return 0
+
+
+def _best_values(summary: dict[str, Any]) -> dict[str, Any]:
+    """The best value; of several objectives those of the knee, by name."""
+    if "front" not in summary:
+        return {"value": summary["best_value"]}
+    return {"values": next((one["values"] for one in summary["front"] if "knee" in one["labels"]), None)}
 
 
 def _summary(out: Path) -> dict[str, Any]:

@@ -16,8 +16,7 @@ def output_path(journal: Path, number: int) -> Path:
 
 def keep(journal: Path, number: int, text: str, limit: int) -> None:
     """Keep the output of a query, at most ``limit`` characters; a run goes on without it."""
-    path = output_path(journal, number)
-    if not text or not limit or path.parent.is_symlink():
+    if not text or not limit or (path := output_path(journal, number)).parent.is_symlink():
         return
     with suppress(OSError, UnicodeError):
         path.parent.mkdir(exist_ok=True)

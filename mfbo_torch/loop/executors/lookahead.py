@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from statistics import fmean
@@ -19,6 +20,10 @@ QUICK = 0.5
 """Number of workers that become free during a decision, up to which nothing is decided ahead."""
 FITS = 4
 """Number of last decisions of which the slowest counts: now and then one fits a model."""
+FIRST = 1.0
+"""Seconds that a decision is expected to take as long as none has looked at a value: the first one fits models."""
+BLIND = ("initial", "random")
+"""The stages of queries that no value has decided."""
 RECENT = 64
 """Number of last evaluations whose mean time counts."""
 
@@ -43,10 +48,18 @@ def due(workers: int, kept: int, deciding: float, evaluating: float) -> int:
     return min(2 * ahead, 2 * workers) if kept < ahead else 0
 
 
+def warm() -> None:
+    """Let PyTorch load what the first fit needs, a second's work, while the first evaluations run."""
+    import torch
+
+    torch.broadcast_shapes((1,), (1,))
+
+
 class Lookahead:
     """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
 
-    Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept. Else a decision
+    Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept; the first that looks
+    at a value is expected to take :data:`FIRST`. Else a decision
     begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
     count as pending for each other, and are given out in their order, the first while the next are being decided. What
     is kept is in no history, so it is lost with the driver and decided anew. It is dropped once decisions are quick
@@ -62,8 +75,9 @@ class Lookahead:
         self._running: deque[Future[Decision]] = deque()
         self._thread = ThreadPoolExecutor(1, "mfbo-decide")
         self._kept: deque[tuple[Decision, History]] = deque()
+        self._warm = threading.Thread(target=warm, name="mfbo-warm", daemon=True)
         self._known, self._given = optimizer.history, optimizer.history
-        self._valid, self._deciding = True, deque([0.0], maxlen=FITS)
+        self._valid, self._blind, self._deciding = True, True, deque([0.0], maxlen=FITS)
         self._evaluating: deque[float] = deque(maxlen=RECENT)
 
     @property
@@ -73,7 +87,10 @@ class Lookahead:
 
     def due(self, workers: int, flying: int) -> int:
         """How many queries are to be decided now, beside so many in flight."""
-        times = max(self._deciding), fmean(self._evaluating) if self._evaluating else math.inf
+        if flying >= workers and self._warm.ident is None:
+            self._warm.start()
+        deciding = max(*self._deciding, FIRST if self._blind else 0.0)
+        times = deciding, fmean(self._evaluating) if self._evaluating else math.inf
         if self.allowed and depth(workers, *times):
             return due(workers, len(self._kept), *times)
         self.drop()
@@ -97,6 +114,7 @@ class Lookahead:
         while self._running and self._running[0].done():
             decision = self._running.popleft().result()
             self._deciding[-1] += decision.seconds * len(decision.queries)
+            self._blind = self._blind and all(query.meta.get("stage") in BLIND for query in decision.queries)
             if self._valid:
                 self._kept.extend((decision._replace(queries=[query]), self._known) for query in decision.queries)
 

@@ -8,6 +8,7 @@ import yaml
 from quiet_runs import until
 
 from mfbo_torch.app import cli, run_folder
+from mfbo_torch.app.cli import results
 from mfbo_torch.history.storage.journal import Journal
 
 HELPERS = Path(__file__).parents[2] / "helpers"
@@ -34,6 +35,17 @@ def test_a_run_is_detached_and_followed(config, capsys):
     assert cli.main(["show", "runs/a", "--follow"]) == 0
     assert run_folder.finished(Path("runs/a"))
     until(lambda: "Picture" in Path("runs/a", run_folder.SAID).read_text(), 60)
+
+
+def test_a_run_that_nobody_continues_is_not_followed_for_ever(config, capsys, monkeypatch):
+    assert cli.main(["run", "a.yaml"]) == 0
+    Path("runs/a", run_folder.SUMMARY).unlink()
+    monkeypatch.setattr(results, "FOLLOW_SECONDS", 0.0)
+    capsys.readouterr()
+    assert cli.main(["show", "runs/a", "--follow"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("It has not finished, and no process runs it: mfbo run ")
+    assert "runs/a" in last.split(" --out ")[1]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import http.client
 import json
 import shutil
 import socket
+import struct
 import threading
 import time
 
@@ -166,6 +167,29 @@ def test_garbage_ends_no_server(server):
             connection.shutdown(socket.SHUT_WR)
             connection.recv(4096)
     assert ask(server)[0] == 200
+
+
+def test_a_connection_stays_open_unless_it_is_to_close(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    for _ in range(2):
+        connection.request("GET", f"/{server.token}/state?seen=0")
+        connection.getresponse().read()
+        assert connection.sock is not None
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as raw:
+        head = f"GET /{server.token}/state?seen=0 HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n"
+        raw.sendall(f"{head}Connection: close\r\n\r\n".encode())
+        while raw.recv(65_536):  # ends, as the server closes
+            pass
+
+
+def test_a_tab_that_is_closed_leaves_no_trace(server, capfd):
+    """The page is asked for, and nobody is there any more when it is sent."""
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.sendall(f"GET /{server.token}/ HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+    assert ask(server)[0] == 200
+    assert capfd.readouterr().err == ""
 
 
 def test_only_this_machine_by_default(server):

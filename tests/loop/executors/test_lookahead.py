@@ -15,6 +15,7 @@ from mfbo_torch.history import Status
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.executors.lookahead import Lookahead, depth, due
 from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.strategies import RandomSearch
 
 
 class SlowWalk(Walk):
@@ -138,6 +139,7 @@ def filled(seconds=10.0):
     optimizer = Optimizer(Walk().bind(Hill().space, 1000.0))
     ahead = Lookahead(optimizer)
     ahead.took(seconds)
+    ahead._blind = False
     assert ahead.due(8, 8) == 0
     assert ahead.due(8, 7) == 1
     ahead._deciding.append(2.0)
@@ -220,9 +222,7 @@ def test_a_query_is_given_out_while_the_next_is_being_decided():
 
     ahead = Lookahead(Optimizer(Halting().bind(Hill().space, 1000.0)))
     ahead.begin(4)
-    until(lambda: len(asked) == 2)
-    ahead.collect()
-    assert len(ahead._kept) == 2
+    until(lambda: ahead.collect() or len(ahead._kept) == 2)
     assert ahead.running is not None
     go.set()
     collected(ahead)
@@ -234,8 +234,32 @@ def test_the_slowest_of_the_last_decisions_counts():
     """A model that is fitted now and then needs a stock that outlasts the fit."""
     ahead = Lookahead(Optimizer(Walk().bind(Hill().space, 1000.0)))
     ahead.took(10.0)
+    ahead._blind = False
     ahead._deciding.extend([2.0, 0.1, 0.1, 0.1])
     assert ahead.due(8, 8) == 4
     ahead._deciding.append(0.1)
+    assert ahead.due(8, 8) == 0
+    ahead.close()
+
+
+def test_the_first_fit_is_expected():
+    """Designs that no value decides fill the second that it may take; then decisions are as quick as they were."""
+    ahead = Lookahead(Optimizer(RandomSearch().bind(Hill().space, 1000.0)))
+    assert ahead.due(8, 8) == 0  # no evaluation has ended
+    ahead.took(2.0)
+    assert ahead.due(8, 8) == 8
+    assert decided(ahead, 8) == 8
+    assert ahead.due(8, 8) == 0
+    ahead.optimizer = Optimizer(Walk().bind(Hill().space, 1000.0))
+    decided(ahead, 1)
+    ahead.took(2.0)
+    assert ahead.due(8, 8) == 0
+    assert ahead.next() is None
+    ahead.close()
+
+
+def test_long_evaluations_wait_for_values():
+    ahead = Lookahead(Optimizer(RandomSearch().bind(Hill().space, 1000.0)))
+    ahead.took(60.0)
     assert ahead.due(8, 8) == 0
     ahead.close()
