@@ -92,8 +92,8 @@ def _trainings() -> Iterator[Quote]:
     says = "at most 1.05 times the smallest on {}, {} and {} of the 16 tasks"
     yield Quote(page, says, developed[:3])
     four = [_COUNTS[a + b] for a, b in zip(*others[:2], strict=True)]
-    yield Quote(page, f"the smallest on {_COUNTS[developed[3] + held[3]]}.", [])
-    yield Quote(page, f"With 4 workers that holds on {four[1]} at 6 trainings, and on {four[2]} at 12.", [])
+    yield Quote(page, "the smallest on {} and {} of the 16 and 8 tasks", [developed[3], held[3]])
+    yield Quote(page, f"times the smallest on {four[1]} at 6 trainings, and on {four[2]} at 12.", [])
 
 
 def _objectives() -> Iterator[Quote]:

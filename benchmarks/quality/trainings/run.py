@@ -129,7 +129,8 @@ def report(path: Path) -> None:
             own = [task for task in tasks if any(task == there for there, *_ in losses)]
             if own:
                 title = f"{workers} worker{'s' if workers > 1 else ''}, {len(own)} tasks {name}"
-                seeds = max(len(losses[key]) for key in losses if key[0] in own)
+                counts = sorted({len(losses[key]) for key in losses if key[0] in own})
+                seeds = " or ".join(map(str, counts))
                 note = f"Mean rank of the median of {seeds} seeds, and tasks on which it is within 1.05 of the best:"
                 lines += ["", f"## {title}", "", note, "", *markdown(head, _summary(losses, own))]
                 for task in own if workers == 1 else ():
