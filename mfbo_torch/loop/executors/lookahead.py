@@ -21,9 +21,9 @@ QUICK = 0.5
 FITS = 4
 """Number of last decisions of which the slowest counts: now and then one fits a model."""
 FIRST = 1.0
-"""Seconds that a decision is expected to take as long as none has looked at a value: the first one fits models."""
+"""Seconds that a decision is expected to take as long as no model has decided: the first that does is fitted."""
 BLIND = ("initial", "random")
-"""The stages of queries that no value has decided."""
+"""The stages of first and of random designs, which no model has decided."""
 RECENT = 64
 """Number of last evaluations whose mean time counts."""
 
@@ -49,7 +49,7 @@ def due(workers: int, kept: int, deciding: float, evaluating: float) -> int:
 
 
 def warm() -> None:
-    """Let PyTorch load what the first fit needs, a second's work, while the first evaluations run."""
+    """Let PyTorch load what the first fit needs, half a second's work, while the first evaluations run."""
     import torch
 
     torch.broadcast_shapes((1,), (1,))
@@ -58,12 +58,12 @@ def warm() -> None:
 class Lookahead:
     """Decides in a thread beside the evaluations, and keeps what no worker has been given yet.
 
-    Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept; the first that looks
-    at a value is expected to take :data:`FIRST`. Else a decision
-    begins when fewer than :func:`depth` queries are kept (:func:`due`): at most four for each worker are kept. They
-    count as pending for each other, and are given out in their order, the first while the next are being decided. What
-    is kept is in no history, so it is lost with the driver and decided anew. It is dropped once decisions are quick
-    again, or the capital does not pay for the next one.
+    Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept; until a model has
+    decided, a decision is expected to take :data:`FIRST`. Else a decision begins when fewer than :func:`depth` queries
+    are kept (:func:`due`): at most four for each worker are kept. They count as pending for each other, and are given
+    out in their order, the first while the next are being decided. What is kept is in no history, so it is lost with
+    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
+    one.
 
     Args:
         optimizer: Decides.

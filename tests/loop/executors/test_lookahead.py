@@ -243,7 +243,7 @@ def test_the_slowest_of_the_last_decisions_counts():
 
 
 def test_the_first_fit_is_expected():
-    """Designs that no value decides fill the second that it may take; then decisions are as quick as they were."""
+    """Designs that no model has decided fill the second that it may take; then decisions are as quick as they were."""
     ahead = Lookahead(Optimizer(RandomSearch().bind(Hill().space, 1000.0)))
     assert ahead.due(8, 8) == 0  # no evaluation has ended
     ahead.took(2.0)
