@@ -3,11 +3,8 @@
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing
 
 import pytest
 
@@ -119,25 +116,30 @@ def test_what_is_kept_by_a_stranger_is_not_believed(tmp_path, capsys):
 
 def seconds_to_show(folder):
     """Processor time of ``mfbo show`` of the journal in a folder."""
-    code = (
+    return seconds(
+        folder,
         "import sys; from mfbo_torch.app import cli; cli.main(['show', 'a.sqlite']); "
-        "sys.exit(bool({'torch', 'asyncio', 'filelock', 'multiprocessing'} & {*sys.modules}))"
+        "sys.exit(bool({'torch', 'asyncio', 'filelock', 'multiprocessing'} & {*sys.modules}))",
     )
+
+
+def seconds_of_a_round_trip(folder):
+    """Processor time of writing the rows as JSON and reading that, half of what showing them may take."""
+    return seconds(
+        folder,
+        "import json, sqlite3; rows = sqlite3.connect('a.sqlite').execute('SELECT *, hex(checksum) FROM event'); "
+        "names = [column[0] for column in rows.description]; "
+        "json.loads(json.dumps([{n: v for n, v in zip(names, row) if type(v) is not bytes} for row in rows]))",
+    )
+
+
+def seconds(folder, code):
+    """Processor time of a Python program in a folder."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     before = os.times()
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=False).returncode == 0
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
-
-
-def seconds_of_a_round_trip(folder):
-    """Processor time of writing the rows as JSON and reading that, half of what showing them may take."""
-    before = time.process_time()
-    with closing(sqlite3.connect(folder / "a.sqlite")) as connection:
-        rows = connection.execute("SELECT *, hex(checksum) AS checksum FROM event")
-        names = [column[0] for column in rows.description]
-        json.loads(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
-    return time.process_time() - before
 
 
 def test_showing_needs_no_model(tmp_path):
@@ -157,8 +159,8 @@ def test_showing_twenty_thousand_records(tmp_path):
             for i in range(3, 20_000)
         ]
         journal.given([r.done(numbers.random(), evaluation_seconds=numbers.random()) for r in asked])
-    shown, read = zip(*((seconds_to_show(tmp_path), seconds_of_a_round_trip(tmp_path)) for _ in range(3)), strict=True)
-    assert min(shown) < 2 * min(read)
+    # each against the moment's own speed, as that of a shared core varies by a half within seconds
+    assert min(seconds_to_show(tmp_path) / seconds_of_a_round_trip(tmp_path) for _ in range(5)) < 2
 
 
 def test_conditions_of_a_design():
