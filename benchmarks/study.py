@@ -161,13 +161,13 @@ class Study:
 
     def code(self, problem: str, method: str) -> str:
         """A hash of what the rows of a group depend on: how the study plays and measures, and what its module has for
-        the problem and the method under their names."""
+        the problem and the method under their names, that of the method without `` @`` and its workers."""
         played = (self.measure, self.execute, self.play)
         # a module that runs as a program is called __main__
         home = {"__main__": self.module}
         roots = [(home.get(m.__module__, m.__module__), m.__qualname__) for m in played if m is not None]
         skipped, extra = [], []
-        for label, table in ((problem, self.problems), (method, self.methods)):
+        for label, table in ((problem, self.problems), (method.partition(" @")[0], self.methods)):
             if found := dependencies.entry(label, self.module):
                 skipped.append(found[0])
                 extra.append(found[1])

@@ -1,4 +1,4 @@
-"""Methods that train designs of the unit cube epoch by epoch: ours, Optuna's pruners, Syne Tune, random search.
+"""What trains designs of the unit cube epoch by epoch: ours, Optuna's pruners, Syne Tune, random search.
 
 Each begins or takes up trainings, is told every epoch's loss, and says whether that training goes on. Syne Tune is
 imported when it runs.
@@ -6,18 +6,15 @@ imported when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import optuna
 
 from benchmarks.quality.trainings.tasks import EPOCHS
-from mfbo_torch import FreezeThaw, Optimizer, Parameter, Space
+from mfbo_torch import Optimizer, Parameter, Space
 from mfbo_torch.history.learning_curves import steps
-from mfbo_torch.optuna import Pruner
-
-REDUCTION = 3
 
 
 class Running(NamedTuple):
@@ -127,32 +124,3 @@ class Random:
 
     def begin(self) -> Running:
         return Running(self.draws.random(self.dim).tolist(), 0, lambda epoch, loss: epoch < EPOCHS)
-
-
-def _optuna(sampler: type, pruner: Callable[[], Any]) -> Callable[..., Method]:
-    return lambda dim, seed, capital: Optuna(sampler(seed=seed), pruner(), dim)
-
-
-def _halving() -> Any:
-    return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION)
-
-
-def _hyperband() -> Any:
-    return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=EPOCHS, reduction_factor=REDUCTION)
-
-
-TPE, RANDOM = optuna.samplers.TPESampler, optuna.samplers.RandomSampler
-METHODS: Mapping[str, Callable[[int, int, float], Method]] = {
-    "FreezeThaw": lambda dim, seed, capital: Ours(FreezeThaw(seed=seed), dim, capital),
-    "TPE + forecasts": _optuna(TPE, lambda: Pruner(EPOCHS)),
-    "random + forecasts": _optuna(RANDOM, lambda: Pruner(EPOCHS)),
-    "TPE + halving": _optuna(TPE, _halving),
-    "TPE + Hyperband": _optuna(TPE, _hyperband),
-    "TPE + median": _optuna(TPE, optuna.pruners.MedianPruner),
-    "random + halving": _optuna(RANDOM, _halving),
-    "random + Hyperband": _optuna(RANDOM, _hyperband),
-    "Syne Tune ASHA": lambda dim, seed, capital: SyneTune("ASHA", dim, seed),
-    "Syne Tune BOHB": lambda dim, seed, capital: SyneTune("BOHB", dim, seed),
-    "random": lambda dim, seed, capital: Random(dim, seed),
-}
-"""A method by its name: it is made of the number of hyper-parameters, a seed and the capital in epochs."""

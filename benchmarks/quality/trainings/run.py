@@ -11,18 +11,52 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import optuna
 
 from benchmarks.common import markdown
-from benchmarks.quality.trainings.methods import METHODS, Method, Running
+from benchmarks.quality.trainings.methods import Method, Optuna, Ours, Random, Running, SyneTune
 from benchmarks.quality.trainings.table import curve
 from benchmarks.quality.trainings.tasks import EPOCHS, HELD_OUT, TASKS, WORST
 from benchmarks.study import Job, Row, Study, read
+from mfbo_torch import FreezeThaw
+from mfbo_torch.optuna import Pruner
 
 CAPITALS, WORKERS = (3, 6, 12, 40), (1, 4, 16)
+REDUCTION = 3
+
+
+def _optuna(sampler: type, pruner: Callable[[], Any]) -> Callable[..., Method]:
+    return lambda dim, seed, capital: Optuna(sampler(seed=seed), pruner(), dim)
+
+
+def _halving() -> Any:
+    return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION)
+
+
+def _hyperband() -> Any:
+    return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=EPOCHS, reduction_factor=REDUCTION)
+
+
+TPE, RANDOM = optuna.samplers.TPESampler, optuna.samplers.RandomSampler
+METHODS: Mapping[str, Callable[[int, int, float], Method]] = {
+    "FreezeThaw": lambda dim, seed, capital: Ours(FreezeThaw(seed=seed), dim, capital),
+    "TPE + forecasts": _optuna(TPE, lambda: Pruner(EPOCHS)),
+    "random + forecasts": _optuna(RANDOM, lambda: Pruner(EPOCHS)),
+    "TPE + halving": _optuna(TPE, _halving),
+    "TPE + Hyperband": _optuna(TPE, _hyperband),
+    "TPE + median": _optuna(TPE, optuna.pruners.MedianPruner),
+    "random + halving": _optuna(RANDOM, _halving),
+    "random + Hyperband": _optuna(RANDOM, _hyperband),
+    "Syne Tune ASHA": lambda dim, seed, capital: SyneTune("ASHA", dim, seed),
+    "Syne Tune BOHB": lambda dim, seed, capital: SyneTune("BOHB", dim, seed),
+    "random": lambda dim, seed, capital: Random(dim, seed),
+}
+"""A method by its name: it is made of the number of hyper-parameters, a seed and the capital in epochs."""
 
 
 def simulated(method: Method, task: str, epochs: int, workers: int) -> list[float]:
