@@ -6,6 +6,7 @@ imported when it runs.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -63,7 +64,7 @@ class Optuna:
     """A sampler and a pruner of Optuna, asked and told."""
 
     def __init__(self, sampler: Any, pruner: Any, dim: int) -> None:
-        self.study = optuna.create_study(sampler=sampler, pruner=pruner)
+        self.study = optuna.create_study(sampler=sampler, pruner=pruner, study_name="trainings")  # Hyperband hashes it
         self.ranges = {f"x{i}": optuna.distributions.FloatDistribution(0.0, 1.0) for i in range(dim)}
 
     def begin(self) -> Running:
@@ -82,12 +83,14 @@ class Optuna:
 
 
 class SyneTune:
-    """A scheduler of Syne Tune."""
+    """A scheduler of Syne Tune, which draws from NumPy's and Python's own random numbers as well."""
 
     def __init__(self, name: str, dim: int, seed: int) -> None:
         from syne_tune.config_space import uniform
         from syne_tune.optimizer import baselines
 
+        random.seed(seed)
+        np.random.seed(seed)
         ranges = {f"x{i}": uniform(0.0, 1.0) for i in range(dim)}
         settings = {"metric": "loss", "time_attr": "epoch", "max_t": EPOCHS, "random_seed": seed}
         self.scheduler = getattr(baselines, name)(ranges, **settings)
