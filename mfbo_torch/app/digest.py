@@ -160,6 +160,11 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
     return found
 
 
+def knee(front: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """The values of the knee of a front; ``None`` of an empty one."""
+    return next((one["values"] for one in front if "knee" in one["labels"]), None)
+
+
 def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list[dict[str, Any]]:
     """The values of those records that no other one dominates, with what each stands out by; without torch, which a
     look at a run does not load."""

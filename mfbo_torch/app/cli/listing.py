@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from mfbo_torch.app import run_folder
 from mfbo_torch.app.cli.terminal import say, table
-from mfbo_torch.app.digest import class_name
+from mfbo_torch.app.digest import class_name, knee
 from mfbo_torch.utils.errors import SettingError
 
 HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")
@@ -44,11 +46,18 @@ def _cells(out: Path) -> list[str]:
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
     history = run_folder.recorded(out) if (out / run_folder.JOURNAL).exists() else ()
     summary = run_folder.noted(out) if run_folder.finished(out) else {}
-    best, spent = None if "front" in summary else summary.get("best_value"), getattr(history, "spent", 0.0)
+    spent = getattr(history, "spent", 0.0)
     return [
         *(class_name(settings["problem"]), class_name(settings["strategy"]), str(settings["seed"])),
-        "" if best is None else f"{best:.6g}",
+        _best(summary),
         f"{spent:g} of {settings['capital']:g}",
         str(len(history)),
         "finished" if summary else "not finished",
     ]
+
+
+def _best(summary: Mapping[str, Any]) -> str:
+    """The best value; of several objectives those of the knee, by name; empty where there is none."""
+    if "front" in summary:
+        return ", ".join(f"{name} {value:.6g}" for name, value in (knee(summary["front"]) or {}).items())
+    return "" if summary.get("best_value") is None else f"{summary['best_value']:.6g}"

@@ -170,7 +170,7 @@ def _best_values(summary: dict[str, Any]) -> dict[str, Any]:
     """The best value; of several objectives those of the knee, by name."""
     if "front" not in summary:
         return {"value": summary["best_value"]}
-    return {"values": next((one["values"] for one in summary["front"] if "knee" in one["labels"]), None)}
+    return {"values": digest.knee(summary["front"])}
 
 
 def _summary(out: Path) -> dict[str, Any]:

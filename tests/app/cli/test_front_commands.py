@@ -49,6 +49,8 @@ def test_a_run_is_shown_exported_and_read_again(config, tmp_path, capsys):
     knee = next(one for one in loaded.front if "knee" in one.labels)
     assert (found["parameters"], found["values"]) == (knee.parameters, knee.values)
     assert "value" not in found
+    assert cli.main(["list", "runs"]) == 0
+    assert f" loss {knee.values['loss']:.6g}, speed {knee.values['speed']:.6g} " in capsys.readouterr().out
     assert cli.main(["best", "runs/first"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["loss", "speed", "a", "b"]
