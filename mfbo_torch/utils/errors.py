@@ -7,6 +7,10 @@ from difflib import get_close_matches
 from typing import Any
 
 
+LONGEST = 300
+"""Most characters of a value that a message shows; of a longer one it shows both ends."""
+
+
 class SettingError(ValueError):
     """A setting has a value that cannot work; the message is one line, ``setting = value: must be allowed``."""
 
@@ -20,9 +24,10 @@ class SettingError(ValueError):
 
 def _shown(value: Any) -> str:
     try:
-        return " ".join(map(str.strip, repr(value).splitlines()))
+        shown = " ".join(map(str.strip, repr(value).splitlines()))
     except Exception:  # the value's own code, or an int of more digits than Python writes
         return f"{type(value).__name__} that cannot be shown"
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 60]} ... {shown[-40:]}"
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

@@ -41,3 +41,10 @@ def test_copies(copied):
     other = copied(error)
     assert (type(other), str(other)) == (SettingError, str(error))
     assert (other.setting, other.value, other.allowed) == ("costs", [2.0, 1.0], "increasing")
+
+
+def test_a_long_value_is_shown_by_its_ends():
+    said = str(SettingError("seed", "1" + 5000 * "0" + "7", "a number"))
+    assert said.startswith("seed = '1000")
+    assert said.endswith("0007': must be a number")
+    assert len(said) < 340
