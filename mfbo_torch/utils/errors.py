@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-
 LONGEST = 300
 """Most characters of a value that a message shows; of a longer one it shows both ends."""
 
