@@ -18,7 +18,7 @@ from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from torch import Tensor
 
-from mfbo_torch.models.gp.likelihood import closed_form, maximize
+from mfbo_torch.models.gp.likelihood import closed_form, maximize_twice
 from mfbo_torch.models.gp.means import give_prior
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
@@ -107,7 +107,7 @@ class Level(torch.nn.Module):
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
         noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
         closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
-        maximize(mll, closure=closure, **kwargs)
+        maximize_twice(mll, closure, **kwargs)
 
     def factor(
         self, U: Tensor, Y: Tensor, noise: Tensor, below: Tensor, mask: Tensor, former: Cache | None = None

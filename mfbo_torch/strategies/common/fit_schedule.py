@@ -9,18 +9,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import gpytorch
 import torch
-from botorch.exceptions.errors import ModelFittingError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.optim.closures import ForwardBackwardClosure
 from gpytorch.means import ConstantMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from mfbo_torch.history import Record
-from mfbo_torch.models.gp.likelihood import closed_form
+from mfbo_torch.models.gp.likelihood import closed_form, maximize_twice
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.rng import PrivateDraws, private_retries
 from mfbo_torch.utils.standardize import shift_scale, varies
@@ -233,11 +231,8 @@ def _fitted(build: Build, *data: Tensor) -> dict[str, Tensor]:
     """The state of a model after its fit; where that fails, the priors' modes are better than no decision."""
     with fitting():
         model = build(*data)
-        try:
-            mll = ExactMarginalLogLikelihood(model.likelihood, model)
-            fit_gpytorch_mll(mll, closure=_quick(mll), optimizer_kwargs={"options": {"maxiter": 100}})
-        except (ModelFittingError, NanError, NotPSDError):
-            model = build(*data)
+        mll = ExactMarginalLogLikelihood(model.likelihood, model)
+        maximize_twice(mll, _quick(mll), optimizer_kwargs={"options": {"maxiter": 100}})
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 

@@ -31,13 +31,25 @@ def single_task_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Gro
     return _gp(X, Y, Yvar, groups, little_noise() if Yvar is None else None)
 
 
+def rough_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
+    """The same with a Matérn-5/2 kernel, which bends and cliffs surprise less."""
+    return _gp(X, Y, Yvar, groups, little_noise() if Yvar is None else None, smooth=False)
+
+
 def outcome_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, groups: Groups = None) -> Model:
-    """The same with BoTorch's noise: a limit needs no last digits, and a model that is too sure of it keeps away."""
+    """:func:`single_task_gp` with BoTorch's noise: a limit needs no last digits, a model too sure of it keeps away."""
     return _gp(X, Y, Yvar, groups, None)
 
 
-def _gp(X: Tensor, Y: Tensor, Yvar: Tensor | None, groups: Groups, likelihood: GaussianLikelihood | None) -> Model:
-    kernel = None if groups is None else ard_kernel(X.shape[-1], groups)
+def _gp(
+    X: Tensor,
+    Y: Tensor,
+    Yvar: Tensor | None,
+    groups: Groups,
+    likelihood: GaussianLikelihood | None,
+    smooth: bool = True,
+) -> Model:
+    kernel = ard_kernel(X.shape[-1], groups, smooth)
     return SingleTaskGP(X, Y, Yvar, likelihood=likelihood, covar_module=kernel, outcome_transform=None)
 
 

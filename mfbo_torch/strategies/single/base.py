@@ -189,10 +189,14 @@ class OneFidelity(ModelBased):
         acquisition = self.discounted(acquisition, snapshot)
         candidates = self.candidates(snapshot)
         if not len(candidates):
-            return self.maximize(acquisition, generator, num_restarts=10, raw_samples=256)[0]
+            return self.climbed(acquisition, snapshot, generator)
         with torch.no_grad(), quiet():
             scores = [acquisition(some.unsqueeze(-2)) for some in self.surrogate.to(candidates).split(4096)]
         return candidates[torch.cat(scores).argmax().reshape(1).cpu()]
+
+    def climbed(self, acquisition: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
+        """The best point of the box, ``1 x d``."""
+        return self.maximize(acquisition, generator, num_restarts=10, raw_samples=256)[0]
 
 
 def _designs(data: Data) -> Data:

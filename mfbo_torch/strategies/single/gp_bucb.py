@@ -124,12 +124,9 @@ class GPBUCB(Banded):
         acquisition = HallucinatedUpperConfidenceBound(model, self._beta(snapshot), pending)
         return self.maximiser(acquisition, snapshot, generator), self._noted(snapshot)
 
-    def maximiser(self, acquisition: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
-        """As elsewhere over candidates; in a box the search starts at the best design too."""
-        if self.space.candidates:
-            return super().maximiser(acquisition, snapshot, generator)
+    def climbed(self, acquisition: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
+        """The search starts at the best design too."""
         best = snapshot.best(self.level)
-        acquisition = self.discounted(acquisition, snapshot)
         return self.maximize_from(acquisition, snapshot.designs([best] if best else []), generator)
 
     def posterior(self, snapshot: Snapshot) -> tuple[CachedGP, Tensor]:

@@ -7,8 +7,9 @@ from botorch.models import SingleTaskGP, SingleTaskMultiFidelityGP
 from gpytorch.kernels import MaternKernel, PeriodicKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mfbo_torch.models.gp.likelihood import closed_form
-from mfbo_torch.strategies.common.fit_schedule import _quick, fitting
+from mfbo_torch.models.gp.likelihood import closed_form, maximize, maximize_twice
+from mfbo_torch.models.multi_fidelity.level import little_noise
+from mfbo_torch.strategies.common.fit_schedule import _quick, fitting, standardized
 
 torch.manual_seed(0)
 X = torch.rand(11, 2).double()
@@ -46,3 +47,30 @@ def test_other_models_keep_the_loss_of_gpytorch():
     assert _quick(periodic) is None
     with pytest.raises(UnsupportedError, match="kernel = PeriodicKernel"):
         closed_form(periodic, X, periodic.model.covar_module, lambda: Y, lambda: Y)
+
+
+def fit_to(Y, fit):
+    """Lengthscale and noise of one input after a fit to evenly spaced values."""
+    U = torch.linspace(0, 1, len(Y), dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(U, standardized(Y.unsqueeze(-1)), likelihood=little_noise(), outcome_transform=None)
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    with fitting():
+        fit(mll, _quick(mll))
+    return model.covar_module.lengthscale.item(), model.likelihood.noise.item()
+
+
+def test_a_quick_function_is_not_taken_for_noise():
+    x = torch.linspace(0.5, 2.5, 64, dtype=torch.double)
+    quick = torch.sin(31.416 * x) / x + (x - 1.2) ** 2
+    slow = fit_to(quick, lambda mll, closure: maximize(mll, closure=closure))
+    found = fit_to(quick, maximize_twice)
+    assert slow[1] > 0.1
+    assert found[0] < 0.1
+    assert found[1] < 1e-6
+
+
+def test_noise_about_a_slow_function_is_not_taken_for_a_quick_function():
+    for seed in range(5):
+        noise = torch.randn(24, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+        noisy = torch.linspace(-1, 1, 24, dtype=torch.double) + 0.5 * noise
+        assert fit_to(noisy, maximize_twice) == fit_to(noisy, lambda mll, closure: maximize(mll, closure=closure))
