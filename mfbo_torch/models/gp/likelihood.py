@@ -56,10 +56,11 @@ def maximize_twice(mll: ExactMarginalLogLikelihood, closure: ForwardBackwardClos
         return
     begin = _kept(closure)
     maximize(mll, closure=closure, **kwargs)
-    likelihood = mll.likelihood
-    if not isinstance(likelihood, GaussianLikelihood) or likelihood.noise.item() < NOISY:
+    likelihood, found = mll.likelihood, _kept(closure)
+    failed = all(torch.equal(found[name], begin[name]) for name in begin)
+    if failed or not isinstance(likelihood, GaussianLikelihood) or likelihood.noise.item() < NOISY:
         return
-    found, density = _kept(closure), _log_density(mll, closure)
+    density = _log_density(mll, closure)
     _restore(closure, begin)
     kernel = getattr(mll.model.covar_module, "base_kernel", mll.model.covar_module)
     bound = kernel.raw_lengthscale_constraint
