@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError
 
+from mfbo_torch.models.gp import likelihood
 from mfbo_torch.strategies.common import fit_schedule as room
 from mfbo_torch.strategies.common.fit_schedule import Surrogate, refit_size, standardized
 from mfbo_torch.strategies.common.gp import UnitCubeGP, single_task_gp
@@ -102,7 +103,7 @@ def test_a_failed_fit_leaves_the_priors_modes(monkeypatch):
         raise ModelFittingError("a test")
 
     X, Y = data()
-    monkeypatch.setattr(room, "fit_gpytorch_mll", failing)
+    monkeypatch.setattr(likelihood, "fit_gpytorch_mll", failing)
     found = surrogate().model(single_task_gp, X, Y)
     assert torch.equal(found.covar_module.lengthscale, single_task_gp(X, Y).covar_module.lengthscale)
 
