@@ -48,7 +48,7 @@ class Negated:
 
     def __init__(self, model: Any) -> None:
         self.model, self.fidelities = model, getattr(model, "fidelities", None)
-        self.num_fidelities, self.dim = model.num_fidelities, model.dim
+        self.num_fidelities, self.dim, self.batch_shape = model.num_fidelities, model.dim, model.batch_shape
 
     def hallucinate(self, X_pending: Tensor | None) -> Negated:
         """The same with deviations conditioned on pending points."""

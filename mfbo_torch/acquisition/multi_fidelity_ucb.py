@@ -89,7 +89,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         return torch.cat([X, fidelity], dim=-1)
 
     def bounds(self, X: Tensor) -> Tensor:
-        """The upper bound each fidelity gives, ``... x M`` at ``... x d`` designs."""
+        """The upper bound each fidelity gives, ``... x q x M`` at ``... x q x d`` designs."""
         mean, variance = self._hallucinated.mean_variance(X)
         bounds = mean + math.sqrt(self.beta) * variance.clamp_min(FLOOR).sqrt()
         return bounds if self.zeta is None else bounds + bounds.new_tensor(self.zeta)
@@ -109,9 +109,9 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
         fused = self.fused()
         return fused.at(X) if fused is not None and fused.takes(X) else self._through_torch(X)
 
-    @t_batch_mode_transform(expected_q=1, assert_output_shape=False)
+    @t_batch_mode_transform(expected_q=1)
     def _through_torch(self, X: Tensor) -> Tensor:
-        bounds = self.bounds(X.squeeze(-2))
+        bounds = self.bounds(X).squeeze(-2)
         return bounds[..., -1] if self.zeta is None else bounds.amin(dim=-1)
 
 

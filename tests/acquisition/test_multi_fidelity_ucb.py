@@ -2,14 +2,18 @@
 
 import copy
 import math
+from itertools import product
 
 import dense
 import pytest
 import torch
+from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
+from botorch.sampling import SobolQMCNormalSampler
 from refusals import refused
 from tolerances import TOLERANCES
 
@@ -171,6 +175,43 @@ def test_designs_that_were_pending_keep_their_fidelity():
     assert torch.equal(acquisition.bounds(U), expected)
     acquisition.set_X_pending(base)
     assert torch.equal(acquisition.bounds(U), before)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3), (2, 1)], ids=str)
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+@pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])
+@pytest.mark.parametrize("link", LINKS)
+def test_fantasies_by_plain_loops(link, zeta, out, batch):
+    """Designs meet the models of a batch as in BoTorch's own acquisition functions, in value and gradient."""
+    model, new, pending = dense.hand_made((6, 4), link=link), dense.points(2, 2, seed=4), pending_of(2) if out else None
+    fantasies = model.fantasize(new, SobolQMCNormalSampler(torch.Size(batch), seed=0))
+    Y = fantasies.train_Y[..., -2:, :].detach()
+    assert fantasies.batch_shape == batch
+    theirs = UpperConfidenceBound(SingleTaskGP(new[:, :-1].expand(*batch, 2, 2), Y), BETA)
+    acquisition = MultiFidelityUpperConfidenceBound(fantasies, BETA, zeta, pending)
+    alone = {
+        i: MultiFidelityUpperConfidenceBound(model.condition_on_observations(new, Y[i]), BETA, zeta, pending)
+        for i in product(*map(range, batch))
+    }
+    for shape in ((), (1,), batch, (4, *batch), (4, *[1] * len(batch)), (5, 4, *batch)):
+        X = torch.rand(*shape, 1, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double).requires_grad_()
+        found = acquisition(X)
+        assert found.shape == theirs(X).shape
+        each = X.expand(*found.shape, 1, 2)
+        expected = torch.stack([one(each[..., *i, :, :]) for i, one in alone.items()], -1).reshape(found.shape)
+        assert torch.allclose(found, expected, rtol=EXACT)
+        slopes = (torch.autograd.grad(value.sum(), X)[0] for value in (found, expected))
+        assert torch.allclose(*slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_designs_that_no_batch_takes():
+    acquisition = MultiFidelityUpperConfidenceBound(dense.hand_made((6, 4)), BETA)
+    assert acquisition(torch.rand(0, 1, 2, dtype=torch.double)).shape == (0,)
+    new = dense.points(2, 2, seed=4)
+    for batch, error in (((3,), RuntimeError), ((3, 1), AssertionError)):
+        fantasies = dense.hand_made((6, 4)).condition_on_observations(new, torch.zeros(*batch, 2, 1).double())
+        with pytest.raises(error):
+            MultiFidelityUpperConfidenceBound(fantasies, BETA)(torch.rand(5, 1, 2, dtype=torch.double))
 
 
 @pytest.mark.parametrize("zeta", [None, [0.2, 0.0]], ids=["target", "all"])

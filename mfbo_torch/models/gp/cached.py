@@ -80,8 +80,8 @@ class CachedGP(ConditionedModel):
 
     Supported are RBF and Matérn kernels on all inputs, scaled or not; constant and zero means; inferred and known
     noise; any input transform of one point to one point; ``Standardize`` or no outcome transform. The factor is renewed
-    when parameters, data or transforms have changed, or the model has been in training mode; hyper-parameters assigned
-    by hand in evaluation mode are only seen after ``train()``, as in GPyTorch itself.
+    when hyper-parameters, data or transforms have changed, or the model has been in training mode; on a GPU what is
+    assigned to GPyTorch's properties in evaluation mode is only seen after ``train()``, as in GPyTorch itself.
 
     The ``model`` is a ``SingleTaskGP`` or another exact GP of BoTorch, of one output; else an ``UnsupportedError`` is
     raised.
@@ -171,13 +171,13 @@ class CachedGP(ConditionedModel):
         """Posterior at ``b x q x d`` points, from the cache where ``q = 1`` and nothing else is given. The arguments
         are the wrapped model's; with pending points ``observation_noise`` is true or false."""
         plain = posterior_transform is None and observation_noise is False
-        if plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1:
-            state = current_state(self._wrapped)
-            if state.cache is not None and not propagate_grads.on():
-                points = self._wrapped.transform_inputs(X) if state.transforms else X
-                floor = settings.min_variance.value(points.dtype)
-                mean, variance = mean_variance(self._with_pending(state.cache), points, floor=floor, keepdim=True)
-                return CachedPosterior(mean, variance, self._whole, X)
+        state = current_state(self._wrapped)
+        single = plain and output_indices is None and X.dim() > 1 and X.shape[-2] == 1
+        if single and state.cache is not None and not propagate_grads.on():
+            points = self._wrapped.transform_inputs(X) if state.transforms else X
+            floor = settings.min_variance.value(points.dtype)
+            mean, variance = mean_variance(self._with_pending(state.cache), points, floor=floor, keepdim=True)
+            return CachedPosterior(mean, variance, self._whole, X)
         if self._pending is not None:
             self.subset_output(output_indices or [0])
             if isinstance(observation_noise, Tensor):  # BoTorch takes them in the units behind the outcome transform

@@ -18,6 +18,7 @@ from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.models import ExactGP
 from torch import Tensor
 
+from mfbo_torch.models.gp.hyperparameters import Hyperparameters
 from mfbo_torch.ops.cache import Cache, factorize
 from mfbo_torch.ops.kernels import describe
 
@@ -28,15 +29,14 @@ _RENEWING = RLock()
 class FactorState(NamedTuple):
     """The factor of a model in the units of inputs and outcomes, ``None`` with a reason where it is not supported;
     whether points need its input transform; and what the factor was made of: GPyTorch's own factor, dropped when out of
-    date, the data, the hyper-parameters, and how often these have been written to."""
+    date, the data and the hyper-parameters."""
 
     cache: Cache | None
     reason: str
     transforms: bool
     strategy: Any
     targets: Tensor
-    parameters: tuple[Tensor, ...]
-    versions: int
+    hyperparameters: Hyperparameters
 
     def holds(self, model: Model) -> bool:
         """Whether nothing has changed since."""
@@ -44,7 +44,7 @@ class FactorState(NamedTuple):
             self.strategy is not None
             and model.prediction_strategy is self.strategy
             and model.train_targets is self.targets
-            and _versions(self.parameters) == self.versions
+            and self.hyperparameters.unchanged()
         )
 
 
@@ -72,14 +72,9 @@ def _renewed(model: Model) -> FactorState:
             cache, transforms = _factor(model)
         except UnsupportedError as error:
             reason = str(error)
-        parameters = tuple(model.parameters())
-        made = (model.prediction_strategy, model.train_targets, parameters, _versions(parameters))
+        made = (model.prediction_strategy, model.train_targets, Hyperparameters(model))
         state = STATES[model] = FactorState(cache, reason, transforms, *made)
         return state
-
-
-def _versions(parameters: tuple[Tensor, ...]) -> int:
-    return sum([parameter._version for parameter in parameters])
 
 
 def _factor(model: ExactGP) -> tuple[Cache, bool]:

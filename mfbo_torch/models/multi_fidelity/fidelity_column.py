@@ -61,9 +61,14 @@ class FidelityColumn(SingleOutputModel):
         return self.model.joint(X)
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of every fidelity, two ``... x M`` tensors, at ``... x d`` designs."""
-        mean, covariance, _ = self.model.joint(at_every_fidelity(X, torch.tensor(self.fidelities)))
-        return mean, covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
+        """Posterior mean and variance of every fidelity, two ``... x q x M`` tensors, at ``... x q x d`` designs.
+        ``...`` is broadcast with the batch shape."""
+        points, batch = at_every_fidelity(X, torch.tensor(self.fidelities)), self.batch_shape
+        if batch:  # a design meets all models of the batch
+            points = points[(None,) * (len(batch) + 3 - points.dim())].movedim(-3, 0)
+        mean, covariance, _ = self.model.joint(points)
+        variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
+        return (mean.movedim(0, -2), variance.movedim(0, -2)) if batch else (mean, variance)
 
     def slopes_at(self, x: Tensor) -> Tensor:
         """``M`` weights of each fidelity in the target at a ``1 x d`` design, the last one 1; 0 for one without

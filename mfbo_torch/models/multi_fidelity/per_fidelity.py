@@ -25,6 +25,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mfbo_torch.models.gp.conditioned import given
+from mfbo_torch.models.gp.hyperparameters import Hyperparameters
 from mfbo_torch.models.input_checks import check_data, check_fidelities, most_of, of_dataset
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_fidelity, levels
 from mfbo_torch.models.multi_fidelity.chain import couplings, gathered, links, mean_below, mean_noise, summed, units
@@ -131,6 +132,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
         self._former: list[Cache] | None = None  # those of the model this one has more observations than
         self._links: tuple[Tensor, Tensor] | None = None
+        self._made_of = Hyperparameters(self)  # what these four follow from
 
     @property
     def dim(self) -> int:
@@ -139,7 +141,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return torch.broadcast_shapes(self.train_X.shape[:-2], self.train_Y.shape[:-2])
+        return self.train_X.shape[:-2]
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
@@ -235,6 +237,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         return self._singles or []
 
     def _free(self) -> tuple[Cache, ...]:
+        if not self._made_of.unchanged():
+            self._forget()
         if self._caches is None:
             with self._with_grad():
                 caches = self._singles or []
@@ -265,15 +269,16 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         return some if len(some) else None
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of every fidelity at ``... x d`` designs, two ``[batch_shape x] ... x M`` tensors
-        in the units of the targets and their square. Differentiable."""
+        """Posterior mean and variance of every fidelity at ``... x q x d`` designs, two ``... x q x M`` tensors in the
+        units of the targets and their square. ``...`` is broadcast with :attr:`batch_shape`. Differentiable."""
         if X.shape[-1] != self.dim:
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: the last axis must be d = {self.dim}")
         points = X
         if "input_transform" in self._modules:
             self.eval()
             points = self.transform_inputs(torch.cat([X, torch.zeros_like(X[..., :1])], -1))[..., :-1]
-        points = points.reshape(1, -1, self.dim)
+        lead = X.shape[: -2 if self.batch_shape else 0]
+        points = points.reshape(*lead, 1, X.shape[len(lead) : -1].numel(), points.shape[-1])
         parts = zip(*(mean_variance(cache, points) for cache in self.caches), strict=True)
         mean, variance = (torch.cat(part, -2) for part in parts)  # of the residuals, ... x M x m
         weights, offsets = self._weights()
@@ -281,11 +286,11 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         variance = variance.mT @ weights.square().mT
         if (coupled := self.coupled) is not None:
             variance = (variance - self._explained_by(coupled, points)).clamp_min(0.0)
-        shape = (*mean.shape[:-2], *X.shape[:-1], self.num_fidelities)
+        shape = (*mean.shape[:-2], *X.shape[len(lead) : -1], self.num_fidelities)
         return mean.view(shape), variance.reshape(shape)
 
     def _explained_by(self, coupled: Tensor, points: Tensor) -> Tensor:
-        """How much of the variance at ``1 x m x d`` transformed designs the coupled points explain, ``... x m x M``."""
+        """The variance at ``... x 1 x m x d`` transformed designs that coupled points explain, ``... x m x M``."""
         (weights, _), coupled, at = self._weights(), coupled.to(points), levels(coupled)
         U = self.transform_inputs(coupled)[..., :-1].unsqueeze(-3)
         residuals = torch.cat([cross_covariance(cache, U, points) for cache in self.caches], -3)  # ... x M x p x m
@@ -303,6 +308,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
     @property
     def slopes(self) -> Tensor:
         r"""``M`` weights :math:`\prod_{j > m} \rho_j` with which each fidelity enters the target, the last one 1."""
+        if not self._made_of.unchanged():
+            self._forget()
         return self._weights()[0][-1] / self._weights()[0].diagonal()
 
     def slopes_at(self, x: Tensor) -> Tensor:
@@ -330,9 +337,9 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         return summed([mean_covariance(cache, U.unsqueeze(-3)) for cache in self.caches], *self._weights(), levels(X))
 
     def every_fidelity(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        (weights, offsets), U = self._weights(), at_fidelity(X, 0)
-        U = self.transform_inputs(U)[..., :-1].unsqueeze(-3)
+        U = self.transform_inputs(at_fidelity(X, 0))[..., :-1].unsqueeze(-3)
         means, covariances = zip(*(mean_covariance(cache, U) for cache in self._free()), strict=True)
+        weights, offsets = self._weights()
         joint = torch.einsum("mr,kr,rij->imjk", weights, weights, torch.cat(covariances))
         return torch.cat(means).mT @ weights.mT + offsets, joint
 
@@ -353,7 +360,9 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         the mean of ``train_Yvar``, where that was given."""
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
-        clone = self._twin()
+        tracked = any(tensor.requires_grad for tensor in (X, Y, self.train_X))
+        plain = not (batch or self.training or tracked) and X.dtype == torch.double
+        former, clone = self.singles if plain else None, self._twin()
 
         def appended(old: Tensor, new: Tensor) -> Tensor:
             return torch.cat([old.expand(*batch, *old.shape[-2:]), new.expand(*batch, *new.shape[-2:])], -2)
@@ -362,11 +371,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         if self.train_Yvar is not None:
             known = self.noise[levels(X)].unsqueeze(-1) if noise is None else noise
             clone.train_Yvar = appended(self.train_Yvar, known)
-        tracked = X.requires_grad or Y.requires_grad or self.train_X.requires_grad
-        plain = not (batch or self.training or tracked) and X.dtype == torch.double
-        if plain and self._singles is None:
-            _ = self.caches
-        clone._caches, clone._singles, clone._former = None, None, self._singles if plain else None
+        clone._caches, clone._singles, clone._former = None, None, former
         return clone
 
     def _twin(self) -> Self:
@@ -380,6 +385,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
 
     def _forget(self, moved: bool = False) -> None:
         self._caches = self._singles = self._former = self._links = None
+        self._made_of = Hyperparameters(self)
 
     @classmethod
     def construct_inputs(

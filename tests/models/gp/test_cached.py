@@ -34,6 +34,7 @@ from refusals import refused
 
 from mfbo_torch import CachedGP, HallucinatedUpperConfidenceBound, greedy_hallucinated_ucb
 from mfbo_torch.models.gp import exact
+from mfbo_torch.models.gp.hyperparameters import MOST_BYTES, Hyperparameters
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DIM = 3
@@ -290,6 +291,69 @@ def test_follows_the_model():
         model.covar_module.raw_lengthscale.mul_(2.0)
     model.prediction_strategy = None
     assert_same(model, cached, X)
+
+
+def set_lengthscale(model: SingleTaskGP) -> None:
+    model.covar_module.lengthscale = 0.7
+
+
+def set_noise(model: SingleTaskGP) -> None:
+    model.likelihood.noise = torch.full_like(model.likelihood.noise.detach(), 0.3)
+
+
+def set_constant(model: SingleTaskGP) -> None:
+    model.initialize(**{"mean_module.constant": 0.4})
+
+
+def write_past_the_count(model: SingleTaskGP) -> None:
+    model.covar_module.raw_lengthscale.data.mul_(3.0)
+
+
+def write_in_place(model: SingleTaskGP) -> None:
+    with torch.no_grad():
+        model.covar_module.raw_lengthscale.mul_(3.0)
+
+
+def swap_data(model: SingleTaskGP) -> None:
+    model.covar_module.raw_lengthscale.data = 3.0 * model.covar_module.raw_lengthscale.data
+
+
+CHANGES = [set_lengthscale, set_noise, set_constant, write_past_the_count, write_in_place, swap_data]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_follows_hyper_parameters_assigned_in_evaluation_mode(change, noise, factorized):
+    """With one point, several, and points pending, and in an acquisition function."""
+    model = gp(noise=noise)
+    cached, X = CachedGP(model), ask(model, 4)
+    pairs, pending, bound = X.reshape(2, 2, DIM), cached.hallucinate(X[0]), HallucinatedUpperConfidenceBound(model, 2.0)
+    before = [cached.posterior(X).mean, pending.posterior(X).variance, bound(X), cached.posterior(pairs).mean]
+    assert factorized == [11]
+    change(model)
+    fresh = copy.deepcopy(model).train().eval()
+    found, expected = cached.posterior(pairs), fresh.posterior(pairs)
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.variance, expected.variance)
+    assert_same(fresh, cached, X)
+    after = [cached.posterior(X).mean, pending.posterior(X).variance, bound(X), cached.posterior(pairs).mean]
+    anew = CachedGP(copy.deepcopy(model).train()), HallucinatedUpperConfidenceBound(fresh, 2.0)
+    expected = [anew[0].posterior(X).mean, anew[0].hallucinate(X[0]).posterior(X).variance, anew[1](X)]
+    assert factorized == [11, 11, 11, 11]
+    for i, value in enumerate(expected):
+        assert torch.equal(after[i], value)
+    assert not any(torch.equal(a, b) for a, b in zip(before, after, strict=True) if change is not set_constant)
+
+
+def test_changes_of_a_network_are_counted():
+    """Its weights are too many to be compared at every posterior."""
+    layer = torch.nn.Linear(200, 200)
+    assert layer.weight.nbytes > MOST_BYTES
+    seen = Hyperparameters(layer)
+    assert seen.unchanged()
+    with torch.no_grad():
+        layer.weight.mul_(1.0)
+    assert not seen.unchanged()
 
 
 @pytest.fixture

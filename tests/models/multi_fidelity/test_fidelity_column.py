@@ -11,6 +11,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.models import ModelListGP, SingleTaskGP, SingleTaskMultiFidelityGP
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
 from refusals import refused
 
 from mfbo_torch.acquisition import FidelityColumn, MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
@@ -69,6 +70,24 @@ def test_bounds_are_those_of_the_joint_posterior(out, transform):
         assert least.item() == pytest.approx(min(bounds), rel=1e-6)
         assert top.item() == pytest.approx(bounds[-1], rel=1e-6)
     assert torch.autograd.gradcheck(target, U.unsqueeze(1).requires_grad_())
+
+
+@pytest.mark.parametrize("out", [False, True], ids=["free", "pending"])
+def test_fantasies_by_plain_loops(out):
+    gp, new, pending = model(outcome_transform=None), at(designs(2, 4), 0.5), at(designs(3, 5), 0.5) if out else None
+    gp.posterior(new)  # GPyTorch conditions only a model that has made a prediction
+    fantasies = gp.fantasize(new, SobolQMCNormalSampler(torch.Size([3]), seed=0))
+    acquisition = MultiFidelityUpperConfidenceBound(fantasies, BETA, [0.3, 0.1, 0.0], pending)
+    for shape in ((1,), (3,), (4, 3), (4, 1)):
+        X = designs(torch.Size(shape).numel(), 1).reshape(*shape, 1, 2)
+        found = acquisition(X)
+        assert found.shape == torch.broadcast_shapes(shape, (3,))
+        assert acquisition.bounds(X[..., 0, :].reshape(-1, 2)).shape == (3, torch.Size(shape).numel(), 3)
+        for i in range(3):
+            known = gp.condition_on_observations(new, fantasies.train_targets[i, -2:].unsqueeze(-1))
+            alone = MultiFidelityUpperConfidenceBound(FidelityColumn(known, LEVELS), BETA, [0.3, 0.1, 0.0], pending)
+            expected = alone(X.expand(*found.shape, 1, 2)[..., i, :, :])
+            assert torch.allclose(found[..., i], expected.reshape(found[..., i].shape), rtol=1e-8)
 
 
 def test_fidelity_by_what_it_explains_of_the_target():

@@ -1,6 +1,7 @@
 """The model of several fidelities, against plain loops and the joint process it stands for."""
 
 import copy
+import pickle
 
 import dense
 import numpy as np
@@ -303,6 +304,52 @@ def test_slopes():
     assert model.slopes.tolist() == pytest.approx([dense.weight(levels, 3, m) for m in range(4)], rel=1e-12)
     assert dense.hand_made((7, 5, 4), link="independent").slopes.tolist() == [0.0, 0.0, 1.0]
     assert dense.hand_made((7, 0, 4)).slopes.tolist() == [0.0, 0.0, 1.0]
+
+
+def set_lengthscale(model: PerFidelityGP) -> None:
+    model.levels[1].covar_module.base_kernel.lengthscale = 0.4
+
+
+def set_noise(model: PerFidelityGP) -> None:
+    model.levels[0].likelihood.noise = 0.05
+
+
+def write_past_the_count(model: PerFidelityGP) -> None:
+    model.levels[1].mean_module.rho.data.fill_(0.3)
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda model: model, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+@pytest.mark.parametrize("change", [set_lengthscale, set_noise, write_past_the_count])
+def test_follows_hyper_parameters_assigned_in_evaluation_mode(change, copied):
+    model, grid, pending = dense.hand_made((6, 4, 3)), dense.points(3, 7), dense.points(3, 2, seed=7)
+    U = grid[:, :-1]
+
+    def answers(model: PerFidelityGP, hallucinated: PerFidelityGP) -> list[torch.Tensor]:
+        more = model.condition_on_observations(grid[:2], torch.ones(2, 1).double())
+        moments = model.mean_variance(U) + hallucinated.mean_variance(U) + more.mean_variance(U)
+        return [model.slopes, *model.every_fidelity(U), *moments, model.posterior(grid).mean]
+
+    hallucinated = model.hallucinate(pending)
+    before = answers(model, hallucinated)
+    change(model)
+    fresh = copy.deepcopy(model).train().eval()
+    model, hallucinated = copied((model, hallucinated))
+    found = answers(model, hallucinated)
+    for a, b in zip(found, answers(fresh, fresh.hallucinate(pending)), strict=True):
+        assert torch.equal(a, b)
+    assert not torch.equal(found[1], before[1])
+    kept = model.caches
+    assert all(a is b for a, b in zip(kept, model.caches, strict=True))
+
+
+def test_a_copy_keeps_its_factors(monkeypatch):
+    model, U = dense.hand_made((6, 4, 3)), dense.points(3, 7)[:, :-1]
+    expected = model.mean_variance(U)[0]
+    monkeypatch.delattr(level, "factorize")
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(copied.mean_variance(U)[0], expected)
 
 
 def test_default_kernels_and_names():
