@@ -76,7 +76,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
       of values whose long tails, such as losses that explode, are shortened by one monotone map for all fidelities
       (:class:`~mfbo_torch.models.outcome_transform.Warp`) where the evidence asks for it: where the target's expected
       improvement is largest [Ament2023logei]_, which looks elsewhere once there is little left to gain where it is.
-    - The target alone, by expected improvement: no cheap fidelity can mislead it.
+    - The target alone, by expected improvement and with a rougher kernel: no cheap fidelity can mislead it.
 
     Where some values are outliers far below all others, beside which these would be lost, all three see the values
     through that map.
