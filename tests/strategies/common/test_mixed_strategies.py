@@ -7,7 +7,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 from botorch.models.kernels.categorical import CategoricalKernel
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import MaternKernel, RBFKernel
 from refusals import refused
 from strategy_table import PLAIN_ROWS, each, loop
 
@@ -58,6 +58,17 @@ def test_the_kernel_of_a_choice_is_that_of_the_hamming_distance():
     prior = kernel.lengthscale_prior  # counts each lengthscale once
     (_, module, _, closure, _) = next(iter(kernel.named_priors()))
     assert prior.log_prob(closure(module)).shape == (1, 5)
+
+
+def test_the_rougher_kernel_shares_the_lengthscales_of_a_choice():
+    kernel = ard_kernel(SPACE.unit_dim, SPACE.groups, smooth=False).double()
+    own = torch.tensor([0.7, 0.3, 1.1, 0.9, 0.4], dtype=torch.double)
+    kernel.initialize(raw_lengthscale=kernel.raw_lengthscale_constraint.inverse_transform(own.view(1, -1)))
+    plain = MaternKernel(2.5, ard_num_dims=7).double()
+    plain.lengthscale = own[[0, 0, 0, 1, 2, 3, 4]]
+    U = designs(12)
+    assert torch.allclose(kernel(U).to_dense(), plain(U).to_dense(), rtol=1e-10)
+    assert describe(kernel, 7)[0] == "matern52"
 
 
 class Opaque(AcquisitionFunction):

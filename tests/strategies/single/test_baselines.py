@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
+from botorch.acquisition import LogExpectedImprovement
 from scipy.optimize import rosen
 from scipy.stats import norm
 from strategy_table import SPACE, loop, step, toy
@@ -16,6 +17,7 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import GPUCB, Direct, ExpectedImprovement, MFNaive, ProbabilityOfImprovement
 from mfbo_torch.strategies.common.fit_schedule import standardized
 from mfbo_torch.strategies.common.gp import single_task_gp
+from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.single.analytic import MIN_IMPROVEMENT
 from mfbo_torch.strategies.snapshot import data_of
 
@@ -118,3 +120,21 @@ def test_mf_naive_limit_and_end():
     assert [r.query.fidelity for r in history] == [0] * 3 + [1] * 5
     assert len({r.query.x for r in history.records[3:]}) == 5
     assert [r.query.meta["stage"] for r in history.records[3:]] == ["verify"] * 3 + ["random"] * 2
+
+
+def test_expected_improvement_finds_the_narrow_peaks_beside_the_best():
+    space, centre = Space.box([[0.0] * 6, [1.0] * 6], [1.0]), torch.tensor([0.3, 0.7, 0.5, 0.4, 0.6, 0.2]).double()
+    draws = torch.Generator().manual_seed(0)
+    wide = torch.rand(30, 6, generator=draws, dtype=torch.double)
+    X = torch.cat([wide, (centre + 0.02 * torch.randn(20, 6, generator=draws, dtype=torch.double)).clamp(0, 1)])
+    history = History()
+    for x, value in zip(X.tolist(), (-10 * (X - centre).square().sum(-1)).exp().tolist(), strict=True):
+        history = step(history, Query(tuple(x), 0), space, value)
+    strategy = ExpectedImprovement(space=space)
+    snapshot = strategy.snapshot(history)
+    acquisition = LogExpectedImprovement(strategy.hallucinated(snapshot), strategy.best(snapshot))
+    chosen, _ = strategy.design(snapshot, snapshot.generator(0))
+    near = (centre + 0.02 * torch.randn(4000, 6, generator=draws, dtype=torch.double)).clamp(0, 1)
+    with torch.no_grad():
+        others = acquisition(torch.cat([sobol(6, 4000, 1), near]).unsqueeze(-2))
+        assert acquisition(chosen.unsqueeze(-2)) >= others.max() - 1e-6
