@@ -3,7 +3,7 @@ r"""The log marginal likelihood of a Gaussian process, with its gradient in clos
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -12,25 +12,29 @@ from torch import Tensor
 from mfbo_torch.ops.kernels import EXACT, FALLS, ROOTS, with_fall
 
 
+class Evidence(NamedTuple):
+    """A log marginal likelihood and its gradient in ``n`` residuals, ``d`` lengthscales, one output scale and ``n``
+    noise variances."""
+
+    value: Tensor
+    residuals: Tensor
+    lengthscale: Tensor
+    outputscale: Tensor
+    noise: Tensor
+
+
 def log_evidence(
     kernel: str, X: Tensor, residuals: Tensor, lengthscale: Tensor, outputscale: Tensor, noise: Tensor
-) -> Tensor:
+) -> Evidence:
     r"""The log density of ``n`` residuals at ``n x d`` points under a stationary process with mean 0, one output scale,
-    ``d`` lengthscales and ``n`` noise variances, differentiable in all but ``X``.
+    ``d`` lengthscales and ``n`` noise variances, and its gradient in all but ``X``.
 
     :math:`-\tfrac12 r^\top \alpha - \sum_i \log L_{ii} - \tfrac n2 \log 2\pi` with :math:`K + S = L L^\top` and
     :math:`\alpha = (K + S)^{-1} r`; its gradient in a hyper-parameter is
     :math:`\tfrac12 \mathrm{tr}\bigl((\alpha \alpha^\top - (K + S)^{-1}) \partial K\bigr)`
     [Rasmussen2006gpml]_ (Eqs. 2.30, 5.9).
     """
-    return _LogEvidence.apply(kernel, X, residuals, lengthscale, outputscale, noise)
-
-
-class _LogEvidence(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, kernel: str, X: Tensor, residuals: Tensor, lengthscale: Tensor, outputscale: Tensor, noise: Tensor
-    ) -> Tensor:
+    with torch.no_grad():
         scaled = X / lengthscale
         scaled = scaled - scaled.mean(0)
         distance = torch.cdist(scaled, scaled, compute_mode=EXACT).mul_(ROOTS[kernel])
@@ -50,11 +54,6 @@ class _LogEvidence(torch.autograd.Function):
         curved = fall.mul_(pull)  # may be in the place of the correlations
         sides = curved @ torch.cat([scaled, torch.ones_like(scaled[:, :1])], -1)
         moments = sides[:, -1] @ scaled.square() - (scaled * sides[:, :-1]).sum(0)
-        ctx.save_for_backward(
-            -w, outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale, scale, 0.5 * pull.diagonal()
-        )
-        return -0.5 * (residuals @ w) - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        return None, None, *(gradients[0] * part for part in ctx.saved_tensors)
+        slopes = outputscale * (ROOTS[kernel] ** 2 / FALLS[kernel]) * moments / lengthscale
+        total = -0.5 * (residuals @ w) - root.diagonal().log().sum() - 0.5 * len(residuals) * math.log(2 * math.pi)
+        return Evidence(total, -w, slopes, scale, 0.5 * pull.diagonal())

@@ -22,8 +22,8 @@ def test_value_and_gradient(kernel, offset):
         return torch.distributions.MultivariateNormal(torch.zeros(12).double(), K).log_prob(residuals)
 
     found, expected = log_evidence(kernel, X + offset, *arguments), plain(*arguments)
-    assert torch.allclose(found, expected, atol=1e-7)
-    for a, b in zip(torch.autograd.grad(found, arguments), torch.autograd.grad(expected, arguments), strict=True):
+    assert torch.allclose(found.value, expected, atol=1e-7)
+    for a, b in zip(found[1:], torch.autograd.grad(expected, arguments), strict=True):
         assert torch.allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
@@ -31,4 +31,4 @@ def test_a_matrix_that_is_not_quite_positive_definite():
     X = torch.zeros(6, 1).double()
     noise = torch.zeros(6).double()
     one = torch.ones(1).double()
-    assert log_evidence("rbf", X, torch.zeros(6).double(), one, one.squeeze(), noise).isfinite()
+    assert log_evidence("rbf", X, torch.zeros(6).double(), one, one.squeeze(), noise).value.isfinite()

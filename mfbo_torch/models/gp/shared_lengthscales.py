@@ -16,7 +16,7 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
 
-class _Shared(Kernel):
+class Shared(Kernel):
     """A kernel whose inputs share lengthscales: ``groups`` has for each input the number of its lengthscale, from 0;
     the ``settings`` are those of the kernel for as many inputs as there are lengthscales."""
 
@@ -36,14 +36,14 @@ class _Shared(Kernel):
 
     def _lengthscale_param(self, m: Kernel) -> Tensor:
         """The argument of the prior: each lengthscale once."""
-        return m.own if isinstance(m, _Shared) else m.lengthscale
+        return m.own if isinstance(m, Shared) else m.lengthscale
 
 
-class SharedRBF(_Shared, RBFKernel):
+class SharedRBF(Shared, RBFKernel):
     """RBF, by the distance."""
 
 
-class SharedMatern(_Shared, MaternKernel):
+class SharedMatern(Shared, MaternKernel):
     """Matérn-5/2, by the distance."""
 
 

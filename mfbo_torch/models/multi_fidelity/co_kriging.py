@@ -175,7 +175,7 @@ class CoKrigingGP(FidelityModel):
                 level = self.chain._levels[m]
                 noise = level.likelihood.noise.expand_as(Y) if known is None else known
                 parameters = describe(level.covar_module, self.dim)
-                total += log_evidence(parameters[0], U, Y - level.constant, *parameters[1:], noise).item()
+                total += log_evidence(parameters[0], U, Y - level.constant, *parameters[1:], noise).value.item()
         return total
 
     def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:

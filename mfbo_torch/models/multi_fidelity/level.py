@@ -18,7 +18,8 @@ from gpytorch.models import ExactGP
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from torch import Tensor
 
-from mfbo_torch.models.gp.likelihood import closed_form, maximize_twice
+from mfbo_torch.models.gp.closed_form import ClosedForm
+from mfbo_torch.models.gp.likelihood import maximize_twice
 from mfbo_torch.models.gp.means import give_prior
 from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
 from mfbo_torch.ops.cache import Cache, factorize, grow
@@ -105,8 +106,8 @@ class Level(torch.nn.Module):
         X = torch.cat([U, below.unsqueeze(-1)], dim=-1)
         model = _ResidualGP(X, Y, likelihood, self.mean_module, self.covar_module).to(X)
         mll = ExactMarginalLogLikelihood(likelihood, model).to(X)
-        noises = (lambda: self.likelihood.noise.expand_as(Y)) if self.infer_noise else (lambda: noise)
-        closure = closed_form(mll, U, self.covar_module, lambda: Y - self.constant - self.rho * below, noises)
+        mean = [(self.constant, torch.ones_like(Y)), (self.rho, below)]
+        closure = ClosedForm(mll, U, Y, self.covar_module, mean, None if self.infer_noise else noise)
         maximize_twice(mll, closure, **kwargs)
 
     def factor(

@@ -12,13 +12,14 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
-from botorch.optim.closures import ForwardBackwardClosure
+from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from mfbo_torch.history import Record
-from mfbo_torch.models.gp.likelihood import closed_form, maximize_twice
+from mfbo_torch.models.gp.closed_form import ClosedForm
+from mfbo_torch.models.gp.likelihood import maximize_twice
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.rng import PrivateDraws, private_retries
 from mfbo_torch.utils.standardize import shift_scale, varies
@@ -236,16 +237,14 @@ def _fitted(build: Build, *data: Tensor) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
-def _quick(mll: ExactMarginalLogLikelihood) -> ForwardBackwardClosure | None:
+def _quick(mll: ExactMarginalLogLikelihood) -> ClosedForm | None:
     """The loss of a GP at one fidelity in closed form; ``None``, GPyTorch's own, of any other model."""
     model, likelihood = mll.model, mll.likelihood
     if type(model) is not SingleTaskGP or type(model.mean_module) is not ConstantMean:
         return None
     X, Y = model.train_inputs[0], model.train_targets
+    known = None if isinstance(likelihood, GaussianLikelihood) else likelihood.noise
     try:
-        return closed_form(
-            *(mll, X, model.covar_module, lambda: Y - model.mean_module.constant),
-            lambda: likelihood.noise.expand_as(Y),
-        )
+        return ClosedForm(mll, X, Y, model.covar_module, [(model.mean_module.raw_constant, torch.ones_like(Y))], known)
     except UnsupportedError:
         return None
