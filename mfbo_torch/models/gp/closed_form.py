@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.exceptions import UnsupportedError
-from botorch.optim.closures.core import NdarrayOptimizationClosure, _handle_numerical_errors
+from botorch.optim.closures import NdarrayOptimizationClosure
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import Kernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.module import Module
 from gpytorch.priors import LogNormalPrior, NormalPrior
 from gpytorch.priors.prior import Prior
+from linear_operator.utils.errors import NanError
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -76,13 +77,13 @@ class ClosedForm(NdarrayOptimizationClosure):
             of = value(module)
             _the_one(name, [p for p in self.parts if p.module is module or p.raw is of]).priors.append(prior)
 
-    def __call__(self, state: Array | None = None, **_: Any) -> tuple[Any, Array]:
-        """The loss and its gradient where the parameters are ``state``, or as they are."""
+    def __call__(self, state: Array | None = None, **_: Any) -> tuple[float, Array]:
+        """The loss and its gradient where the parameters are ``state``, or as they are; NaN of numbers too large."""
         state = self.state if state is None else state
         try:
             return self._at(state)
-        except RuntimeError as error:
-            return _handle_numerical_errors(error, x=state, dtype=np.float64)
+        except NanError:
+            return math.nan, np.full_like(state, math.nan)
 
     def _at(self, state: Array) -> tuple[float, Array]:
         for part in self.parts:

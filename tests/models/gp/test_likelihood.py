@@ -4,12 +4,14 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP, SingleTaskMultiFidelityGP
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior as gamma_kernel
 from gpytorch.kernels import MaternKernel, PeriodicKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mfbo_torch.models.gp.closed_form import ClosedForm
 from mfbo_torch.models.gp.likelihood import maximize, maximize_twice
-from mfbo_torch.models.multi_fidelity.level import little_noise
+from mfbo_torch.models.gp.shared_lengthscales import ard_kernel
+from mfbo_torch.models.multi_fidelity.level import Level, little_noise
 from mfbo_torch.strategies.common.fit_schedule import _quick, fitting, standardized
 
 torch.manual_seed(0)
@@ -19,6 +21,9 @@ MODELS = {
     "default": lambda: SingleTaskGP(X, Y, outcome_transform=None),
     "known noise": lambda: SingleTaskGP(X, Y, 0.01 + 0.1 * X[:, :1], outcome_transform=None),
     "scaled Matérn": lambda: SingleTaskGP(X, Y, covar_module=ScaleKernel(MaternKernel(1.5)), outcome_transform=None),
+    "shared lengthscale": lambda: SingleTaskGP(X, Y, covar_module=ard_kernel(2, (0, 0)), outcome_transform=None),
+    "gamma priors": lambda: SingleTaskGP(X, Y, covar_module=gamma_kernel(ard_num_dims=2), outcome_transform=None),
+    "residual": lambda: SingleTaskGP(X, Y, covar_module=Level(2, True, True).covar_module, outcome_transform=None),
 }
 
 
@@ -39,6 +44,12 @@ def test_value_and_gradient_are_those_of_gpytorch(make):
     assert value == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     slopes = torch.cat([mll.get_parameter(name).grad.reshape(-1) for name in names])
     torch.testing.assert_close(torch.from_numpy(gradients), slopes, rtol=1e-6, atol=1e-8)
+
+
+def test_parameters_of_something_else_are_refused():
+    mll = likelihood_of(MODELS["default"])
+    with pytest.raises(UnsupportedError, match=r"raw_constant: must be of the kernel, the noise or the mean"):
+        ClosedForm(mll, X, Y.squeeze(-1), mll.model.covar_module, [])
 
 
 def test_other_models_keep_the_loss_of_gpytorch():
