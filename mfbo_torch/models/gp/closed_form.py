@@ -107,7 +107,7 @@ class ClosedForm(NdarrayOptimizationClosure):
         return -total / n, gradient / -n
 
     def log_density(self) -> float:
-        """That of data and hyper-parameters, by the logarithms of those whose prior is log-normal."""
+        """The log density of data and hyper-parameters, by the logarithms of those whose prior is log-normal."""
         value, _ = self()
         return -value * len(self.Y) + sum(part.log() for part in self.parts)
 
@@ -129,7 +129,7 @@ class _Part:
         self.value, self.slope = (raw, np.ones_like(raw)) if self.sloped is None else self.sloped(raw)
 
     def add_priors(self, slope: Array, gradient: Array) -> float:
-        """The log density of the priors; their slopes and the value's are noted in the gradient in all parameters."""
+        """The log density of the priors; writes their slopes and ``slope``, that of the evidence, into the gradient."""
         total = 0.0
         for prior in self.priors:
             log, more = _log_prior(prior, self.value)

@@ -24,7 +24,7 @@ from mfbo_torch.models.gp.closed_form import ClosedForm
 NOISY = 1e-3
 """Noise variance, in the unit of the values squared, from which on a fit may have taken a quick function for noise."""
 SHORTER = 4.0
-"""How much shorter the lengthscales are from which the quick function is sought."""
+"""How many times shorter the lengthscales are from which the quick function is sought."""
 
 
 def maximize(mll: ExactMarginalLogLikelihood, **kwargs: Any) -> None:
@@ -37,8 +37,8 @@ def maximize(mll: ExactMarginalLogLikelihood, **kwargs: Any) -> None:
 
 
 def maximize_twice(mll: ExactMarginalLogLikelihood, closure: ClosedForm | None, **kwargs: Any) -> None:
-    """:func:`maximize`, and where it ends at noise of :data:`NOISY` or more, once more from lengthscales that are
-    :data:`SHORTER`; the end of larger density is kept.
+    """:func:`maximize`, and where it ends at noise of :data:`NOISY` or more, once more from lengthscales a quarter as
+    long (:data:`SHORTER`); the end of larger density is kept.
 
     Values may be a slow function and noise, or a quick function: the likelihood has a maximum for each
     [Rasmussen2006gpml]_ (section 5.4). The densities are those of the logarithms of lengthscales and noise: by its own
