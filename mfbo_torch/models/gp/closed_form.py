@@ -27,6 +27,8 @@ from mfbo_torch.ops.kernels import describe
 Array = NDArray[np.float64]
 Sloped = Callable[[Array], tuple[Array, Array]]
 """From numbers to values and their slopes."""
+Summed = Callable[[Array], tuple[float, Array]]
+"""From numbers to the sum of their values, and its slopes."""
 MeanPart = tuple[Tensor, Tensor]
 """A parameter of a mean, and the ``n`` numbers that it is multiplied by."""
 HALF_LOG = 0.5 * math.log(2 * math.pi)
@@ -66,16 +68,16 @@ class ClosedForm(NdarrayOptimizationClosure):
         self.groups = np.array(base.groups if isinstance(base, Shared) else usual)
         self.lengthscale = _Part(base, "raw_lengthscale")
         self.outputscale = None if base is kernel else _Part(kernel, "raw_outputscale")
-        self.level = None if noise is not None else _Part(mll.likelihood.noise_covar, "raw_noise")
+        self.learnt_noise = None if noise is not None else _Part(mll.likelihood.noise_covar, "raw_noise")
         self.mean = [(_Part(None, parameter), column.cpu().double().numpy()) for parameter, column in mean]
-        scales = [part for part in (self.lengthscale, self.outputscale, self.level) if part is not None]
+        scales = [part for part in (self.lengthscale, self.outputscale, self.learnt_noise) if part is not None]
         self.parts, end = [*scales, *(part for part, _ in self.mean)], 0
         for name, parameter in self.parameters.items():
             part = _the_one(name, [part for part in self.parts if part.raw is parameter])
             part.place = slice(end, end := end + parameter.numel())
         for name, module, prior, value, _ in mll.model.named_priors():
             of = value(module)
-            _the_one(name, [p for p in self.parts if p.module is module or p.raw is of]).priors.append(prior)
+            _the_one(name, [p for p in self.parts if p.module is module or p.raw is of]).take(prior)
 
     def __call__(self, state: Array | None = None, **_: Any) -> tuple[float, Array]:
         """The loss and its gradient where the parameters are ``state``, or as they are; NaN of numbers too large."""
@@ -91,8 +93,8 @@ class ClosedForm(NdarrayOptimizationClosure):
         like, n, noise = self.X, len(self.Y), self.noise
         lengthscale = torch.as_tensor(self.lengthscale.value[self.groups]).to(like)
         outputscale = like.new_ones(()) if self.outputscale is None else like.new_tensor(self.outputscale.value.item())
-        if self.level is not None:
-            noise = like.new_tensor(self.level.value.item()).expand(n)
+        if self.learnt_noise is not None:
+            noise = like.new_tensor(self.learnt_noise.value.item()).expand(n)
         assert noise is not None
         mean = torch.as_tensor(sum(part.value * column for part, column in self.mean)).to(like)
         found = log_evidence(self.kind, self.X, self.Y - mean, lengthscale, outputscale, noise)
@@ -100,7 +102,7 @@ class ClosedForm(NdarrayOptimizationClosure):
         sides, pulls = (part.cpu().double().numpy() for part in (found.lengthscale, found.residuals))
         slopes: list[Array] = [np.bincount(self.groups, sides, self.lengthscale.value.size).astype(float)]
         slopes += [] if self.outputscale is None else [np.array([found.outputscale.item()])]
-        slopes += [] if self.level is None else [np.array([found.noise.sum().item()])]
+        slopes += [] if self.learnt_noise is None else [np.array([found.noise.sum().item()])]
         slopes += [np.array([-(column @ pulls)]) for _, column in self.mean]
         for part, slope in zip(self.parts, slopes, strict=True):
             total += part.add_priors(slope, gradient)
@@ -120,8 +122,13 @@ class _Part:
         bound = module.constraint_for_parameter_name(name) if module is not None else None
         self.sloped = _sloped(bound) if bound is not None and bound.enforced else None
         self.place: slice | None = None
-        self.priors: list[Prior] = []
+        self.priors: list[Summed] = []
+        self.is_logarithmic = False
         self.value, self.slope = np.zeros(0), np.zeros(0)
+
+    def take(self, prior: Prior) -> None:
+        self.priors.append(_log_prior(prior))
+        self.is_logarithmic |= type(prior) is LogNormalPrior
 
     def read(self, state: Array) -> None:
         """Take the value from where all are."""
@@ -132,14 +139,14 @@ class _Part:
         """The log density of the priors; writes their slopes and ``slope``, that of the evidence, into the gradient."""
         total = 0.0
         for prior in self.priors:
-            log, more = _log_prior(prior, self.value)
+            log, more = prior(self.value)
             total, slope = total + log, slope + more
         if self.place is not None:
             gradient[self.place] = slope * self.slope
         return total
 
     def log(self) -> float:
-        return np.log(self.value).sum() if any(type(prior) is LogNormalPrior for prior in self.priors) else 0.0
+        return np.log(self.value).sum() if self.is_logarithmic else 0.0
 
 
 def _the_one(name: str, found: list[_Part]) -> _Part:
@@ -161,18 +168,28 @@ def _sloped(bound: Interval) -> Sloped:
     return lambda raw: _through_torch(bound.transform, raw)
 
 
-def _log_prior(prior: Prior, value: Array) -> tuple[float, Array]:
-    """The log density of a prior, summed, and its slopes."""
-    if type(prior) is LogNormalPrior:
-        loc, scale, log = prior.base_dist.loc.item(), prior.base_dist.scale.item(), np.log(value)
-        z = (log - loc) / scale
-        density = -0.5 * (z @ z) - log.sum() - len(value) * (math.log(scale) + HALF_LOG)
-        return density, -(1.0 + z / scale) / value
-    if type(prior) is NormalPrior:
-        loc, scale = prior.loc.item(), prior.scale.item()
+def _log_prior(prior: Prior) -> Summed:
+    """From values to the log density of a prior, summed, and its slopes."""
+    if type(prior) not in (NormalPrior, LogNormalPrior):
+        return lambda value: _summed(*_through_torch(prior.log_prob, value))
+    logarithmic = type(prior) is LogNormalPrior
+    of = prior.base_dist if logarithmic else prior
+    loc, scale = of.loc.item(), of.scale.item()
+    constant = math.log(scale) + HALF_LOG
+
+    def normal(value: Array) -> tuple[float, Array]:
         z = (value - loc) / scale
-        return -0.5 * (z @ z) - len(value) * (math.log(scale) + HALF_LOG), -z / scale
-    logs, slopes = _through_torch(prior.log_prob, value)
+        return -0.5 * (z @ z) - len(value) * constant, -z / scale
+
+    def log_normal(value: Array) -> tuple[float, Array]:
+        log = np.log(value)
+        z = (log - loc) / scale
+        return -0.5 * (z @ z) - log.sum() - len(value) * constant, -(1.0 + z / scale) / value
+
+    return log_normal if logarithmic else normal
+
+
+def _summed(logs: Array, slopes: Array) -> tuple[float, Array]:
     return logs.sum(), slopes
 
 
