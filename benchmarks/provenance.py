@@ -39,9 +39,8 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def note(path: Path, entry: Mapping[str, Any]) -> None:
-    """Put an entry behind those of a file of rows; one that has added none of them makes room."""
-    first = entry.get("first_row", -1)
-    _write(path, [*(other for other in entries(path) if other.get("first_row") != first), entry])
+    """Put an entry behind those of a file of rows."""
+    _write(path, [*entries(path), entry])
 
 
 def states(path: Path, rows: Rows, code: Code) -> dict[Group, str]:
@@ -78,14 +77,36 @@ def forget(path: Path, rows: Rows, groups: Iterable[Group]) -> None:
         writer.writeheader()
         writer.writerows(rows[number] for number in kept)
     path.with_name(f"{path.name}.gz").unlink(missing_ok=True)
-    changed = entries(path)
-    for entry in changed:
+    changed = []
+    for entry in entries(path):
         if "first_row" in entry:
             entry["first_row"] = sum(number < entry["first_row"] for number in kept)
+        changed.append(entry if "first_row" in entry else _without(entry, gone))
     _write(path, changed)
+
+
+def _without(entry: Mapping[str, Any], groups: set[Group]) -> dict[str, Any]:
+    """A repeat without what it says of some groups."""
+    left = {p: {m: code for m, code in of.items() if (p, m) not in groups} for p, of in entry["code"].items()}
+    return {**entry, "code": {problem: of for problem, of in left.items() if of}}
+
+
+def _counting(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The entries without those that the later ones leave nothing to say of: no row, no group that was repeated."""
+    counting, first, repeated = list[Mapping[str, Any]](), set[int](), set[Group]()
+    for entry in reversed(found):
+        if "first_row" in entry:
+            counts = entry["first_row"] not in first
+            first.add(entry["first_row"])
+        else:
+            entry = _without(entry, repeated)
+            counts = bool(entry["code"])
+            repeated |= {(problem, method) for problem, of in entry["code"].items() for method in of}
+        counting += [entry] if counts else []
+    return counting[::-1]
 
 
 def _write(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(found, indent=1) + "\n")
+    draft.write_text(json.dumps(_counting(found), indent=1) + "\n")
     draft.replace(path.with_suffix(ABOUT))

@@ -44,6 +44,18 @@ def test_rows_are_fresh_until_their_code_changes_and_when_a_seed_gives_the_same(
     assert states(path, read(path), lambda *_: "a") == {("line", "first"): "untold"}
 
 
+def test_entries_without_a_row_and_repeats_that_were_done_again_make_room(tmp_path):
+    path = tmp_path / "rows.csv"
+    measure(GRID, execute, path, COLUMNS, lambda *_: "a")
+    for code in ("b", "c"):
+        again(GRID, execute, path, lambda *_, code=code: code)
+    assert [entry["code"]["line"]["first"] for entry in entries(path)] == ["a", "c"]
+    assert {*states(path, read(path), lambda *_: "c").values()} == {"fresh"}
+    forget(path, read(path), [("line", "first"), ("line", "second")])
+    measure(GRID, execute, path, COLUMNS, lambda *_: "d")
+    assert [entry["code"]["line"]["first"] for entry in entries(path)] == ["d"]
+
+
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     """Two modules of a package of their own."""
