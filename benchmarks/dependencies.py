@@ -2,8 +2,9 @@
 
 A definition is a class, a function or a constant at the top of a module of ``mfbo_torch`` or ``benchmarks``. It depends
 on what it names: in its own module, imported from another one, or as an attribute of an imported module. Docstrings,
-comments and annotations of functions do not count, nor does what only reports, stores or distributes
-(:data:`BESIDE`). What is reached by text alone (``getattr``, a registry) is not seen.
+comments and annotations of functions do not count, nor do refusals of a setting, which change no row that there is, nor
+does what only reports, stores or distributes (:data:`BESIDE`). What is reached by text alone (``getattr``, a registry)
+is not seen.
 """
 
 from __future__ import annotations
@@ -100,19 +101,20 @@ def named(node: ast.AST, where: str) -> Iterator[Name]:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """A piece of source without annotations of functions."""
+    """A piece of source without annotations of functions and without refusals."""
     yield node
     for field, value in ast.iter_fields(node):
         if field not in ("annotation", "returns") or isinstance(node, ast.AnnAssign):
             for inner in value if isinstance(value, list) else [value]:
-                if isinstance(inner, ast.AST):
+                if isinstance(inner, ast.AST) and not _refuses(inner):
                     yield from _parts(inner)
 
 
 def text(node: Any) -> str:
-    """A piece of source, the same in every version of Python, without docstrings and annotations of functions."""
+    """A piece of source, the same in every version of Python, without docstrings, annotations of functions and
+    refusals."""
     if isinstance(node, list):
-        return "[" + ",".join(text(part) for part in node if not _is_text(part)) + "]"
+        return "[" + ",".join(text(part) for part in node if not _is_text(part) and not _refuses(part)) + "]"
     if not isinstance(node, ast.AST):
         return repr(node)
     kept = (
@@ -125,6 +127,15 @@ def text(node: Any) -> str:
 
 def _is_text(node: Any) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _refuses(node: Any) -> bool:
+    """Whether a statement does nothing but raise a ``SettingError``, under a condition or not."""
+    if isinstance(node, ast.If):
+        *before, last = node.body
+        return not node.orelse and all(isinstance(part, ast.Assign) for part in before) and _refuses(last)
+    made = node.exc if isinstance(node, ast.Raise) else None
+    return isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "SettingError"
 
 
 def closure(roots: Iterable[Name], skipped: Iterable[Name] = ()) -> set[Name]:

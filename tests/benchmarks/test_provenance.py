@@ -112,6 +112,15 @@ def test_source_reads_alike_without_what_does_not_count():
     assert dependencies.text(one) == dependencies.text(two)
 
 
+def test_a_refusal_changes_no_hash_and_what_else_a_condition_does_is_no_refusal(house):
+    before = house(a=A, b=B)
+    refusal = '    if x < 0:\n        wanted = "from 0 on"\n        raise SettingError("x", x, wanted)\n'
+    assert house(a=A, b=B.replace("    return x", f"{refusal}    return x")) == before
+    for other in (refusal.replace("SettingError", "NanError"), refusal.replace("wanted =", "x +="), "    x += 1\n"):
+        assert house(a=A, b=B.replace("    return x", f"{other}    return x")) != before
+    assert house(a=A, b=B.replace("    return x", f"{refusal}    else:\n        x = 1\n    return x")) != before
+
+
 def test_notes_come_and_go(monkeypatch):
     page, name = marks.RESULTS / "regret.md", "../benchmarks/results/regret.md"
     text = "# Title\n\nText.\n"
