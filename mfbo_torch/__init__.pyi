@@ -10,6 +10,8 @@ from .acquisition import (
 from .confidence.prior import Prior
 from .history import History, Observation, Query, Recommendation, Record
 from .history.storage.journal import Journal
+from .loop.curve_plots import plot_learning_curves
+from .loop.early_failures import Hopeless
 from .loop.minimize import Result, maximize, minimize
 from .loop.optimizer import Optimizer
 from .loop.runner import run
@@ -47,6 +49,7 @@ __all__ = [
     "GaussianConditional",
     "HallucinatedUpperConfidenceBound",
     "History",
+    "Hopeless",
     "IndirectSpace",
     "Journal",
     "MultiFidelityUpperConfidenceBound",
@@ -73,6 +76,7 @@ __all__ = [
     "minimize",
     "models",
     "ops",
+    "plot_learning_curves",
     "problems",
     "run",
     "select_fidelity",

@@ -30,6 +30,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.user.function import PROGRAM, unavailable
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
+from mfbo_torch.strategies.by_name import usual
 from mfbo_torch.utils.device import usable_device
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import describe, whole
@@ -52,11 +53,15 @@ def resolve_run(given: Mapping[str, Any], importing: bool = True) -> dict[str, A
 def resolve_classes(settings: Mapping[str, Any], importing: bool = True) -> dict[str, Any]:
     """The settings of one run that were read, with those of its problem and its strategy spelt out.
 
-    Unless ``importing``, a problem or a strategy of a module that is not imported stays as it is.
+    Without a strategy it is the :func:`~mfbo_torch.strategies.by_name.usual` one of the problem. Unless ``importing``,
+    a problem or a strategy of a module that is not imported stays as it is.
     """
     found = dict(settings)
     for setting in BASES:
-        found[setting] = named = entry(setting, settings[setting])
+        named = entry(setting, {} if setting == "strategy" and settings[setting] is None else settings[setting])
+        if setting == "strategy" and named["class_path"] is None and importing:
+            named["class_path"] = usual(build_problem(found, to_evaluate=False).space).__name__
+        found[setting] = named
         if importing or not is_foreign(named["class_path"]):
             found[setting] = _resolve_class(setting, named, importing)
     return found

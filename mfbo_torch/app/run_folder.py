@@ -121,12 +121,14 @@ def changed(out: Path) -> float:
     return max(times)
 
 
-def chosen(folder: str | None, usage: str) -> Path:
-    """The folder of a command: the one given, the current one if it is a run's, else the newest in ``runs``."""
+def chosen(folder: str | None, usage: str, single: bool = False) -> Path:
+    """The folder of a command: the one given, the current one if it is a run's, else the newest in ``runs``, or of a
+    ``single`` run there."""
     if folder is None:
         if Path(CONFIG).is_file() and Path(JOURNAL).is_file():
             return Path()
-        newest = max(within(Path("runs")), key=changed, default=None)
+        found = (out for out in within(Path("runs")) if not (single and compares(out)))
+        newest = max(found, key=changed, default=None)
         if newest is None:
             raise SettingError("folder", folder, f"one folder, as in {usage}; there is none in runs yet")
         return newest

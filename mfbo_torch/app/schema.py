@@ -30,6 +30,7 @@ _TYPES = get_type_hints(RunOptions)
 _OPTIONS = {o.name: Setting(_TYPES[o.name], o.default, o.metadata["help"]) for o in fields(RunOptions)}
 _PROGRESS = Setting(bool, True, "whether to show a progress bar")
 _OUT = Setting(str | None, None, "output folder; runs/NAME for NAME.yaml if not given")
+_USUAL = "MFGPUCB, FreezeThaw of epochs, MFEHVI of several objectives if not given"
 _COMPUTING = {
     "device": Setting(str, "cpu", "where models compute, such as cpu or cuda"),
     "dtype": Setting(Literal["float64", "float32"], "float64", "their precision"),
@@ -50,7 +51,7 @@ RUN = Command(
     "without the terminal.",
     {
         "problem": Setting(str | ClassEntry, help="what to optimise; --problem.help CLASS explains"),
-        "strategy": Setting(str | ClassEntry, help="how to search; --strategy.help CLASS explains"),
+        "strategy": Setting(str | ClassEntry | None, None, f"how to search; {_USUAL}; --strategy.help CLASS explains"),
         "capital": Setting(float, help="what may be spent, in the unit of the costs"),
         "out": _OUT,
         **_OPTIONS,
@@ -93,7 +94,7 @@ def settings_of_command(command: Command, arguments: Sequence[str]) -> dict[str,
         if name != "config":
             _set(given, name, text, command)
     found = read_all(given, command.settings)
-    for name in CLASSES.keys() & (found.keys() if command is RUN else set()):
+    for name in [name for name in CLASSES if command is RUN and found[name] is not None]:
         found[name] = entry(name, found[name])
         _check_name(name, found[name]["class_path"])
     if found["out"] == "":

@@ -104,7 +104,7 @@ def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
         if family is dict:
             inner = parts[-1] if parts else Any
             return {str(key): read(f"{setting}.{key}", item, inner, importing) for key, item in value.items()}
-        if isinstance(family, type) and family not in WORDS:
+        if isinstance(family, type) and family not in WORDS and (family is not Callable or "class_path" in value):
             return _read_object(setting, value, family, importing)
     raise SettingError(setting, value, in_words(kind))
 

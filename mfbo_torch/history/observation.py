@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import SEVERAL, STANDARD_ERROR, VALUE, number, single
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def parse(
     if not isinstance(given, Mapping):
         return Observation(*_pair(setting, given, forms))
     if key not in given:
-        wanted = f"a mapping with {key!r}, the value to be optimised (another key: value = KEY)"
+        wanted = f"a mapping with {key!r}, the value to be optimised{did_you_mean(key, map(str, given))}; {SEVERAL}"
         raise SettingError(setting, dict(given), wanted)
     others = {name: found for name, found in given.items() if name not in (key, STANDARD_ERROR)}
     value, error = _pair(f"{setting} {key}", given[key], forms)
@@ -162,7 +162,8 @@ def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "v
         wanted = ", ".join(one.name for one in objectives if one.known is None)
         raise SettingError(setting, given, f"a mapping of {wanted} to numbers")
     if missing := [name for name in names if name not in given]:
-        raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives")
+        hint = did_you_mean(missing[0], map(str, given))
+        raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives{hint}")
     return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))
 
 

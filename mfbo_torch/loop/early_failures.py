@@ -41,7 +41,10 @@ class EarlyFailures:
 
     def __str__(self) -> str:
         """The error message, in one line."""
-        first, *frames = next(iter(self.held.values()))[1].reason.splitlines()
+        ended = next(iter(self.held.values()))[1]
+        first, *frames = ended.reason.splitlines()
+        alike = f"the first {len(self.held)} evaluations broke in the same way, with {first}"
+        if ended.refused:
+            return f"{alike} (they cost nothing more)"
         where = f" ({frames[-1].strip()})" if frames else ""
-        alike = f"the first {len(self.held)} evaluations broke in the same way, with {first}{where}"
-        return f"{alike}, and cost nothing more; a design that has no value may return nan"
+        return f"{alike}{where}, and cost nothing more; a design that has no value may return nan"

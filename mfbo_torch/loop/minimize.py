@@ -22,9 +22,8 @@ from mfbo_torch.problems.shown_history import ShownHistory
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import objectives_of
-from mfbo_torch.strategies import MFEHVI, MFGPUCB, FreezeThaw
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.by_name import strategy_of
+from mfbo_torch.strategies.by_name import strategy_of, usual
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
@@ -53,7 +52,7 @@ class Result:
         x: The best design at the target, ``d`` values in the user's units; ``None`` for one that has no effect there.
         fun: The objective there, in its own sign; NaN where nothing was evaluated at the target.
         parameters: ``x`` by name.
-        success: Whether there is a value at the target and the run was not interrupted.
+        success: Whether there is a value at the target, and neither an interrupt nor ``time_limit`` ended the run.
         message: How it ended.
         nfev: Number of evaluations, failed ones included.
         spent: Their cost.
@@ -88,8 +87,10 @@ class Result:
 
     @property
     def curves(self) -> list[LearningCurve]:
-        """The learning curve of each training, in the order in which they were begun, in the objective's own sign."""
-        found = learning_curves(self.history, self.problem.space)
+        """The learning curve of each training, in the order in which they were begun, in the objective's own sign; none
+        where evaluations are no trainings."""
+        trained = self.problem.space.continues or any(record.curve for record in self.history)
+        found = learning_curves(self.history, self.problem.space) if trained else []
         return [curve.signed(self.problem.maximize) for curve in found]
 
     def plot(self) -> Figure:
@@ -163,7 +164,7 @@ def minimize(
         max_pending: Evaluations in flight at once.
         journal: Where to keep the history; with one that has a history the call goes on where that ends.
         progress: Whether to show a progress bar.
-        retries: How often an evaluation that fails is tried again.
+        retries: How often an evaluation that fails is tried again, each time for its cost.
         time_limit: Seconds after which nothing more is started.
         stop_at: Ends the run once a value at the target is as good, in the function's own sign.
         patience: Ends it once this capital has brought nothing better.
@@ -230,7 +231,11 @@ def _problem(
     function: Callable[..., Returned], where: Where, maximize: bool, names: Any, directions: Any, reference: Any
 ) -> FunctionProblem:
     """The problem of one objective, or of several."""
-    space = _space(where)
+    if not callable(function):
+        raise SettingError("function", function, "a function of the parameters, as in f(parameters)")
+    space = where if isinstance(where, Space) else Space(where, (1.0,))
+    if maximize and space.objectives:
+        raise SettingError("space", space, "one without objectives, which have directions of their own: call minimize")
     if names is None:
         for setting, given in (("directions", directions), ("reference", reference)):
             if given is not None:
@@ -255,10 +260,6 @@ def recommended(strategy: Strategy, history: History) -> Record | Recommendation
         return history.best(strategy.space.target)
 
 
-def _space(where: Where) -> Space:
-    return where if isinstance(where, Space) else Space(where, (1.0,))
-
-
 def _optimize(
     problem: Problem,
     capital: float,
@@ -270,8 +271,7 @@ def _optimize(
     progress: bool,
     callbacks: Sequence[Any],
 ) -> Result:
-    usual = MFEHVI if problem.space.objectives else MFGPUCB if problem.space.epochs is None else FreezeThaw
-    strategy = strategy_of(strategy, seed, usual)
+    strategy = strategy_of(strategy, seed, usual(problem.space))
     history, finished, stopped = drive(
         problem, strategy, capital, options, executor, journal, progress, callbacks=callbacks
     )
@@ -282,13 +282,16 @@ def _optimize(
     advised = recommended(bound, history)
     value = problem.value_of(best)
     message = stopped or ("The capital is spent." if finished else "The run was interrupted.")
+    if best is None:
+        broken = history.select(Status.DONE, problem.space.target)
+        message += " No design at the target keeps the limits." if broken else " Nothing was evaluated at the target."
     named = {} if best is None else problem.space.named(best.query.x)
     return Result(
         x=tuple(named.get(p.name) for p in problem.space.parameters) if named else (),
         fun=math.nan if value is None else value,
         parameters=named,
         success=finished and best is not None,
-        message=message if best is not None else f"{message} Nothing was evaluated at the target.",
+        message=message,
         nfev=sum(record.status != Status.PENDING for record in history),
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,

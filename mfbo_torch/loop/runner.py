@@ -41,6 +41,7 @@ from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.tracking.callback import Callbacks
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, say
 from mfbo_torch.utils.validation import describe
@@ -154,6 +155,8 @@ def drive(
     callbacks: Sequence[Any] = (),
 ) -> Ended:
     """:func:`run`, which also says how the run ended, and may begin with observations ``given``."""
+    if isinstance(problem, type) or not hasattr(problem, "space"):
+        raise SettingError("problem", problem, "a problem, as mfbo_torch.problems.Currin() is")
     capital = check_capital(problem, capital)
     options.check(problem)
     check_sendable(problem, executor)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import History, Record
 from mfbo_torch.history.history import SHOWN
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.utils import html_table
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 class ShownHistory(History):
     """A history that a notebook shows with the names of its problem's parameters and values in the problem's own sign.
 
-    In all else it is the one that it was made of, which it equals; values of its records are to be maximised.
+    So does :meth:`to_pandas`. In all else it is the one that it was made of, which it equals; values of its records
+    are to be maximised.
 
     Args:
         records: Those of the other one.
@@ -32,6 +36,10 @@ class ShownHistory(History):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return History, (tuple(self.records),)
+
+    def to_pandas(self, of: Any = None) -> DataFrame:
+        """:meth:`~mfbo_torch.history.History.to_pandas`, of its own problem if none is given."""
+        return super().to_pandas(self.__dict__["problem"] if of is None else of)
 
     def _repr_html_(self) -> str:
         problem: Problem | None = self.__dict__["problem"]

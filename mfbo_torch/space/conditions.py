@@ -48,7 +48,8 @@ def _needs(parameter: Parameter, parameters: Sequence[Parameter]) -> Needs:
     found = []
     for name, values in parameter.when:
         if name not in names:
-            raise SettingError(setting, name, one_among(name, [n for n in names if n != parameter.name]))
+            others = [n for n in names if n != parameter.name]
+            raise SettingError(setting, name, one_among(name, others) if others else "another parameter; there is none")
         other = parameters[names.index(name)]
         if not other.integer:
             wanted = f"on a parameter with choices or whole numbers; {name} is any number between two"

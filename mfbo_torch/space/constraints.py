@@ -20,6 +20,8 @@ def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> 
     """Linear inequalities of designs, each from ``(w, b)`` or a text as :func:`linear` takes it. A ``SettingError`` for
     another number of weights, none that counts, or one that is not finite, on a log scale, on a choice or on a
     parameter with a condition."""
+    if isinstance(given, str):
+        raise SettingError("constraints", given, f"a list of inequalities, as in [{given!r}]")
     dim, always = len(parameters), Conditions(parameters).always
     pairs = [linear(row, [p.name for p in parameters]) if isinstance(row, str) else row for row in given]
     found = tuple((tuple(weights), bound) for weights, bound in pairs)
@@ -36,6 +38,14 @@ def parse_constraints(given: Sequence[Any], parameters: Sequence[Parameter]) -> 
                 kind = "has choices" if p.choices else "is not always there"
                 raise SettingError("constraints", p.name, f"a number that is always there; it {kind}")
     return found
+
+
+def written(inequality: Inequality, parameters: Sequence[Parameter]) -> str:
+    """An inequality as a text that :func:`linear` takes."""
+    weights, bound = inequality
+    pairs = [(w, p.name) for w, p in zip(weights, parameters, strict=True) if w]
+    sum_ = " ".join(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}" for w, name in pairs)
+    return f"{sum_.removeprefix('+ ')} <= {bound:g}"
 
 
 def linear(text: str, names: Sequence[str]) -> Inequality:

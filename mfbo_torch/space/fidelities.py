@@ -138,6 +138,9 @@ def epoch_rungs(epochs: int) -> Fidelities:
 
 def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
     """The costs of ``M`` fidelities, positive and increasing; a ``SettingError`` where they are not."""
+    if isinstance(costs, str) or not isinstance(costs, Iterable):
+        wanted = f"a list of one positive number a fidelity, as in [{'1' if isinstance(costs, str) else costs}]"
+        raise SettingError("costs", costs, f"{wanted}; measured=True says that they are guesses")
     given = [*costs] if isinstance(costs, Iterable) else costs
     several("costs", given, partial(number, above=0), "one positive number a fidelity")
     several("costs", given, number, "increasing, the target fidelity last", order=lt)

@@ -34,6 +34,8 @@ class Limit(NamedTuple):
 def limits_of(given: Any, setting: str = "constraints") -> tuple[Limit, ...]:
     """Limits from ``{"latency": "<= 20"}``, or from what was made of it; a ``SettingError`` for a bound that is none,
     or two on one outcome."""
+    if not isinstance(given, Mapping) and any(isinstance(row, str) for row in given):
+        raise SettingError(setting, given, 'a mapping of outcomes to bounds, as in {"latency": "<= 20"}')
     return _checked(given.items() if isinstance(given, Mapping) else [(row[0], row) for row in given], setting)
 
 
@@ -54,7 +56,7 @@ def _limit(name: Any, given: Any, setting: str) -> Limit:
     with suppress(ValueError):
         if matched and math.isfinite(bound := float(matched[2])):
             return Limit(name, bound, matched[1] == "<=")
-    raise SettingError(f"{setting}.{name}", given, f'like "<= 20" or ">= 0.9"; {SEVERAL}')
+    raise SettingError(f"{setting}.{name}", given, 'like "<= 20" or ">= 0.9"' + f"; {SEVERAL}" * isinstance(given, str))
 
 
 def kinds_of(given: Any) -> tuple[tuple[str, ...], tuple[Limit, ...]]:

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from mfbo_torch.space.parameter import Parameter
-from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.errors import SettingError, did_you_mean
 
 KEYS = ("lower", "upper", "log", "integer", "choices", "ordered", "when")
 _FLAGS = ("log", "integer", "ordered")
@@ -45,7 +45,7 @@ def from_settings(name: str, settings: Any, setting: str = "") -> Parameter:
         raise SettingError(setting, settings, "a mapping with lower and upper, or with choices")
     for key, value in settings.items():
         if key not in KEYS:
-            raise SettingError(setting, key, f"one of {', '.join(KEYS)}")
+            raise SettingError(setting, key, f"one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
         if key in _FLAGS and not isinstance(value, bool):
             raise SettingError(f"{setting}.{key}", value, "true or false")
     for key in () if "choices" in settings else ("lower", "upper"):

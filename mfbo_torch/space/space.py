@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Real
@@ -23,6 +23,7 @@ from mfbo_torch.space.shorthand import parameters_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 
+PARAMETERS = 'a list of Parameter, or a mapping, as in {"rate": (0.1, 1.0), "kernel": ["rbf", "linear"]}'
 MOST_LABELS = 1000
 """Largest number of choices without order: models have a column for each."""
 
@@ -75,7 +76,11 @@ class Space:
 
     def __post_init__(self) -> None:
         given = self.parameters
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise SettingError("parameters", given, PARAMETERS)
         object.__setattr__(self, "parameters", parameters_of(given) if isinstance(given, Mapping) else tuple(given))
+        if wrong := [part for part in self.parameters if not isinstance(part, Parameter)]:
+            raise SettingError("parameters", wrong[0], PARAMETERS)
         names = [parameter.name for parameter in self.parameters]
         if self.epochs is not None:
             rungs = epoch_rungs(self.epochs)

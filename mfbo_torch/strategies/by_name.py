@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from mfbo_torch import strategies
+from mfbo_torch.space import Space
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError, did_you_mean
+
+
+def usual(space: Space) -> type[Strategy]:
+    """The strategy of those who name none: by the objectives of a space and its epochs."""
+    kind = "MFEHVI" if space.objectives else "MFGPUCB" if space.epochs is None else "FreezeThaw"
+    found: type[Strategy] = getattr(strategies, kind)
+    return found
 
 
 def strategy_of(given: Any, seed: int | None, usual: type[Strategy]) -> Strategy:

@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     folder(why)
     why.add_argument("query", metavar="N", help="its number, as in the table of the run")
     export = command("export", "results:export", "the observations of a run or a comparison as a table")
-    export.add_argument("folder", metavar="DIR", help="folder of a run or a comparison")
+    folder(export, "folder of a run or a comparison; the current or the newest in runs if not given")
     export.add_argument(
         "file", metavar="FILE", nargs="?", help="NAME.csv or NAME.parquet; DIR/history.csv if not given"
     )

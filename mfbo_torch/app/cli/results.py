@@ -35,7 +35,7 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int
         if follow or html or curves:
             raise SettingError("folder", folder, "the folder of a run where --follow, --html or --curves is given")
         return _journal(Path(folder))
-    out = run_folder.chosen(folder, "mfbo show runs/mine")
+    out = run_folder.chosen(folder, "mfbo show runs/mine", single=follow or html or curves)
     compares = run_folder.compares(out)
     if compares and (follow or html or curves):
         raise SettingError("folder", str(out), "that of a single run where --follow, --html or --curves is given")
@@ -63,7 +63,7 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int
 def _output(folder: str | None, number: int) -> int:
     """Print what an evaluation has printed."""
     place = Path(folder) if folder is not None and Path(folder).is_file() else None
-    journal = place or run_folder.chosen(folder, "mfbo show runs/mine --output 3") / run_folder.JOURNAL
+    journal = place or run_folder.chosen(folder, "mfbo show runs/mine --output 3", single=True) / run_folder.JOURNAL
     text = outputs.read(journal, number)
     if text is None:
         raise SettingError("output", number, "the number of a query that has ended and printed something")
@@ -132,7 +132,7 @@ def _journal(path: Path) -> int:
 
 def best(folder: str | None, as_json: bool) -> int:
     """Print the best parameters of a run and their value."""
-    out = run_folder.chosen(folder, "mfbo best runs/mine")
+    out = run_folder.chosen(folder, "mfbo best runs/mine", single=True)
     if run_folder.compares(out):
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     summary = _summary(out)
@@ -182,7 +182,7 @@ def _summary(out: Path) -> dict[str, Any]:
     return experiment.load(out).values
 
 
-def export(folder: str, file: str | None, to: str | None = None) -> int:
+def export(folder: str | None, file: str | None, to: str | None = None) -> int:
     """Write the observations of a run or a comparison as a table, or those of a run as a study of Optuna."""
     out = run_folder.chosen(folder, "mfbo export runs/mine")
     compares = run_folder.compares(out)

@@ -11,7 +11,7 @@ def serve(folder: str | None, host: str, port: str) -> int:
     """Show a run as a page that follows it, until Ctrl-C."""
     if not port.isdecimal() or int(port) > 65535:
         raise SettingError("port", port, "a whole number from 0 to 65535")
-    out = run_folder.chosen(folder, "mfbo serve runs/mine")
+    out = run_folder.chosen(folder, "mfbo serve runs/mine", single=True)
     if run_folder.compares(out):
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     from mfbo_torch.app.serve.live_run import LiveRun

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 def check_sendable(problem: Problem, executor: Executor | None) -> None:
     """Refuse a problem that an executor cannot send to its processes, as far as it tells how it would."""
+    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+        wanted = "an executor, as concurrent.futures.ProcessPoolExecutor(4) is; names of kinds are for mfbo run"
+        raise SettingError("executor", executor, wanted)
     if isinstance(executor, (Workers, ProcessPoolExecutor)):
         try:
             executor.packed(problem) if isinstance(executor, Workers) else pickle.dumps(problem)

@@ -69,12 +69,14 @@ class FunctionProblem(Problem):
         return parse_returned(self._called(*query), self.value, OBJECTIVE, self.space.objectives).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
-        """What the objective returns, or where that is nothing the last value that it has reported.
+        """What the objective has reported after its last epoch, else what it returns, or where that is nothing the last
+        value that it has reported; with limits what it returns comes first.
 
         It is not called where it had reported its last epoch before it was killed.
         """
-        known = None if trial.span is None or self.space.limits else trial.curve.get(trial.span.end)
-        found = self._called(*self.checked(x, fidelity), trial) if known is None else known
+        if (found := self._reported(trial)) is None:
+            returned = self._called(*self.checked(x, fidelity), trial)
+            found = returned if (last := self._reported(trial)) is None else last
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
         elif found is None and trial.cut_short is not None:
@@ -83,6 +85,9 @@ class FunctionProblem(Problem):
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
             raise SettingError(OBJECTIVE, None, wanted)
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
+
+    def _reported(self, trial: Trial) -> float | None:
+        return None if trial.span is None or self.space.limits else trial.curve.get(trial.span.end)
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns, with the objectives that are known."""

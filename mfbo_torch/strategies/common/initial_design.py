@@ -11,6 +11,7 @@ from torch.quasirandom import SobolEngine
 
 from mfbo_torch.history import payable
 from mfbo_torch.space import Space
+from mfbo_torch.space.constraints import written
 from mfbo_torch.utils.errors import SettingError
 
 MOST_DRAWS = 2**16
@@ -35,8 +36,8 @@ def allowed(draw: Callable[[int], Tensor], n: int, space: Space) -> Tensor:
         if len(kept) >= n:
             return kept[:n]
         if size >= MOST_DRAWS:
-            met = f"met by more than {len(kept)} of {size} random designs"
-            raise SettingError("constraints", space.constraints, met)
+            met = f"met by more than {len(kept)} of {size:,} random designs"
+            raise SettingError("constraints", [written(one, space.parameters) for one in space.constraints], met)
         size = min(2 * size, max(MOST_DRAWS, n))
 
 
