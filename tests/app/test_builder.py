@@ -39,6 +39,27 @@ def config(tmp_path):
     return write
 
 
+@pytest.mark.parametrize(
+    ("problem", "wanted"),
+    [
+        ({"costs": [1, 10]}, "MFGPUCB"),
+        ({"epochs": 9}, "FreezeThaw"),
+        ({"costs": [1, 10], "objectives": ["loss", "latency"]}, "MFEHVI"),
+    ],
+)
+def test_without_a_strategy_it_is_the_usual_one(tmp_path, problem, wanted):
+    path = tmp_path / "mine.yaml"
+    given = {
+        "objective": "toy:train" if "epochs" in problem else "toy:f",
+        "parameters": {"x": {"lower": 0, "upper": 1}},
+    }
+    entry = {"class_path": "UserProblem", "init_args": {**given, **problem}}
+    path.write_text(yaml.safe_dump({"problem": entry, "capital": 30}))
+    assert resolve([str(path)])["strategy"]["class_path"] == f"mfbo_torch.strategies.{wanted}"
+    changed = resolve([str(path), "--strategy.initial_capital", "3"] if wanted == "MFGPUCB" else [str(path)])
+    assert changed["strategy"]["class_path"] == f"mfbo_torch.strategies.{wanted}"
+
+
 def test_everything_is_spelt_out(config):
     settings = resolve([config()])
     assert settings == {
@@ -112,7 +133,7 @@ OFFERED = "must be one of .*RandomSearch.*, or the import path of your own"
         ({"strategy": {"class_path": "toy.Nope"}}, f"strategy.class_path = 'toy.Nope': {OFFERED} .module 'toy' has no"),
         ({"strategy": {"class_path": "no.Nope"}}, f"strategy.class_path = 'no.Nope': {OFFERED} .No module named 'no'"),
         ({"strategy": {"class_path": "toy.Hill"}}, f"strategy.class_path = 'toy.Hill': {OFFERED}$"),
-        ({"strategy": {"init_args": {"every": 2}}}, f"strategy.class_path = None: {OFFERED}$"),
+        ({"strategy": {"init_args": {"every": 2}}}, "strategy.every = 2: must be one of the settings of .*MFGPUCB: "),
         ({"strategy": [1]}, r"strategy = \[1\]: must be text or a mapping of class_path and init_args$"),
         (
             {"strategy": {"class_path": "toy.Plain", "init_args": {"nope": 2}}},

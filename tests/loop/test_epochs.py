@@ -42,6 +42,21 @@ class Training:
             trial.report(loss(parameters["rate"], epoch))
 
 
+@pytest.mark.parametrize("returned", [77.0, "model", {"accuracy": 0.9}])
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_what_a_training_has_reported_counts_and_not_what_it_returns(checkpoints, returned):
+    told = Training(checkpoints)
+
+    def training(parameters, trial):
+        told(parameters, trial)
+        return returned
+
+    result = minimize(training, SPACE, 81)
+    for curve in result.curves:
+        assert curve.values == tuple(loss(curve.x[0], step) for step in curve.steps)
+    assert result.fun == min(curve.values[-1] for curve in result.curves if curve.steps[-1] == 27)
+
+
 @pytest.mark.parametrize("checkpoints", [True, False])
 def test_no_epoch_is_trained_twice_and_each_is_observed(checkpoints):
     training = Training(checkpoints)

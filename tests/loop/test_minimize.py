@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import user_program
@@ -11,6 +12,7 @@ from mfbo_torch.history import Query
 from mfbo_torch.loop import plots
 from mfbo_torch.loop.early_failures import Hopeless
 from mfbo_torch.loop.runner import run
+from mfbo_torch.space.objectives import objectives_of
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.utils.errors import SettingError
 
@@ -52,6 +54,50 @@ def test_what_cannot_work_is_refused_before_anything_is_evaluated():
     for space, capital in (({"x": (1.0, 0.0)}, 5), (SPACE, 0.5), ({}, 5)):
         with pytest.raises(SettingError):
             minimize(never, space, capital)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, {"x": (0, 1)}, 4), "function = 3: must be a function of the parameters"),
+        ((bowl, (0, 1), 4), r"parameters = 0: must be a list of Parameter, or a mapping, as in {\"rate\""),
+        ((bowl, [("x", 0, 1)], 4), r"parameters = \('x', 0, 1\): must be a list of Parameter"),
+        ((bowl, Parameter("x", 0, 1), 4), "parameters = Parameter.*: must be a list of Parameter"),
+        ((bowl, 3, 4), "parameters = 3: must be a list of Parameter"),
+    ],
+)
+def test_a_wrong_argument_is_called_by_its_name(arguments, message):
+    with pytest.raises(SettingError, match=message):
+        minimize(*arguments)
+
+
+@pytest.mark.parametrize("executor", ["processes", 2, ProcessPoolExecutor])
+def test_an_executor_that_is_none_is_named_and_not_the_function(executor):
+    with pytest.raises(SettingError, match="^executor = .*ProcessPoolExecutor.4. is"):
+        minimize(bowl, SPACE, 12, executor=executor)
+
+
+@pytest.mark.parametrize("problem", ["Currin", UserProblem])
+def test_a_problem_that_is_none_is_refused(problem):
+    with pytest.raises(SettingError, match="^problem = .*: must be a problem, as mfbo_torch.problems.Currin"):
+        run(problem, "RandomSearch", 3)
+
+
+def test_a_limit_that_no_design_keeps_is_said():
+    space = Space([Parameter("x", 0.0, 1.0)], costs=[1.0], limits={"latency": "<= -1"})
+    result = minimize(lambda x: {"value": x, "latency": x}, space, 4, strategy=RandomSearch())
+    assert result.message == "The capital is spent. No design at the target keeps the limits."
+    assert not result.success
+
+
+def test_maximize_leaves_the_directions_of_a_space_alone():
+    space = Space([Parameter("x", 0.0, 1.0)], costs=[1.0], objectives=objectives_of(("loss", "latency")))
+    with pytest.raises(SettingError, match="without objectives, which have directions of their own: call minimize"):
+        maximize(bowl, space, 4)
+
+
+def test_evaluations_that_are_no_trainings_have_no_curves():
+    assert minimize(bowl, SPACE, 12, strategy=RandomSearch()).curves == []
 
 
 def test_two_objectives_as_a_tuple_are_not_taken_for_a_value_and_its_error():
@@ -100,7 +146,8 @@ def test_a_history_as_a_data_frame():
     assert list(frame.columns[:5]) == ["id", "x", "n", "fidelity", "value"]
     assert frame["value"].min() == found.fun
     assert frame["cost"].sum() == found.spent
-    bare = found.history.to_pandas()
+    assert found.history.to_pandas().equals(frame)
+    bare = History(found.history.records).to_pandas()
     assert list(bare.columns[:3]) == ["id", "x1", "x2"]
     assert (bare["value"] == -frame["value"]).all()
     assert list(found.history.to_pandas(SPACE).columns) == list(frame.columns)

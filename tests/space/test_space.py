@@ -8,7 +8,9 @@ import pytest
 import torch
 from refusals import refused
 
+from mfbo_torch import History
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import RandomSearch
 
 SPACE = Space(
     (
@@ -42,6 +44,36 @@ def test_to_the_unit_cube_and_back_by_formula():
     assert SPACE.to_unit(torch.tensor(x, dtype=torch.double)).tolist() == pytest.approx(expected, rel=1e-12)
     u = torch.tensor([0.2, 0.75, 0.51, 0.5], dtype=torch.double)
     assert SPACE.from_unit(u).tolist() == pytest.approx([-2.0, 10 ** (-4 + 4.5), 4.0, round(10**1.5)], rel=1e-12)
+
+
+X = Parameter("x", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"parameters": X}, "parameters = Parameter.*: must be a list of Parameter, or a mapping"),
+        ({"constraints": "x <= 1"}, r"constraints = 'x <= 1': must be a list of inequalities, as in \['x <= 1'\]"),
+        ({"limits": ["a <= 2"]}, r"limits = \['a <= 2'\]: must be a mapping of outcomes to bounds, as in {\"latency\""),
+        ({"limits": {"a": 2}}, 'limits.a = 2: must be like "<= 20" or ">= 0.9"$'),
+        ({"costs": "measured"}, "costs = 'measured': must be a list .*; measured=True says that they are guesses"),
+        ({"costs": 3}, r"costs = 3: must be a list of one positive number a fidelity, as in \[3\]"),
+        (
+            {"parameters": [Parameter("x", 0, 1, when={"y": 1})]},
+            "x.when = 'y': must be another parameter; there is none",
+        ),
+        ({"objectives": ("loss", "latency")}, "objectives = .*: must be what .*objectives_of makes of names"),
+        ({"parameters": {"x": {"lower": 0, "uper": 1}}}, "x = 'uper': .*did you mean upper"),
+    ],
+)
+def test_a_setting_in_another_form_is_told_the_right_one(settings, message):
+    refused(message, Space, **{"parameters": [X], "costs": [1.0], **settings})
+
+
+def test_constraints_that_no_design_meets_are_shown_as_they_are_written():
+    space = Space([X, Parameter("y", 1.0, 2.0)], [1.0], constraints=["x + 2 * y <= 1", "x >= 0.5"])
+    said = r"constraints = \['x \+ 2 y <= 1', '- x <= -0.5'\]: must be met by more than 0 of 65,536 random designs"
+    refused(said, RandomSearch().bind(space).ask, History())
 
 
 def test_round_trips():

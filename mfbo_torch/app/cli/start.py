@@ -93,6 +93,9 @@ def init(
     with writable("file", path, "file"):
         write_text(path, config)
     say(f"{path}  the settings; {'smaller' if smaller else 'larger'} values are better")
+    asked = {"parameters": parameters, "costs": costs, "capital": capital}
+    if not sys.stdin.isatty() and (made_up := [name for name, text in asked.items() if text is None]):
+        say(f"{' ' * len(str(path))}  {', '.join(made_up)} are examples: put your own in their place")
     if source is not None and not os.path.lexists(source):
         with writable("objective", source, "file"):
             write_text(source, _source(name, searched, levels, smaller, stated.lstrip().startswith("# A program")))

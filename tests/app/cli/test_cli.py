@@ -135,7 +135,7 @@ def test_a_setting_found_wrong_at_the_first_decision(config, tmp_path, capsys, m
         (["show", "a", "b"], "argument = 'b': must be left out"),
         (["show", "--html", "--follow"], "not allowed with argument"),
         (["--nope"], "argument = '--nope': must be left out"),
-        (["export"], "the following arguments are required: DIR"),
+        (["export"], "there is none in runs yet"),
         (["list", "nowhere"], "folder = 'nowhere': must be an existing folder"),
         (["completion", "sh"], "invalid choice: 'sh'"),
         (["show", "nowhere"], "folder = 'nowhere': must be an existing folder"),

@@ -97,6 +97,11 @@ def test_without_a_folder_it_is_the_newest(runs, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert shown.startswith(str(Path("runs", "third")))
     assert "walk" in shown
+    assert cli.main(["best", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == str(Path("runs", "second")), "a comparison has no best"
+    assert cli.main(["why", "0"]) == 0
+    assert cli.main(["export"]) == 0
+    assert str(Path("runs", "third")) in capsys.readouterr().out
 
 
 def test_init_writes_a_config_that_runs(tmp_path, monkeypatch, capsys):

@@ -125,7 +125,6 @@ RUN: list[tuple[str, dict[str, Any], str]] = [
     ("capital in words", {"capital": "lots"}, "capital = 'lots': must be a number"),
     ("capital without end", {"capital": float("inf")}, "capital = inf: must be a finite number"),
     ("a setting misspelt", {"captal": 3}, "did you mean capital?"),
-    ("no strategy", {"strategy": None}, "strategy = None: must be given, in CONFIG or as --strategy"),
     ("a strategy misspelt", {"strategy": "MFGPUBC"}, "or the import path of your own; did you mean MFGPUCB?"),
     ("a problem misspelt", {"problem": "UserProblm"}, "or the import path of your own; did you mean UserProblem?"),
     ("a strategy's setting misspelt", settings(inital_capital=3), "did you mean initial_capital?"),
