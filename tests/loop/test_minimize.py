@@ -73,13 +73,13 @@ def test_a_wrong_argument_is_called_by_its_name(arguments, message):
 
 @pytest.mark.parametrize("executor", ["processes", 2, ProcessPoolExecutor])
 def test_an_executor_that_is_none_is_named_and_not_the_function(executor):
-    with pytest.raises(SettingError, match="^executor = .*ProcessPoolExecutor.4. is"):
+    with pytest.raises(SettingError, match=r"^executor = .*ProcessPoolExecutor\(4\) is"):
         minimize(bowl, SPACE, 12, executor=executor)
 
 
 @pytest.mark.parametrize("problem", ["Currin", UserProblem])
 def test_a_problem_that_is_none_is_refused(problem):
-    with pytest.raises(SettingError, match="^problem = .*: must be a problem, as mfbo_torch.problems.Currin"):
+    with pytest.raises(SettingError, match=r"^problem = .*: must be a problem, as mfbo_torch\.problems\.Currin"):
         run(problem, "RandomSearch", 3)
 
 
