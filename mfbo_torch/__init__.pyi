@@ -10,7 +10,6 @@ from .acquisition import (
 from .confidence.prior import Prior
 from .history import History, Observation, Query, Recommendation, Record
 from .history.storage.journal import Journal
-from .loop.curve_plots import plot_learning_curves
 from .loop.early_failures import Hopeless
 from .loop.minimize import Result, maximize, minimize
 from .loop.optimizer import Optimizer
@@ -76,7 +75,6 @@ __all__ = [
     "minimize",
     "models",
     "ops",
-    "plot_learning_curves",
     "problems",
     "run",
     "select_fidelity",

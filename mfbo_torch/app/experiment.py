@@ -99,8 +99,8 @@ def execute(plan: Plan, *, picture: bool = True) -> Summary:
             journal.save(saved)
             wanted = f"left where it is during a run; what is known is in {saved}"
             raise SettingError("out", str(out), wanted) from error
-        except Hopeless:
-            conclude(plan.summary(journal.history()), out, picture)
+        except Hopeless as error:
+            conclude(plan.summary(journal.history(), str(error)), out, picture)
             raise
     summary = plan.summary(ended.history, ended.stopped, ended.finished)
     conclude(summary, out, picture)

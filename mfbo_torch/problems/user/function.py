@@ -23,7 +23,7 @@ from mfbo_torch.space import Parameter, Space, named_fidelities
 from mfbo_torch.space.fidelities import Fidelities, epoch_rungs
 from mfbo_torch.space.objectives import check_known, known_values, objectives_of
 from mfbo_torch.space.outcome_constraints import kinds_of
-from mfbo_torch.space.shorthand import from_settings
+from mfbo_torch.space.shorthand import from_settings, parameter_of
 from mfbo_torch.utils.errors import SettingError, did_you_mean
 from mfbo_torch.utils.validation import VALUE, one_of, whole
 
@@ -120,7 +120,8 @@ class UserProblem(FunctionProblem):
             processes. A :class:`~mfbo_torch.problems.Program` is one too.
         parameters: ``{name: {lower, upper, log, integer}}``, the last two ``False`` unless set, or ``{name: {choices,
             ordered}}``, ``[true, false]`` for a boolean; and ``when: {other: value}`` for one that is there only then.
-            The objective gets labels, and not what is not there.
+            The objective gets labels, and not what is not there. Also ``{name: [choice, ...]}``, and in Python
+            ``{name: (lower, upper)}``.
         costs: One increasing cost a fidelity, the target last; or ``"measured"``, the seconds
             each query takes, guessed as ``1, 10, 100, ...`` until one has run. Where ``fidelities`` are numbers that
             increase, these are the costs if not given, and the guesses.
@@ -159,7 +160,7 @@ class UserProblem(FunctionProblem):
     def __init__(
         self,
         objective: str | Callable[..., Returned] | None = None,
-        parameters: dict[str, dict[str, Any]] | None = None,
+        parameters: dict[str, Any] | None = None,
         costs: list[float] | Literal["measured"] | None = None,
         maximize: bool = True,
         *,
@@ -183,7 +184,10 @@ class UserProblem(FunctionProblem):
         named = None if fidelities is None else named_fidelities(fidelities, [*parameters], costs)
         if named is None and epochs is not None:
             named = epoch_rungs(epochs)
-        searched = tuple(from_settings(name, form, f"parameters.{name}") for name, form in parameters.items())
+        searched = tuple(
+            from_settings(name, form, f"parameters.{name}") if isinstance(form, Mapping) else parameter_of(name, form)
+            for name, form in parameters.items()
+        )
         linear, limits = kinds_of(constraints)
         wanted = () if objectives is None else objectives_of(objectives, None, reference, maximize=maximize)
         if objectives is None and reference is not None:

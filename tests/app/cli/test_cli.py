@@ -309,6 +309,8 @@ def test_failures_alone_end_with_code_1_and_a_line(config, tmp_path, capsys):
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("mfbo: all 10 evaluations failed, the last with ValueError: never at ")
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["finished"] is False
+    assert cli.main(["show", str(tmp_path / "out")]) == 0
+    assert "Stopped       all 10 evaluations failed, the last with ValueError: never at " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ PROBLEM: list[tuple[str, dict[str, Any], str]] = [
     ("a timeout of a function", {"timeout": 3}, "timeout = 3.0: must be left out, or given with command"),
     ("no parameters", {"parameters": {}}, "parameters = []: must be at least one"),
     ("parameters in a list", {"parameters": ["rate"]}, "problem.parameters = ['rate']: must be a mapping"),
-    ("bounds in a list", parameters(width=[16, 512]), "problem.parameters.width = [16, 512]: must be a mapping"),
+    ("bounds in a list", parameters(width=[16, 512]), "width = [16, 512]: must be bounds, (16, 512) or {'lower'"),
     ("bounds swapped", parameters(width={"lower": 9, "upper": 1}), "width.lower = 9: must be below width.upper = 1"),
     ("one bound", parameters(width={"upper": 9}), "must be given with lower, or with choices"),
     ("a bound in words", parameters(width={"lower": "low", "upper": 9}), "width.lower = 'low': must be a finite"),

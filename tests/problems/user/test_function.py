@@ -73,6 +73,19 @@ def test_functions_are_taken_as_they_are_can_be_minimised_and_measured():
     assert (space.measured, space.costs) == (True, (1, 10, 100))
 
 
+def test_parameters_may_be_written_as_for_minimize(tmp_path):
+    assert (
+        UserProblem(square, {"x": (0, 1)}, [1, 2]).space
+        == UserProblem(square, {"x": {"lower": 0, "upper": 1}}, [1, 2]).space
+    )
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        YAML.replace("COSTS", "[1, 10]").replace("width: {", "kind: [a, b, c]\n      width: {") + "capital: 30"
+    )
+    space = build_problem(resolve_run(read_mapping(path, "config")), to_evaluate=False).space
+    assert [p.choices for p in space.parameters] == [(), ("a", "b", "c"), ()]
+
+
 def test_unpickles_where_the_folder_is_not_on_the_path(package, monkeypatch, tmp_path):
     content = pickle.dumps(UserProblem(package, PARAMETERS, [1, 10]))
     (tmp_path / "elsewhere").mkdir()
@@ -115,7 +128,7 @@ def test_bad_objectives_are_named(package, objective, message):
         ({"x": {"lower": 0, "uper": 1}}, "parameters.x = 'uper': must be one of lower, upper, log, integer"),
         ({"x": {"lower": 0}}, "parameters.x = .*given with upper"),
         ({"x": {"upper": 0}}, "parameters.x = .*given with lower"),
-        ({"x": [0, 1]}, r"parameters.x = \[0, 1\]: must be a mapping"),
+        ({"x": [0, 1]}, r"x = \[0, 1\]: must be bounds, \(0, 1\) or {'lower': 0, 'upper': 1}, or {'choices'"),
         ({"x": {"lower": 1, "upper": 2, "log": "yes"}}, "parameters.x.log = 'yes': must be true or false"),
         ({"x": {"lower": "1", "upper": 2}}, "x.lower = '1': must be a finite number"),
         ({"x": {"lower": 3, "upper": 2}}, "x.lower = 3: must be below"),
