@@ -234,8 +234,10 @@ def _problem(
     if not callable(function):
         raise SettingError("function", function, "a function of the parameters, as in f(parameters)")
     space = where if isinstance(where, Space) else Space(where, (1.0,))
-    if maximize and space.objectives:
-        raise SettingError("space", space, "one without objectives, which have directions of their own: call minimize")
+    if maximize and (smaller := [one.name for one in space.objectives if not one.maximize]):
+        raise SettingError(
+            "objectives", smaller, "maximised too; where directions differ call minimize, which heeds them"
+        )
     if names is None:
         for setting, given in (("directions", directions), ("reference", reference)):
             if given is not None:

@@ -91,8 +91,12 @@ def test_a_limit_that_no_design_keeps_is_said():
 
 
 def test_maximize_leaves_the_directions_of_a_space_alone():
-    space = Space([Parameter("x", 0.0, 1.0)], costs=[1.0], objectives=objectives_of(("loss", "latency")))
-    with pytest.raises(SettingError, match="without objectives, which have directions of their own: call minimize"):
+    space = Space(
+        [Parameter("x", 0.0, 1.0)], costs=[1.0], objectives=objectives_of({"loss": "minimize", "speed": "maximize"})
+    )
+    with pytest.raises(
+        SettingError, match=r"^objectives = \['loss'\]: must be maximised too; where directions differ call minimize"
+    ):
         maximize(bowl, space, 4)
 
 
