@@ -31,8 +31,12 @@ def parameter_of(name: str, form: Any) -> Parameter:
         if not (numbers and len(form) == 2):
             return Parameter(name, choices=tuple(form), ordered=numbers and len(form) > 2)
         low, high = form
-        bounds = f"({low!r}, {high!r}) or {{'lower': {low!r}, 'upper': {high!r}}}"
-        raise SettingError(name, form, f"bounds, {bounds}, or {{'choices': {form!r}}}: a list may mean both")
+        raise SettingError(
+            name,
+            form,
+            f"bounds, ({low!r}, {high!r}) or {{'lower': {low!r}, 'upper': {high!r}}}, or {{'choices': {form!r}}}: "
+            "a list may mean both",
+        )
     raise SettingError(
         name, form, "bounds, as (0.0, 1.0); choices, as ['a', 'b']; or {'lower': 1, 'upper': 9, 'log': True}"
     )
