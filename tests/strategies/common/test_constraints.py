@@ -69,7 +69,7 @@ def test_a_strategy_that_does_not_keep_to_them_says_so():
 
 def test_a_region_that_is_too_small_is_named():
     narrow = Space(PARAMETERS, (1.0, 4.0), constraints=(((1.0, 0.0, 0.0), -5.0 - 1e-9),))
-    refused(f"0 of {MOST_DRAWS} random designs", RandomSearch(space=narrow).ask, History())
+    refused(f"0 of {MOST_DRAWS:,} random designs", RandomSearch(space=narrow).ask, History())
     assert len(allowed(lambda n: sobol(3, n, 0), 5, TRIANGLE)) == 5
 
 
