@@ -130,10 +130,13 @@ def _is_text(node: Any) -> bool:
 
 
 def _refuses(node: Any) -> bool:
-    """Whether a statement does nothing but raise a ``SettingError``, under a condition or not."""
+    """Whether a statement does nothing but raise a ``SettingError``, under a condition or not; a condition that assigns
+    a name may do more."""
     if isinstance(node, ast.If):
         *before, last = node.body
-        return not node.orelse and all(isinstance(part, ast.Assign) for part in before) and _refuses(last)
+        assigns = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test))
+        alone = not node.orelse and not assigns and all(isinstance(part, ast.Assign) for part in before)
+        return alone and _refuses(last)
     made = node.exc if isinstance(node, ast.Raise) else None
     return isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "SettingError"
 

@@ -162,8 +162,11 @@ def parse_several(given: Any, objectives: Sequence[Objective], setting: str = "v
         wanted = ", ".join(one.name for one in objectives if one.known is None)
         raise SettingError(setting, given, f"a mapping of {wanted} to numbers")
     if missing := [name for name in names if name not in given]:
-        hint = did_you_mean(missing[0], map(str, given))
-        raise SettingError(setting, dict(given), f"a mapping with {missing[0]!r}, one of the objectives{hint}")
+        raise SettingError(
+            setting,
+            dict(given),
+            f"a mapping with {missing[0]!r}, one of the objectives{did_you_mean(missing[0], map(str, given))}",
+        )
     return Observation(*_pair(f"{setting} {names[0]}", given[names[0]]), dict(given))
 
 

@@ -79,7 +79,8 @@ class Space:
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise SettingError("parameters", given, PARAMETERS)
         object.__setattr__(self, "parameters", parameters_of(given) if isinstance(given, Mapping) else tuple(given))
-        if wrong := [part for part in self.parameters if not isinstance(part, Parameter)]:
+        if not all(isinstance(part, Parameter) for part in self.parameters):
+            wrong = [part for part in self.parameters if not isinstance(part, Parameter)]
             raise SettingError("parameters", wrong[0], PARAMETERS)
         names = [parameter.name for parameter in self.parameters]
         if self.epochs is not None:

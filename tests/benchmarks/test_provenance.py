@@ -116,6 +116,7 @@ def test_a_refusal_changes_no_hash_and_what_else_a_condition_does_is_no_refusal(
     before = house(a=A, b=B)
     refusal = '    if x < 0:\n        wanted = "from 0 on"\n        raise SettingError("x", x, wanted)\n'
     assert house(a=A, b=B.replace("    return x", f"{refusal}    return x")) == before
+    assert house(a=A, b=B.replace("    return x", f"{refusal}    return x").replace("x < 0", "(x := -x) < 0")) != before
     for other in (refusal.replace("SettingError", "NanError"), refusal.replace("wanted =", "x +="), "    x += 1\n"):
         assert house(a=A, b=B.replace("    return x", f"{other}    return x")) != before
     assert house(a=A, b=B.replace("    return x", f"{refusal}    else:\n        x = 1\n    return x")) != before
