@@ -18,11 +18,10 @@ from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience, last_level, overdue
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.snapshot import Snapshot
-from mfbo_torch.utils.memo import Memo
 
 APART = 0.25
 """Distance in the unit cube from which on two designs may belong to two peaks."""
@@ -45,19 +44,11 @@ class RecursiveMFGPUCB(UpperBounds):
     """Whether the fidelities below cost at most as much as one query of the target between two of these, and are at
     most :attr:`in_a_row`: a link that misleads is found out, and the target has about half of the capital or more."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._growth: Memo[list[float]] = Memo()
-
     @property
     def in_a_row(self) -> int:
         """The most queries below the target between two of the target, ``10 d``: more tell little for their decisions'
         time."""
         return 10 * self.space.dim
-
-    def growth(self, snapshot: Snapshot) -> list[float]:
-        """How much more than its cost asks for each fidelity below the target has to explain."""
-        return self._growth(snapshot, lambda: impatience(snapshot.records, snapshot.costs))
 
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
@@ -122,10 +113,10 @@ class RecursiveMFGPUCB(UpperBounds):
         found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
         noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
         if self.space.target:
-            costs, growth = snapshot.costs_at(u), self.growth(snapshot)
+            costs = snapshot.costs_at(u)
             parts = explained_variance(model, u, self.pending(snapshot))
             noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
-            noted["enough"] = [_rounded(g * c / costs[-1]) for g, c in zip(growth, costs[:-1], strict=True)]
+            noted["enough"] = [_rounded(cost / costs[-1]) for cost in costs[:-1]]
         level, why = self.level_due(min(found, open_outcome), snapshot)
         if why == "rest" and _among(u, snapshot.designs(self.awaiting(snapshot))):
             level, why = self.space.target, ""
@@ -182,9 +173,8 @@ class RecursiveMFGPUCB(UpperBounds):
         return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
 
     def _level_of(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        costs, growth = snapshot.costs_at(u), self.growth(snapshot)
         pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
-        gamma = cost_thresholds(model, u, width, costs, growth, pending)
+        gamma = cost_thresholds(model, u, width, snapshot.costs_at(u), X_pending=pending)
         return select_fidelity(model, u, width, gamma, pending)
 
     def query_near(

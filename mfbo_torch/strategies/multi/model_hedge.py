@@ -39,7 +39,7 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     noted_densities,
     shares,
 )
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -170,19 +170,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         """Where the bound of the fitted chain is largest, if it gains something."""
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
-        known, least = self._best(model, snapshot), MIN_GAIN * _unit(model)
-
-        def gain(u: Tensor, beta: float) -> Tensor:
-            with torch.no_grad():
-                mean, variance = model.mean_variance(u)
-            return mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt() - known
-
-        if gain(u, beta) < least and snapshot.best(self.space.target) is not None:
+        if self._gain(model, u, beta, snapshot) < MIN_GAIN and snapshot.best(self.space.target) is not None:
             return None
         at = self.level(model, u, beta, snapshot)
-        if at.noted.get("because") == "overdue":
-            surest, _ = self.bounded(model, snapshot, generator, beta=0.0)
-            u, beta = (surest, 0.0) if gain(surest, 0.0) > least else (u, beta)
+        surest = self._surest(model, at, snapshot, generator)
+        u, beta = (u, beta) if surest is None else (surest, 0.0)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
@@ -197,7 +189,24 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
             return None
         at = self.level(self.model(snapshot), u, 1.0, snapshot)
-        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
+        surest = self._surest(model, at, snapshot, generator)
+        return self.query_near(model, u if surest is None else surest, 1.0, at, snapshot, generator, warp, {})
+
+    def _surest(
+        self, model: Chain, at: FidelityChoice, snapshot: Snapshot, generator: torch.Generator
+    ) -> Tensor | None:
+        """Where a chain's mean of an overdue target is largest, if that is above the best known one."""
+        if at.noted.get("because") != "overdue":
+            return None
+        u, _ = self.bounded(model, snapshot, generator, beta=0.0)
+        return u if self._gain(model, u, 0.0, snapshot) > MIN_GAIN else None
+
+    def _gain(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> float:
+        """What a chain's bound gains at a ``1 x d`` design over the best known mean, in deviations of the function."""
+        with torch.no_grad():
+            mean, variance = model.mean_variance(u)
+        bound = mean[0, -1] + math.sqrt(beta) * variance[0, -1].sqrt()
+        return ((bound - self._best(model, snapshot)) / _unit(model)).item()
 
     def _beside(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """What a chain wants beside the queries in flight, if it expects some gain: the best of candidates that are
