@@ -34,11 +34,9 @@ class MFGPUCB(Strategy):
     ``link="recursive"``, the default, learns how each fidelity follows from the one below
     [LeGratiet2014recursive]_, maximises the target's own bound
     :math:`\mu^{(M)} + \beta_t^{1/2} \sigma^{(M)}`, and queries the lowest fidelity that explains as
-    much of the target's variance there per unit of cost as the target itself does. The threshold of
-    a fidelity that nothing above was queried for ``λ^(m+1) / λ^(m)`` queries is doubled until
-    something is. Between two queries of the target those below cost at most as much as one, and are at most ``10 d``:
-    a link that misleads is found out, and the target has about half of the capital or more. If the target is queried
-    for that alone, the fitted model sends it where its mean is largest.
+    much of the target's variance there per unit of cost as the target itself does. Between two queries of the target
+    those below cost at most as much as one, and are at most ``10 d``: a link that misleads is found out, and the target
+    has about half of the capital or more.
 
     The target's last query comes last: what the capital has beside it is spent below the target before, on another
     design each time, as long as one is promising. Beside queries in flight the last ones of a capital wait for

@@ -25,6 +25,8 @@ from mfbo_torch.strategies.snapshot import Snapshot
 
 APART = 0.25
 """Distance in the unit cube from which on two designs may belong to two peaks."""
+PEAKS = 4
+"""Number of designs of a fidelity, :data:`APART`, where its peaks may be."""
 
 
 class FidelityChoice(NamedTuple):
@@ -228,6 +230,18 @@ class RecursiveMFGPUCB(UpperBounds):
         model, _ = self.best_model(snapshot)
         model = model if isinstance(model, CoKrigingGP) else CoKrigingGP(model)
         return tuple(model.explained.tolist())
+
+
+def other_peaks(snapshot: Snapshot) -> Tensor:
+    """The best designs ``n x d`` of each fidelity that are :data:`APART` from its best one and each other, with it
+    :data:`PEAKS` at most: a second peak is not found from the first one."""
+    found = [torch.zeros(0, snapshot.space.unit_dim, dtype=torch.double)]
+    for m in range(snapshot.space.num_fidelities):
+        U = snapshot.designs(sorted(snapshot.at(m), key=lambda r: (-(r.value or 0.0), r.id)))
+        for peak in range(PEAKS):
+            found += [U[:1]] if peak else []
+            U = U[(U - U[:1]).abs().amax(-1) > APART]
+    return torch.cat(found)
 
 
 def _among(u: Tensor, designs: Tensor) -> bool:

@@ -39,7 +39,7 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     noted_densities,
     shares,
 )
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import APART, FidelityChoice, RecursiveMFGPUCB
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import FidelityChoice, RecursiveMFGPUCB, other_peaks
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -54,9 +54,6 @@ SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
 CANDIDATES = 256
 """Number of designs that are looked at beside queries in flight."""
-PEAKS = 4
-"""Number of designs of a fidelity, :data:`~mfbo_torch.strategies.multi.mf_gp_ucb_recursive.APART`, where its peaks may
-be."""
 
 
 class _TargetOnly(ExpectedImprovement):
@@ -70,8 +67,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     r"""Turns of three models, by their record of predicting the target
     (:mod:`~mfbo_torch.strategies.multi.hedge_weights`).
 
-    - The chain as fitted: where its upper bound is largest. Where the fidelities below would tell enough for their
-      cost, but the target is overdue, it is queried where its mean is largest, if that is above the best known one.
+    - The chain as fitted: where its upper bound is largest.
     - The chain with its links integrated out and its residuals averaged (:class:`~mfbo_torch.models.CoKrigingGP`),
       of values whose long tails, such as losses that explode, are shortened by one monotone map for all fidelities
       (:class:`~mfbo_torch.models.outcome_transform.Warp`) where the evidence asks for it: where the target's expected
@@ -82,12 +78,13 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     through that map.
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
-    chain as fitted; the residual of the averaged one is too wide for that. In many dimensions the first two are
-    believed as far from what was observed as their predictions came true
-    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains less than :data:`MIN_GAIN` deviations over
-    the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`, the query is that of the third:
-    nothing is spent on what is known. The third has no turn while the capital beside the target's last query goes to
-    cheaper ones.
+    chain as fitted; the residual of the averaged one is too wide for that. Where it is the target's only because that
+    is overdue, the model asks where its mean is largest, if that is above the best known one: what is uncertain
+    elsewhere, a cheaper fidelity would tell. In many dimensions the first two are believed as far from what was
+    observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
+    less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
+    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no turn
+    while the capital beside the target's last query goes to cheaper ones.
     """
 
     integrated_outcomes = True
@@ -304,21 +301,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
     def _starts(self, score: AcquisitionFunction, snapshot: Snapshot) -> Tensor:
         U = snapshot.designs(snapshot.done if self.space.limits else [])
-        return torch.cat([snapshot.incumbents, self._peaks(snapshot), promising(score, U, self.surrogate.to)])
-
-    def _peaks(self, snapshot: Snapshot) -> Tensor:
-        """The best designs of each fidelity that are :data:`APART`, :data:`PEAKS` at most: a second peak is not found
-        from the first one."""
-        found: list[Tensor] = []
-        for m in range(self.space.num_fidelities):
-            records = sorted(snapshot.at(m), key=lambda r: (-(r.value or 0.0), r.id))
-            U = snapshot.designs(records)
-            for peak in range(PEAKS):
-                if not len(U):
-                    break
-                found += [U[0]] if peak else []  # the first one is the incumbent
-                U = U[(U - U[0]).abs().amax(-1) > APART]
-        return torch.stack(found) if found else torch.zeros(0, self.space.unit_dim, dtype=torch.double)
+        return torch.cat([snapshot.incumbents, other_peaks(snapshot), promising(score, U, self.surrogate.to)])
 
     def pending(self, snapshot: Snapshot) -> Tensor | None:
         return self._pending(snapshot, lambda: super(HedgedMFGPUCB, self).pending(snapshot))

@@ -58,8 +58,9 @@ class MFEHVI(Strategy):
     observed at the target [Yang2019ehvi]_.
 
     A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
-    the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered;
-    thresholds grow as those of :class:`~mfbo_torch.MFGPUCB`, and the last queries of a capital wait for values
+    the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered. What a
+    fidelity has to explain is doubled whenever nothing above it was queried for as many queries of it as one of the
+    next fidelity costs, and is what it was once something is. The last queries of a capital wait for values
     (:meth:`waits`).
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
