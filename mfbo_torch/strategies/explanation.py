@@ -143,7 +143,7 @@ class Explanation:
         if stage != "model":
             return "was chosen by the strategy, which notes no reason"
         keys = [noted.get("model"), noted.get("rule"), *noted]
-        table = SEEKS | {"linked": MEAN, "beta": MEAN} if noted.get("beta") == 0 else SEEKS
+        table = SEEKS | dict.fromkeys(("linked", "integrated", "beta"), MEAN) if noted.get("beta") == 0 else SEEKS
         seeks = next((f": there {table[key]}" for key in keys if key in table), "")
         if self.space.objectives:
             seeks = ": there the front of the objectives is expected to gain most"

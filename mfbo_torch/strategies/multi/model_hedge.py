@@ -187,7 +187,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return None
         at = self.level(self.model(snapshot), u, 1.0, snapshot)
         surest = self._surest(model, at, snapshot, generator)
-        return self.query_near(model, u if surest is None else surest, 1.0, at, snapshot, generator, warp, {})
+        u, noted = (u, {}) if surest is None else (surest, {"beta": 0.0})
+        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, noted)
 
     def _surest(
         self, model: Chain, at: FidelityChoice, snapshot: Snapshot, generator: torch.Generator
