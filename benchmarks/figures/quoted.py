@@ -236,7 +236,7 @@ def _suite() -> Iterator[Quote]:
     yield Quote("README.md", says, [len(worse(5)), len(met), max(worse(5))])
     yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
     for says, names in {
-        "a cliff, which its cheap fidelity has at another place: {} ({})": ["cliff-2"],
+        "Paciorek's function: {} ({})": ["paciorek"],
         "noise at both fidelities: {} ({})": ["noisy"],
         "a cheap fidelity that says nothing: {} ({})": ["useless"],
         "the six-hump camel function: {} ({})": ["camel"],
