@@ -39,7 +39,7 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     noted_densities,
     shares,
 )
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import FidelityChoice, RecursiveMFGPUCB, other_peaks
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB, other_peaks
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -79,7 +79,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
     chain as fitted; the residual of the averaged one is too wide for that. Where it is the target's only because that
-    is overdue, the model asks where its mean is largest, if that is above the best known one: what is uncertain
+    is overdue, the fitted chain asks where its mean is largest, if that is above the best known one: what is uncertain
     elsewhere, a cheaper fidelity would tell. In many dimensions the first two are believed as far from what was
     observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
     less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
@@ -170,8 +170,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if self._gain(model, u, beta, snapshot) < MIN_GAIN and snapshot.best(self.space.target) is not None:
             return None
         at = self.level(model, u, beta, snapshot)
-        surest = self._surest(model, at, snapshot, generator)
-        u, beta = (u, beta) if surest is None else (surest, 0.0)
+        if at.noted.get("because") == "overdue":
+            surest, _ = self.bounded(model, snapshot, generator, beta=0.0)
+            u, beta = (surest, 0.0) if self._gain(model, surest, 0.0, snapshot) > MIN_GAIN else (u, beta)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
@@ -186,18 +187,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
             return None
         at = self.level(self.model(snapshot), u, 1.0, snapshot)
-        surest = self._surest(model, at, snapshot, generator)
-        u, noted = (u, {}) if surest is None else (surest, {"beta": 0.0})
-        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, noted)
-
-    def _surest(
-        self, model: Chain, at: FidelityChoice, snapshot: Snapshot, generator: torch.Generator
-    ) -> Tensor | None:
-        """Where a chain's mean of an overdue target is largest, if that is above the best known one."""
-        if at.noted.get("because") != "overdue":
-            return None
-        u, _ = self.bounded(model, snapshot, generator, beta=0.0)
-        return u if self._gain(model, u, 0.0, snapshot) > MIN_GAIN else None
+        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
 
     def _gain(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> float:
         """What a chain's bound gains at a ``1 x d`` design over the best known mean, in deviations of the function."""
