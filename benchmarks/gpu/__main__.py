@@ -76,8 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             torch.cuda.empty_cache()
     if options.tiles and "tiles" in done:
         table = json.loads(TABLE.read_text())
-        for way, found in done["tiles"].items():
-            table[way]["float64"] = list(found["best"])
+        for kind, ways in done["tiles"].items():
+            for way, found in ways.items():
+                table[way][kind] = list(found["best"])
         TABLE.write_text(json.dumps(table, indent=1) + "\n")
     wrong = [name for name, found in done.items() if isinstance(found, dict) and found.get("error")]
     wrong += [name for name in ("forward", "backward") for row in done.get(name, []) if row.get("right") is False]

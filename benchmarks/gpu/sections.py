@@ -91,14 +91,14 @@ def checked(cache: Cache, X: Tensor, found: Sequence[Tensor]) -> float:
 
 def versions(bench: Bench) -> dict[str, Any]:
     """With what, and which way the dispatcher goes."""
-    backend, why = _dispatch.route("auto", bench.points(1), products=True)
+    backend, why = _dispatch.route("auto", bench.points(1))
     triton = ".".join(map(str, _dispatch.triton_version())) if _dispatch.triton_installed() else None
     return {"triton": triton, "route": backend, "why": why, "dry": bench.dry}
 
 
 def tests(bench: Bench) -> dict[str, Any]:
     """``pytest -m gpu``."""
-    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-m", "gpu", "tests/ops/test_gpu.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-n", "8", "-m", "gpu", "tests/ops/test_gpu.py"]
     if bench.dry:
         return {"command": command[1:], "last": "not run"}
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
@@ -231,29 +231,31 @@ def whole(bench: Bench) -> dict[str, Any]:
 
 def sweep(bench: Bench) -> dict[str, Any]:
     """The best block sizes of each launch, one after another, each with the best of those before."""
-    kernels, kind, found = _dispatch.kernels("posterior"), torch.float64, {}
+    kernels, found = _dispatch.kernels("posterior"), {"float64": {}, "float32": {}}
     for way, n, m in bench.sizes.sweep:
-        cache, X = CachedGP(bench.model(n)).cache, bench.points(m)
-        by, trials = X[:, 0].contiguous(), {}
-        gradient = partial(kernels.backward, cache, X, by, by)
-        call = gradient if way == "gradient" else partial(kernels.forward, cache, X)
-        first = kernels.TILES[way, kind]
-        tried = dict.fromkeys([astuple(first), *(astuple(Tiles(*sizes)) for sizes in CANDIDATES[way])])
-        for sizes in list(tried)[: 2 if bench.dry else None]:
-            if time.monotonic() > bench.until:
-                break
-            kernels.TILES[way, kind] = Tiles(*sizes)
-            if not fit_together(kernels.TILES):
-                continue
-            try:
-                trials[sizes] = bench.seconds(call)
-            except Exception as error:  # what does not compile, or fit, is not the best
-                trials[sizes] = None
-                print(f"{way} {sizes}: {type(error).__name__}: {error}", flush=True)
-        timed = {sizes: seconds for sizes, seconds in trials.items() if seconds is not None}
-        best = min(timed, key=timed.__getitem__, default=astuple(first))
-        kernels.TILES[way, kind] = Tiles(*best)
-        found[way] = {"n": n, "m": m, "best": best, "seconds": {" ".join(map(str, s)): t for s, t in trials.items()}}
+        for name, row in found.items():
+            kind = getattr(torch, name)
+            cache, X = CachedGP(bench.model(n)).cache.to(kind), bench.points(m).to(kind)
+            by, trials = X[:, 0].contiguous(), {}
+            gradient = partial(kernels.backward, cache, X, by, by)
+            call = gradient if way == "gradient" else partial(kernels.forward, cache, X)
+            first = kernels.TILES[way, kind]
+            tried = dict.fromkeys([astuple(first), *(astuple(Tiles(*sizes)) for sizes in CANDIDATES[way])])
+            for sizes in list(tried)[: 2 if bench.dry else None]:
+                if time.monotonic() > bench.until:
+                    break
+                kernels.TILES[way, kind] = Tiles(*sizes)
+                if not fit_together(kernels.TILES):
+                    continue
+                try:
+                    trials[sizes] = bench.seconds(call)
+                except Exception as error:  # what does not compile, or fit, is not the best
+                    trials[sizes] = None
+                    print(f"{way} {sizes}: {type(error).__name__}: {error}", flush=True)
+            timed = {sizes: seconds for sizes, seconds in trials.items() if seconds is not None}
+            best = min(timed, key=timed.__getitem__, default=astuple(first))
+            kernels.TILES[way, kind] = Tiles(*best)
+            row[way] = {"n": n, "m": m, "best": best, "seconds": {" ".join(map(str, s)): t for s, t in trials.items()}}
     return found
 
 

@@ -23,7 +23,7 @@ class Sizes:
     processes: tuple[int, int] = (1024, 10**6)
     greedy: tuple[int, int, int] = (1024, 10**6, 64)
     acquisition: tuple[tuple[int, int], ...] = ((30, 2), (100, 6), (400, 8))
-    capital: float = 20.0
+    capital: float = 200.0
     sweep: tuple[tuple[str, int, int], ...] = (
         ("stored", 2048, 2**17),
         ("covariance", 2048, 2**17),
@@ -41,6 +41,8 @@ DRY = Sizes(
 )  # fmt: skip
 CANDIDATES = {
     "stored": [
+        (128, 64, 32, 4, 4),
+        (128, 128, 32, 8, 3),
         (128, 128, 16, 8, 3),
         (128, 128, 16, 8, 4),
         (128, 128, 32, 8, 2),

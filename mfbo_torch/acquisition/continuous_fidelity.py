@@ -40,7 +40,7 @@ class _Slice(Outputs):
 
     @cached_property
     def dim(self) -> int:
-        return len(self.processes[0].center) - 1
+        return self.processes[0].center.shape[-1] - 1
 
     def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
         return super().moments(np.column_stack([X, np.full(len(X), self.value)]), gradient)

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from mfbo_torch.acquisition import lbfgsb
 from mfbo_torch.acquisition.fused import Fused, fused
-from mfbo_torch.ops.posterior.fused import plain
 from mfbo_torch.ops.prepared import Array
 
 SIGNATURE = inspect.signature(botorch.optim.optimize_acqf)
@@ -51,8 +50,9 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
 
     Arguments, result and starting points are those of ``botorch.optim.optimize_acqf``. For ``q = 1``, a finite box and
     an acquisition function with a fused form (:func:`mfbo_torch.acquisition.fused.fused`) all restarts are one batch of
-    L-BFGS-B on arrays; a restart whose line search finds nothing better ends where it is. Everything else (``q > 1``,
-    fixed features, other generators or options, a GPU, single precision) is BoTorch's own call; so are linear
+    L-BFGS-B on arrays; a restart whose line search finds nothing better ends where it is. On a CUDA device each step is
+    one graph (:mod:`mfbo_torch.ops.posterior.graphs`) and one copy back. Everything else (``q > 1``, fixed features,
+    other generators or options, single precision, more data than a graph takes) is BoTorch's own call; so are linear
     constraints, as L-BFGS-B keeps to a box only.
     """
     given = {name: value for name, value in SIGNATURE.bind(*args, **kwargs).arguments.items() if _counts(name, value)}
@@ -60,16 +60,16 @@ def optimize_acqf(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
     if form is None:
         return botorch.optim.optimize_acqf(*args, **kwargs)
     bounds, options = given["bounds"], given.get("options", {})
-    lower, upper = bounds.numpy()
+    lower, upper = bounds.cpu().numpy()
     starts = np.clip(_starts(form, given), lower, upper)
     X = np.clip(lbfgsb.minimized(form.descent, starts, lower, upper, options.get("maxiter", 2000)), lower, upper)
     values = form(X)
-    points = torch.from_numpy(X).unsqueeze(-2)
+    points = torch.from_numpy(X).unsqueeze(-2).to(bounds)
     if "post_processing_func" in given:
         points = given["post_processing_func"](points)
         with torch.no_grad():
-            values = given["acq_function"](points).numpy()
-    found = torch.from_numpy(values)
+            values = given["acq_function"](points).cpu().numpy()
+    found = torch.from_numpy(values).to(bounds)
     if given.get("return_best_only", True):
         best = found.argmax()
         points, found = points[best], found[best]
@@ -87,15 +87,17 @@ def _fused_form(given: dict[str, Any]) -> Fused | None:
     known = given.keys() <= ARGUMENTS and given.get("options", {}).keys() <= OPTIONS and given["q"] == 1
     if not lbfgsb.known() or not known or "acq_function" not in given:
         return None
-    if bounds.dim() != 2 or len(bounds) != 2 or not plain(bounds) or not bounds.isfinite().all():
+    if bounds.dim() != 2 or len(bounds) != 2 or bounds.dtype is not torch.double or not bounds.isfinite().all():
         return None
     if starts is None and "raw_samples" not in given:
         return None
     if starts is not None:
-        rows = starts.dim() == 3 and starts.shape[1:] == (1, bounds.shape[1]) and plain(starts)
-        if not rows or (starts < bounds[0]).any() or (starts > bounds[1]).any():
+        rows = starts.dim() == 3 and starts.shape[1:] == (1, bounds.shape[1])
+        alike = rows and (starts.device, starts.dtype) == (bounds.device, bounds.dtype)
+        if not alike or (starts < bounds[0]).any() or (starts > bounds[1]).any():
             return None
-    return fused(given["acq_function"])
+    form = fused(given["acq_function"])
+    return form if form is not None and form.outputs.device == bounds.device else None
 
 
 def _starts(form: Fused, given: dict[str, Any]) -> Array:
@@ -105,7 +107,7 @@ def _starts(form: Fused, given: dict[str, Any]) -> Array:
     if missing > 0 and "raw_samples" in given:
         arguments = (_Screen(form, given["acq_function"]), given["bounds"], 1, missing, given["raw_samples"])
         starts.append(gen_batch_initial_conditions(*arguments, options=given.get("options")))
-    return torch.cat(starts).squeeze(-2).detach().numpy()
+    return torch.cat(starts).squeeze(-2).detach().cpu().numpy()
 
 
 class _Screen(AcquisitionFunction):

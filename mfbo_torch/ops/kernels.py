@@ -20,6 +20,8 @@ MATERNS = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
 """Names of the Matérn correlations by their smoothness ``ν``."""
 EXACT = "donot_use_mm_for_euclid_dist"
 """Distances from differences, so that near-duplicates keep their digits."""
+MANY_PAIRS = 2**18
+"""Number of pairs of points from which on a launch for each dimension costs less than ``cdist`` on a CUDA device."""
 CHUNK_BYTES, GRAPH_BYTES = 2**24, 2**26
 """Most bytes of covariances at a time, without and with a gradient."""
 
@@ -58,6 +60,19 @@ def with_fall(kind: str, distance: Tensor) -> tuple[Tensor, Tensor]:
     if kind == "matern32":
         return first, decay
     return torch.addcmul(first, distance.square_(), decay, value=1 / 3), first
+
+
+def distances(A: Tensor, B: Tensor) -> Tensor:
+    """Distances ``... x m x n`` of ``... x m x d`` and ``... x n x d`` points, by differences. On a CUDA device, where
+    ``cdist`` takes a group of threads for each pair, those of many pairs are summed dimension by dimension, without a
+    gradient."""
+    if not A.is_cuda or A.shape[-2] * B.shape[-2] < MANY_PAIRS:
+        return torch.cdist(A, B, compute_mode=EXACT)
+    total, difference = torch.zeros((2, *A.shape[:-1], B.shape[-2]), dtype=A.dtype, device=A.device)
+    for a, b in zip(A.unbind(-1), B.unbind(-1), strict=True):
+        torch.sub(a.unsqueeze(-1), b.unsqueeze(-2), out=difference)
+        total.addcmul_(difference, difference)
+    return total.sqrt_()
 
 
 def cross_correlation(kind: str, A: Tensor, B: Tensor) -> Tensor:

@@ -15,35 +15,24 @@ class OnCuda:
 
     is_cuda = True
     device = torch.device("cuda")
-    dtype = torch.double
 
 
-@pytest.mark.parametrize("products", [True, False])
 @pytest.mark.parametrize(
-    ("installed", "capability", "dtype", "chosen", "why"),
+    ("installed", "chosen", "why"),
     [
-        ((3, 4), (9, 0), torch.double, "torch", "Triton 3.4 has no float64 products of tensor cores; 3.5 has"),
-        ((3, 5), (9, 0), torch.double, "triton", "the tensor is on cuda"),
-        ((3, 7), (9, 0), torch.double, "triton", "the tensor is on cuda"),
-        ((3, 8), (9, 0), torch.double, "torch", "Triton 3.8 makes float64 products of m8n8k4 instructions"),
-        ((3, 9), (9, 0), torch.float, "triton", "the tensor is on cuda"),
-        ((3, 9), (8, 0), torch.double, "triton", "the tensor is on cuda"),
+        ((3, 4), "torch", "Triton 3.4 has no float64 products of tensor cores; 3.5 has"),
+        ((3, 5), "triton", "the tensor is on cuda"),
+        ((3, 9), "triton", "the tensor is on cuda"),
     ],
 )
-def test_the_version_of_triton_decides(installed, capability, dtype, chosen, why, products, monkeypatch):
-    """Only where products are most of the work is the slow instruction passed over."""
+def test_the_version_of_triton_decides(installed, chosen, why, monkeypatch):
     monkeypatch.setattr(_dispatch, "triton_installed", lambda: True)
     monkeypatch.setattr(_dispatch, "triton_version", lambda: installed)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    tensor = OnCuda()
-    tensor.dtype = dtype
-    if not products and "m8n8k4" in why:
-        chosen, why = "triton", "the tensor is on cuda"
-    backend, reason = _dispatch.route("auto", tensor, products)
+    backend, reason = _dispatch.route("auto", OnCuda())
     assert backend == chosen
     assert reason.startswith(why)
-    assert _dispatch.route("torch", tensor, products) == ("torch", "requested")
-    assert _dispatch.route("triton", tensor, products) == ("triton", "requested")
+    assert _dispatch.route("torch", OnCuda()) == ("torch", "requested")
+    assert _dispatch.route("triton", OnCuda()) == ("triton", "requested")
 
 
 def test_auto_follows_the_device(monkeypatch):
@@ -102,7 +91,7 @@ def small(monkeypatch):
     """A device with room for 5 points."""
     device = Small(5)
     monkeypatch.setattr(fused, "MOST_BYTES", -1)
-    monkeypatch.setattr(_dispatch, "choose", lambda backend, X, products=False: "triton")
+    monkeypatch.setattr(_dispatch, "choose", lambda backend, X: "triton")
     monkeypatch.setattr(_dispatch, "kernels", lambda operation: device)
     return device
 

@@ -2,16 +2,23 @@
 
 import math
 
+import botorch.optim
 import pytest
 import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.models import SingleTaskGP
 from tolerances import TOLERANCES
 from torch import Tensor
 
+from mfbo_torch import MFGPUCB, CachedGP, run
+from mfbo_torch import HallucinatedUpperConfidenceBound as HallucinatedUCB
+from mfbo_torch.acquisition.optimize import optimize_acqf
 from mfbo_torch.ops import _dispatch
 from mfbo_torch.ops.cache import Cache, extend, factorize
 from mfbo_torch.ops.greedy import greedy
 from mfbo_torch.ops.kernels import CORRELATIONS
 from mfbo_torch.ops.posterior import graphs, mean_variance, reference
+from mfbo_torch.problems import Currin
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 DTYPES = tuple(TOLERANCES)
@@ -120,6 +127,55 @@ def test_few_points_as_a_graph(kind, dtype, recwarn):
             assert graphs.takes(cache, X)
             assert_agrees(cache, X, "auto")
     assert not [warning for warning in recwarn if "one by one" in str(warning.message)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("n", "m"), [(700, 5003), (64, 5000), (3, 5)])
+def test_in_torch(n, m, dtype):
+    assert_agrees(factor(draw(n, DIM, dtype=dtype)), draw(m, DIM, seed=1, dtype=dtype), "torch")
+    assert_agrees(factor(draw(2, n, DIM, dtype=dtype)), draw(2, m, DIM, seed=1, dtype=dtype), "torch")
+
+
+def on_device(n: int, device: str = "cuda") -> CachedGP:
+    X = draw(n, DIM).to(device)
+    return CachedGP(SingleTaskGP(X, X.sin().sum(-1, keepdim=True)))
+
+
+def test_a_factor_is_made_once():
+    """BoTorch's acquisition functions move their model at every call, to where it is."""
+    model = on_device(30)
+    cache, acquisition = model.cache, UpperConfidenceBound(model, 2.0)
+    acquisition(draw(5, 1, DIM, seed=1))
+    assert model.cache is cache
+    assert model.to("cpu").cache is not cache
+
+
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("pending", [0, 3])
+def test_optimize_acqf_finds_what_it_finds_on_the_processor(n, pending, monkeypatch):
+    found = []
+    for device in ("cuda", "cpu"):
+        acquisition = HallucinatedUCB(on_device(n, device), 4.0, draw(pending, DIM, seed=2).to(device))
+        bounds = torch.tensor([[0.0] * DIM, [1.0] * DIM], dtype=torch.double, device=device)
+        torch.manual_seed(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(botorch.optim, "optimize_acqf", None)  # the fused loop takes it
+            found.append(optimize_acqf(acquisition, bounds, 1, 4, 64))
+    (ours, value), (X, wanted) = found
+    assert ours.is_cuda
+    assert value.is_cuda
+    torch.testing.assert_close(value.cpu(), wanted, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(ours.cpu(), X, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("hedge", [True, False])
+def test_a_run_on_the_device(hedge):
+    """It queries what a run on the processor queries, as long as rounding does not choose."""
+    found = []
+    for place in ("cuda", "cpu"):
+        history = run(Currin(), MFGPUCB(device=place, hedge=hedge, seed=0), 60, progress=False)
+        found.append(torch.tensor([list(record.query.x) for record in history.records[:10]]))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-3)
 
 
 def test_auto_follows_the_device():

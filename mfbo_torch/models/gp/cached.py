@@ -143,7 +143,7 @@ class CachedGP(ConditionedModel):
             return f"everything goes through {self._name}: {state.reason}"
         if self._pending is not None:
             return f"{CACHED}, and all others with points pending"
-        backend, why = route("auto", state.cache.inputs, products=True)
+        backend, why = route("auto", state.cache.inputs)
         few = ", few of them as a CUDA graph" if takes(state.cache, state.cache.inputs[:1]) else ""
         through = f"{CACHED} by {backend} ({why}){few}"
         return f"{through}; q > 1, posterior transforms and observation noise go through {self._name}"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mfbo_torch.models.gp.base import SingleOutputModel
 from mfbo_torch.ops.cache import Cache
+from mfbo_torch.ops.posterior import graphs
 from mfbo_torch.ops.posterior.fused import Outputs, plain
 
 
@@ -103,7 +104,9 @@ class ConditionedModel(SingleOutputModel):
 
     def outputs(self, caches: tuple[Cache, ...]) -> Outputs | None:
         """The outputs that follow from :meth:`factors`, with their gradients on arrays; ``None`` where the factors are
-        not on the processor in double precision, or have a gradient themselves."""
+        not in double precision, have a gradient themselves, or are on a CUDA device and no graph takes them."""
+        if all(map(graphs.serves, caches)):
+            return Outputs(caches)
         if not all(plain(cache.inverse) and not cache.differentiable for cache in caches):
             return None
         return Outputs([process for cache in caches for process in cache.prepared.processes])
@@ -125,8 +128,8 @@ class ConditionedModel(SingleOutputModel):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         # BoTorch's acquisition functions move their model at every call, nearly always to where it is
         anchor = self._anchor
-        if anchor is not None and fn(anchor) is anchor and not anchor.is_shared():
-            return self
+        if anchor is not None and fn(anchor) is anchor and (anchor.is_cuda or not anchor.is_shared()):
+            return self  # every tensor on a CUDA device says that it is shared
         self._forget(moved=True)
         return super()._apply(fn, recurse)
 

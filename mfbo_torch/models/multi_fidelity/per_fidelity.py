@@ -322,8 +322,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
 
     def outputs(self, caches: tuple[Cache, ...]) -> Outputs | None:
         residuals = super().outputs(caches)
-        weights, offsets = self._weights()
-        return None if residuals is None else Outputs(residuals.processes, weights.numpy(), offsets.numpy()[:, None])
+        weights, offsets = (part.cpu().numpy() for part in self._weights())
+        return None if residuals is None else Outputs(residuals.processes, weights, offsets[:, None])
 
     def _joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         coupled = self.coupled

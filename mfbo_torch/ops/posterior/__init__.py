@@ -48,7 +48,7 @@ def mean_variance(
     graph = backend == "auto" and graphs.takes(cache, X)
     if backend == "auto" and not graph and (process := fused.process_for(cache, X)) is not None:
         return fused.mean_variance(process, X, floor, keepdim)
-    chosen = _dispatch.choose(backend, X, products=True)
+    chosen = _dispatch.choose(backend, X)
     if graph:
         chosen = "graph"
     elif chosen == "triton" and backend == "auto" and cache.batch_shape.numel() > MOST_PROCESSES:
@@ -97,7 +97,7 @@ class _MeanVariance(torch.autograd.Function):
         flat = isinstance(ctx.kept, chunked.Saved) and not ctx.cache.batch_shape  # they are flattened anyway
         if ctx.keepdim and not flat:
             grad_mean, grad_variance = grad_mean.squeeze(-1), grad_variance.squeeze(-1)
-        if isinstance(ctx.kept, graphs.Token):
+        if isinstance(ctx.kept, graphs.Slopes):
             gradient = graphs.backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)
         elif ctx.backend == "triton":
             gradient = _triton_backward(ctx.cache, X, grad_mean, grad_variance, ctx.kept)

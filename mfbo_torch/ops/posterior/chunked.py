@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
-from mfbo_torch.ops.kernels import CHUNK_BYTES, EXACT, with_fall
+from mfbo_torch.ops.kernels import CHUNK_BYTES, EXACT, distances, with_fall
 from mfbo_torch.ops.prepared import Prepared
 
-CACHED_BYTES = 2**21
-"""Largest size of one ``m x n`` matrix in bytes on a processor without a gradient, with which it stays in its cache."""
+CACHED_BYTES, CUDA_BYTES = 2**21, 2**27
+"""Largest size of one ``m x n`` matrix in bytes without a gradient: on a processor, where it stays in its cache, and on
+a CUDA device, where with more the launches take no smaller part of the time."""
 
 
 class Saved(NamedTuple):
@@ -33,7 +34,7 @@ class Saved(NamedTuple):
 
 def _forward(kernel: str, ready: Prepared, X: Tensor, floor: float = 0.0) -> tuple[Tensor, Tensor, Saved]:
     scaled = ready.scaled(X)
-    value, fall = with_fall(kernel, torch.cdist(scaled, ready.points, compute_mode=EXACT))
+    value, fall = with_fall(kernel, distances(scaled, ready.points))
     variance, products = ready.prior, []
     for block in ready.blocks:
         reach = block.shape[-1]
@@ -68,6 +69,11 @@ def _backward(
     known = ready.alpha.shape[-1]
     of_mean = weights if known == weights.shape[-1] else weights.narrow(-1, 0, known)
     of_mean.addcmul_(grad_mean.unsqueeze(-1), ready.alpha_back)
+    return _through(kernel, ready, kept, weights)
+
+
+def _through(kernel: str, ready: Prepared, kept: Saved, weights: Tensor) -> Tensor:
+    """Gradient in ``B x m x d`` points of the covariances' sum with ``weights``, ``B x m x n``, which it overwrites."""
     weights *= kept.fall
     if kernel == "matern12":  # by differences: the pole at zero leaves no digits to lose
         with torch.enable_grad():
@@ -122,6 +128,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
     if m * ready.row <= size:
         mean, variance, kept = _forward(cache.kernel, ready, folded, floor)
     else:
+        size = CUDA_BYTES if X.is_cuda else size
         parts = [_forward(cache.kernel, ready, folded[..., some, :], floor)[:2] for some in _steps(cache, m, size)]
         mean, variance = (torch.cat(column, -1) for column in zip(*parts, strict=True))
     if batch:
@@ -134,7 +141,7 @@ def evaluate(cache: Cache, X: Tensor, floor: float = 0.0, keepdim: bool = False)
 def whitened(cache: Cache, X: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of one process at ``m x d`` points, and :math:`(L^{-1} k)^\\top`, ``m x n``, into ``out``."""
     means, variances = [], []
-    for some in _steps(cache, len(X), CHUNK_BYTES):
+    for some in _steps(cache, len(X), CUDA_BYTES if X.is_cuda else CHUNK_BYTES):
         mean, variance, kept = _forward(cache.kernel, cache.prepared, X[some])
         out[some] = torch.cat(kept.products, -1)
         means.append(mean)
@@ -160,7 +167,7 @@ def backward(
         gradient = _backward(kernel, ready, kept, means, variances, floor)
     else:
         parts = []
-        for some in _steps(cache, folded.shape[-2], CHUNK_BYTES):
+        for some in _steps(cache, folded.shape[-2], CUDA_BYTES if X.is_cuda else CHUNK_BYTES):
             *_, anew = _forward(kernel, ready, folded[..., some, :])
             parts.append(_backward(kernel, ready, anew, means[..., some], variances[..., some], floor))
         gradient = torch.cat(parts, -2)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
+from mfbo_torch.ops.posterior import graphs
 from mfbo_torch.ops.prepared import Array, PreparedProcess
 
 MOST_BYTES = 2**20
@@ -194,21 +195,29 @@ class _MeanVariance(torch.autograd.Function):
 class Outputs:
     r"""Outputs of a model that combine ``P`` independent processes with means ``m`` and variances ``v``,
     :math:`\mu = W m + o`, :math:`\sigma^2 = W^{\circ 2} v`: weights ``M x P`` of several outputs, ``P`` of one,
-    ``None`` where that is the process itself; offsets ``M x 1``, or one number."""
+    ``None`` where that is the process itself; offsets ``M x 1``, or one number. Processes on a CUDA device are factors
+    that :func:`mfbo_torch.ops.posterior.graphs.serves` takes."""
 
-    processes: Sequence[PreparedProcess]
+    processes: Sequence[PreparedProcess | Cache]
     weights: Array | None = None
     offsets: Array | float = 0.0
 
     @cached_property
     def dim(self) -> int:
         """Width of the points."""
-        return len(self.processes[0].center)
+        return self.processes[0].center.shape[-1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where points of this model are."""
+        first = self.processes[0]
+        return first.inputs.device if isinstance(first, Cache) else torch.device("cpu")
 
     @cached_property
     def row(self) -> int:
         """Bytes of the correlations of one point, see :class:`~mfbo_torch.ops.prepared.Prepared`."""
-        return 8 * sum(max(len(one.alpha), len(one.points) // 2) for one in self.processes)
+        here = (one for one in self.processes if not isinstance(one, Cache))
+        return 8 * sum(max(len(one.alpha), len(one.points) // 2) for one in here)
 
     @cached_property
     def last(self) -> Outputs:
@@ -218,23 +227,33 @@ class Outputs:
         kept = np.flatnonzero(self.weights[-1]).tolist()
         return Outputs([self.processes[p] for p in kept], self.weights[-1, kept], self.offsets[-1].item())
 
-    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Moments]]:
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Any]]:
         """Means and variances, ``M x b`` or ``b`` of one output, at ``b x d`` points; what :meth:`gradient` needs."""
-        found = [moments(process, X, gradient) for process in self.processes]
+        found = [
+            graphs.moments(process, X) if isinstance(process, Cache) else moments(process, X, gradient)
+            for process in self.processes
+        ]
         if self.weights is None:
             return found[0].mean, found[0].variance, found
         mean = self.weights @ np.stack([one.mean for one in found]) + self.offsets
         variance = np.square(self.weights) @ np.maximum(np.stack([one.variance for one in found]), 0.0)
         return mean, variance, found
 
-    def gradient(self, found: list[Moments], by_mean: Array | float, by_variance: Array) -> Array:
+    def gradient(self, found: list[Any], by_mean: Array | float, by_variance: Array) -> Array:
         """Gradient ``b x d`` of a function of means and variances with derivatives like these, or one for all means."""
         if self.weights is None:
-            return gradient(self.processes[0], found[0], by_mean, by_variance)
+            return _gradient(self.processes[0], found[0], by_mean, by_variance)
         squares = np.square(self.weights)
         if self.weights.ndim == 1:
             by_means, by_variances = np.multiply.outer(self.weights, by_mean), np.multiply.outer(squares, by_variance)
         else:
             by_means, by_variances = np.matmul(self.weights.T, by_mean), np.matmul(squares.T, by_variance)
         parts = zip(self.processes, found, by_means, by_variances, strict=True)
-        return np.sum([gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts], axis=0)
+        return np.sum([_gradient(of, one, m, np.where(one.variance > 0, v, 0.0)) for of, one, m, v in parts], axis=0)
+
+
+def _gradient(process: PreparedProcess | Cache, found: Any, by_mean: Array | float, by_variance: Array) -> Array:
+    if isinstance(process, Cache):
+        slopes: Array = found.gradient(by_mean, by_variance)
+        return slopes
+    return gradient(process, found, by_mean, by_variance)

@@ -1,12 +1,12 @@
 r"""The posterior at a few points on a CUDA device as one launch.
 
-With few points a launch takes longer than the work that it starts. So all launches of a value, and all of its
-gradient, are captured as CUDA graphs, for numbers of cached points and of points to predict rounded up to
-:func:`bucket`; another factor, or other points, are copied into their buffers. The captured operations are those of
+With few points a launch takes longer than the work that it starts. So all launches of a value and of its derivatives
+are captured as one CUDA graph, for numbers of cached points and of points to predict rounded up to :func:`bucket`;
+another factor, or other points, are copied into its buffers. The captured operations are those of
 :mod:`mfbo_torch.ops.posterior.chunked`.
 
-Not measured on a CUDA device. Before its first use a graph is compared with the operations that it was captured from;
-where it differs, or a capture fails, the operations are called one by one, with a warning.
+Before its first use a graph is compared with the operations that it was captured from; where it differs, or a capture
+fails, the operations are called one by one, with a warning.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import fields, replace
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from botorch.exceptions import BotorchWarning
 from torch import Tensor
 
 from mfbo_torch.ops.cache import Cache, padded
 from mfbo_torch.ops.posterior import chunked
-from mfbo_torch.ops.prepared import Prepared
+from mfbo_torch.ops.prepared import Array, Prepared
 
 MOST_POINTS, MOST_INPUTS = 64, 1024
 """Largest numbers of points to predict and of cached points with which launches take longer than their work."""
@@ -35,7 +36,7 @@ SAME = 4
 WARM = 3
 """Number of calls before a capture, in which libraries get their workspaces."""
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Largest difference of a graph from the operations it was captured from, in parts of the prior's scale."""
+"""Largest difference of a graph from the operations it was captured from, in parts of the largest value."""
 
 Found = TypeVar("Found")
 
@@ -51,7 +52,17 @@ def takes(cache: Cache, X: Tensor) -> bool:
         return False
     batch = cache.batch_shape
     alike = all(a in (1, b) for a, b in zip(reversed(X.shape[:-2]), reversed(batch), strict=False))
-    return alike and 0 < cache.num_points <= MOST_INPUTS and cache.kernel != "matern12"
+    return alike and _small(cache)
+
+
+def _small(cache: Cache) -> bool:
+    return 0 < cache.num_points <= MOST_INPUTS and cache.kernel != "matern12"
+
+
+def serves(cache: Cache) -> bool:
+    """Whether :func:`moments` takes a factor: of one process, on a CUDA device, in double precision."""
+    alone = not cache.batch_shape and not cache.differentiable and _small(cache)
+    return alone and cache.inputs.is_cuda and cache.inputs.dtype is torch.double and graph(cache, 8, 0.0) is not None
 
 
 def capture(work: Callable[[], Found]) -> tuple[Callable[[], None], Found]:
@@ -87,45 +98,57 @@ def _fill(buffers: Prepared, ready: Prepared) -> None:
         target.copy_(source)
 
 
-@dataclass(frozen=True)
-class Token:
-    """A forward pass, for its backward pass: the graph that computed it, and which of its passes it was."""
+class Slopes(NamedTuple):
+    """Derivatives of mean and variance in their points, ``B x m x d`` each, for the backward pass."""
 
-    graph: Graph
-    serial: int
+    mean: Tensor
+    variance: Tensor
+
+
+class Moments(NamedTuple):
+    """Mean ``b``, variance ``b`` of at least zero, and their derivatives in the points, ``b x d`` each."""
+
+    mean: Array
+    variance: Array
+    by_mean: Array
+    by_variance: Array
+
+    def gradient(self, by_mean: Array | float, by_variance: Array) -> Array:
+        """As :func:`mfbo_torch.ops.posterior.fused.gradient`."""
+        return np.reshape(by_mean, (-1, 1)) * self.by_mean + np.reshape(by_variance, (-1, 1)) * self.by_variance
+
+
+def _derivatives(kernel: str, ready: Prepared, X: Tensor, floor: float) -> Tensor:
+    """Mean, variance and their derivatives, ``B x m x (2 + 2 d)``."""
+    mean, variance, kept = chunked._forward(kernel, ready, X, floor)
+    none, one = torch.zeros_like(mean), torch.ones_like(mean)
+    by_variance = chunked._backward(kernel, ready, kept, none, one, floor)
+    weights = torch.zeros_like(kept.fall)
+    weights[..., : ready.alpha.shape[-1]] = ready.alpha_back
+    by_mean = chunked._through(kernel, ready, kept, weights)
+    return torch.cat([mean.unsqueeze(-1), variance.unsqueeze(-1), by_mean, by_variance], -1)
 
 
 class Graph:
     """The captured posterior at ``B x points x d`` points, of one factor at a time, at first ``cache``."""
 
     def __init__(self, cache: Cache, points: int, floor: float) -> None:
-        self.n, self.points, self.serial = bucket(cache.num_points, 32), points, 0
+        self.n, self.points, self.kernel, self.floor = bucket(cache.num_points, 32), points, cache.kernel, floor
         self.ready = _own(padded(cache, self.n).prepared)
         self.owner = weakref.ref(cache)
-        batch = self.ready.batch_shape
-        self.X = torch.zeros(
-            *batch, points, cache.inputs.shape[-1], dtype=cache.inputs.dtype, device=cache.inputs.device
-        )
-        self.by = self.X.new_zeros(2, *batch, points)
-        kernel, ready = cache.kernel, self.ready
+        self.X = cache.inputs.new_zeros(*self.ready.batch_shape, points, cache.inputs.shape[-1])
+        self._replay, self.found = capture(self._work)
+        self._check(cache)
 
-        def values() -> tuple[Tensor, Tensor, chunked.Saved]:
-            return chunked._forward(kernel, ready, self.X, floor)
+    def _work(self) -> Tensor:
+        return _derivatives(self.kernel, self.ready, self.X, self.floor)
 
-        self._forward, (self.mean, self.variance, kept) = capture(values)
-
-        def slopes() -> Tensor:
-            return chunked._backward(kernel, ready, kept, self.by[0], self.by[1], floor)
-
-        self._forward()
-        self._backward, self.gradient = capture(slopes)
-        self._check(values()[:2], cache)
-
-    def _check(self, wanted: tuple[Tensor, Tensor], cache: Cache) -> None:
-        self._forward()
-        limit = CLOSE[self.X.dtype] * cache.outputscale.max().clamp_min(cache.constant.abs().max()).item()
-        apart = max((a - b).abs().max().item() for a, b in zip(wanted, (self.mean, self.variance), strict=True))
-        if not apart <= limit:
+    def _check(self, cache: Cache) -> None:
+        wanted = self._work()
+        self._replay()
+        scale = torch.stack([cache.outputscale.max(), cache.constant.abs().max(), wanted.abs().max()]).max()
+        apart = ((wanted - self.found).abs().max() / scale).item()
+        if not apart <= CLOSE[self.X.dtype]:
             raise RuntimeError(f"a graph differs by {apart:.1e} from what it was captured from")
 
     def load(self, cache: Cache) -> None:
@@ -134,24 +157,14 @@ class Graph:
             _fill(self.ready, padded(cache, self.n).prepared)
             self.owner = weakref.ref(cache)
 
-    def values(self, cache: Cache, X: Tensor) -> tuple[Tensor, Tensor, Token]:
-        """Mean and variance ``B x m`` at ``B x m x d`` points."""
+    def at(self, cache: Cache, X: Tensor) -> Tensor:
+        """Mean, variance and their derivatives, ``B x m x (2 + 2 d)``, at ``B x m x d`` points, also from another
+        device."""
         m = X.shape[-2]
         self.load(cache)
         self.X[..., :m, :].copy_(X)
-        self._forward()
-        self.serial += 1
-        return self.mean[..., :m].clone(), self.variance[..., :m].clone(), Token(self, self.serial)
-
-    def slopes(self, cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, serial: int) -> Tensor:
-        """Gradient ``B x m x d`` of a pass; computed again where others came after it."""
-        m = X.shape[-2]
-        if serial != self.serial or self.owner() is not cache:
-            self.values(cache, X)
-        self.by[0, ..., :m].copy_(grad_mean)
-        self.by[1, ..., :m].copy_(grad_variance)
-        self._backward()
-        return self.gradient[..., :m, :].clone()
+        self._replay()
+        return self.found[..., :m, :]
 
 
 class _Graphs(threading.local):
@@ -202,26 +215,39 @@ def graph(cache: Cache, m: int, floor: float) -> Graph | None:
     return found
 
 
-def evaluate(cache: Cache, X: Tensor, floor: float) -> tuple[Tensor, Tensor, Token] | None:
+def evaluate(cache: Cache, X: Tensor, floor: float) -> tuple[Tensor, Tensor, Slopes] | None:
     """As :func:`mfbo_torch.ops.posterior.chunked.evaluate`; ``None`` where nothing can be captured."""
     folded, lead = chunked._folded(cache, X)
-    found = graph(cache, folded.shape[-2], floor)
-    if found is None:
+    graphed = graph(cache, folded.shape[-2], floor)
+    if graphed is None:
         return None
-    mean, variance, token = found.values(cache, folded.expand(*cache.batch_shape, *folded.shape[-2:]))
+    found = graphed.at(cache, folded.expand(*cache.batch_shape, *folded.shape[-2:])).clone()
+    mean, variance, *slopes = found.split((1, 1, X.shape[-1], X.shape[-1]), -1)
     if not cache.batch_shape:
-        return mean.view(X.shape[:-1]), variance.view(X.shape[:-1]), token
-    mean, variance = (chunked._unfold(part, lead, X.shape[-2], -1) for part in (mean, variance))
-    return mean, variance, token
+        return mean.view(X.shape[:-1]), variance.view(X.shape[:-1]), Slopes(*slopes)
+    mean, variance = (chunked._unfold(part.squeeze(-1), lead, X.shape[-2], -1) for part in (mean, variance))
+    return mean, variance, Slopes(*slopes)
 
 
-def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, token: Token) -> Tensor:
-    """As :func:`mfbo_torch.ops.posterior.chunked.backward`, of the pass of a token."""
-    folded, lead = chunked._folded(cache, X)
-    folded = folded.expand(*cache.batch_shape, *folded.shape[-2:])
+def moments(cache: Cache, X: Array) -> Moments:
+    """The moments of a process that :func:`serves` takes, at ``b x d`` points."""
+    d = X.shape[-1]
+    found = np.empty((len(X), 2 + 2 * d))
+    for points, rows in zip(*(torch.from_numpy(part).split(MOST_POINTS) for part in (X, found)), strict=True):
+        graphed = graph(cache, len(points), 0.0)
+        if graphed is None:
+            rows.copy_(_derivatives(cache.kernel, cache.prepared, points.to(cache.inputs), 0.0))
+        else:
+            rows.copy_(graphed.at(cache, points))
+    return Moments(found[:, 0], found[:, 1], found[:, 2 : 2 + d], found[:, 2 + d :])
+
+
+def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Slopes) -> Tensor:
+    """As :func:`mfbo_torch.ops.posterior.chunked.backward`, with the derivatives of the forward pass."""
     if not cache.batch_shape:
-        by = grad_mean.reshape(-1), grad_variance.reshape(-1)
-        return token.graph.slopes(cache, folded, *by, token.serial).view(X.shape)
-    by = chunked._fold(grad_mean, lead, -1), chunked._fold(grad_variance, lead, -1)
-    gradient = token.graph.slopes(cache, folded, *by, token.serial)
+        by_mean, by_variance = grad_mean.reshape(-1, 1), grad_variance.reshape(-1, 1)
+        return torch.addcmul(by_mean * kept.mean, by_variance, kept.variance).view(X.shape)
+    _, lead = chunked._folded(cache, X)
+    by_mean, by_variance = (chunked._fold(part, lead, -1).unsqueeze(-1) for part in (grad_mean, grad_variance))
+    gradient = torch.addcmul(by_mean * kept.mean, by_variance, kept.variance)
     return chunked._unfold(gradient, lead, X.shape[-2], -2).sum_to_size(X.shape)

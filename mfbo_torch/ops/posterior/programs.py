@@ -148,7 +148,7 @@ def product_kernel(
         factor = inverse + (process * width + block * ROWS) * width
         factor += tl.arange(0, ROWS)[None, :] * width + columns[:, None]
         for _ in range(0, end, COLUMNS):
-            v = tl.dot(tl.load(k), tl.load(factor), v, input_precision="ieee", out_dtype=dtype)
+            v = tl.dot(tl.load(k), tl.load(factor), v, input_precision="tf32x3", out_dtype=dtype)
             k += COLUMNS
             factor += COLUMNS
     else:
@@ -167,7 +167,7 @@ def product_kernel(
             )
             k = correlation(square, KERNEL) * (there * scale)[None, :]
             weighted += k * weights[None, :]
-            v = tl.dot(k, part, v, input_precision="ieee", out_dtype=dtype)
+            v = tl.dot(k, part, v, input_precision="tf32x3", out_dtype=dtype)
     explained = tl.sum(v * v, 1)
     if WHOLE:
         posterior = tl.load(constant + process) + tl.sum(weighted, 1)
@@ -259,7 +259,7 @@ def gradient_kernel(
     factor = inverse + process * width * width + steps[:, None] * width + columns[None, :]
     factor += block.to(tl.int64) * ROWS * width
     for _ in range(block * ROWS, last_point(mask, num_inputs, RAGGED), COLUMNS):
-        w = tl.dot(tl.load(v), tl.load(factor), w, input_precision="ieee", out_dtype=dtype)
+        w = tl.dot(tl.load(v), tl.load(factor), w, input_precision="tf32x3", out_dtype=dtype)
         v += COLUMNS
         factor += COLUMNS * width
     explained = tl.zeros([POINTS], dtype)

@@ -2,7 +2,7 @@ r"""Posterior mean and variance in fused Triton kernels (``programs.py``): the t
 
 One program takes a block of points and a block of rows of :math:`L^{-1}` and sums the squares of its part of
 :math:`v = L^{-1} k` in registers; only columns left of the diagonal are visited, which is :math:`n^2 m` operations. The
-products are float64 tensor-core products or plain float32 ones.
+products are those of tensor cores: in float64, or for float32 three in TF32, whose sum has float32's digits.
 
 Where the covariances come from depends on the size. An entry costs about :math:`2 d + 20` operations of the ordinary
 float64 unit and is used in :math:`n / 2` multiplications of the tensor cores on average, each at half the price. With
@@ -11,7 +11,8 @@ size ``m x n`` exists. Otherwise they are written once to a scratch of bounded s
 an entry, for a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
 :math:`w = L^{-\top} v`, so it keeps ``v`` in a scratch of bounded size in any case.
 
-Speed on a GPU is unmeasured.
+On an H200 a value takes 1.4 to 1.7 times, a value with its gradient 2.4 to 2.9 times, what cuBLAS's float64 products
+would take for as many operations (``python -m benchmarks.gpu``).
 """
 
 import contextlib
