@@ -101,7 +101,7 @@ def tests(bench: Bench) -> dict[str, Any]:
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-n", "8", "-m", "gpu", "tests/ops/test_gpu.py"]
     if bench.dry:
         return {"command": command[1:], "last": "not run"}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     failed = [line for line in ran.stdout.splitlines() if line.startswith("FAILED")]
     return {"command": command[1:], "rc": ran.returncode, "last": ran.stdout.splitlines()[-1:], "failed": failed}
 

@@ -6,7 +6,7 @@ candidate. A pick adds one row: with the pick ``*``, :math:`c = k(x, *) - V_x \c
 appends the row and scores; a second finds the best of the blocks and gathers what the next one needs. The pick stays on
 the device. A pick moves ``n + t`` numbers a candidate, once.
 
-Speed on a GPU is unmeasured.
+On an H200 a pick takes as long as a copy of as many bytes (``python -m benchmarks.gpu``).
 """
 
 # mypy: allow-untyped-defs

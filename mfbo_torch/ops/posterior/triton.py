@@ -11,8 +11,8 @@ size ``m x n`` exists. Otherwise they are written once to a scratch of bounded s
 an entry, for a product that does ``n / 16`` operations or more per byte. The gradient needs all of ``v`` before
 :math:`w = L^{-\top} v`, so it keeps ``v`` in a scratch of bounded size in any case.
 
-On an H200 a value takes 1.4 to 1.7 times, a value with its gradient 2.4 to 2.9 times, what cuBLAS's float64 products
-would take for as many operations (``python -m benchmarks.gpu``).
+On an H200 a value takes 1.4 to 1.6 times, a value with its gradient 2.4 to 2.8 times, what cuBLAS's product of large
+float64 matrices takes for as many operations (``python -m benchmarks.gpu``).
 """
 
 import contextlib
