@@ -105,7 +105,7 @@ class Slopes(NamedTuple):
     variance: Tensor
 
 
-class Moments(NamedTuple):
+class Derivatives(NamedTuple):
     """Mean ``b``, variance ``b`` of at least zero, and their derivatives in the points, ``b x d`` each."""
 
     mean: Array
@@ -229,8 +229,8 @@ def evaluate(cache: Cache, X: Tensor, floor: float) -> tuple[Tensor, Tensor, Slo
     return mean, variance, Slopes(*slopes)
 
 
-def moments(cache: Cache, X: Array) -> Moments:
-    """The moments of a process that :func:`serves` takes, at ``b x d`` points."""
+def moments(cache: Cache, X: Array) -> Derivatives:
+    """Mean, variance and derivatives of a process that :func:`serves` takes, at ``b x d`` points."""
     d = X.shape[-1]
     found = np.empty((len(X), 2 + 2 * d))
     for points, rows in zip(*(torch.from_numpy(part).split(MOST_POINTS) for part in (X, found)), strict=True):
@@ -239,7 +239,7 @@ def moments(cache: Cache, X: Array) -> Moments:
             rows.copy_(_derivatives(cache.kernel, cache.prepared, points.to(cache.inputs), 0.0))
         else:
             rows.copy_(graphed.at(cache, points))
-    return Moments(found[:, 0], found[:, 1], found[:, 2 : 2 + d], found[:, 2 + d :])
+    return Derivatives(found[:, 0], found[:, 1], found[:, 2 : 2 + d], found[:, 2 + d :])
 
 
 def backward(cache: Cache, X: Tensor, grad_mean: Tensor, grad_variance: Tensor, kept: Slopes) -> Tensor:
