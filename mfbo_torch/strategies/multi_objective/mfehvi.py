@@ -24,7 +24,7 @@ from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
 from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
-from mfbo_torch.strategies.multi.model_hedge import MIN_IMPROVEMENT, HedgedMFGPUCB
+from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.multi_objective.predicted_front import predicted_front
 from mfbo_torch.strategies.multi_objective.views import Views, chebyshev, space_of_one
@@ -34,6 +34,8 @@ from mfbo_torch.utils.errors import SettingError
 MODELS = (INTEGRATED, ALONE)
 LEAST_RANGE = 1e-3
 """The smallest range of an objective that is improved on, as a part of that of its values."""
+LEAST_GAIN = 1e-7
+"""Smallest expected hypervolume improvement that a chain queries, where each objective ranges from 0 to 1."""
 MOST_OBJECTIVES = 4
 """Number of objectives up to which hypervolumes are computed; beyond, objectives are scalarised."""
 
@@ -247,7 +249,7 @@ class MFEHVI(Strategy):
             u = rule.snapped(rule.maximize_from(judged, starts, generator, screened=1024, climbed=6))
             with torch.no_grad():
                 gain = score(u.unsqueeze(-2)).item()
-            if gain >= math.log(MIN_IMPROVEMENT) or snapshot.best(target) is None:
+            if gain >= math.log(LEAST_GAIN) or snapshot.best(target) is None:
                 fidelity = rule.probing(u, self._level(u, snapshots, goal), snapshot)
                 return name, rule.placed(u, fidelity, snapshot, generator)
         u = rule.target_only.maximiser(self._alone(snapshots, goal), snapshot, generator)
