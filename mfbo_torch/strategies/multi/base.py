@@ -71,8 +71,8 @@ class MultiFidelityModelBased(ModelBased):
         return fidelity if near.any() or risk * costs[fidelity] <= costs[0] else 0
 
     def free(self, fidelity: int, snapshot: Snapshot) -> int:
-        """The lowest fidelity from ``fidelity`` on where there is a design left to ask."""
-        levels = range(fidelity, self.space.num_fidelities)
+        """The lowest fidelity from ``fidelity`` on where there is a design left to ask, else the highest one below."""
+        levels = [*range(fidelity, self.space.num_fidelities), *reversed(range(fidelity))]
         return next((m for m in levels if not used_up(self.space, snapshot.records, m)), fidelity)
 
     @abstractmethod
