@@ -44,7 +44,7 @@ from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 
-MIN_GAIN, MIN_IMPROVEMENT = 1e-3, 1e-4
+MIN_GAIN, MIN_IMPROVEMENT = 1e-4, 1e-5
 """Smallest gain of a bound over the best known mean, and smallest expected improvement, that a chain queries, in
 deviations of the function. What is left below, the third model finds too; and where a cheap fidelity does not show the
 highest peak, only that model leaves the one that the chains have climbed."""
