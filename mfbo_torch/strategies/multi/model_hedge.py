@@ -46,8 +46,8 @@ from mfbo_torch.utils.memo import Memo
 
 MIN_GAIN, MIN_IMPROVEMENT = 1e-4, 1e-5
 """Smallest gain of a bound over the best known mean, and smallest expected improvement, that a chain queries, in
-deviations of the function. What is left below, the third model finds too; and where a cheap fidelity does not show the
-highest peak, only that model leaves the one that the chains have climbed."""
+deviations of the function. What is left below is the third model's: where a cheap fidelity does not show the highest
+peak, only that model leaves the one that the chains have climbed."""
 STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
