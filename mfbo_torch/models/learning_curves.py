@@ -49,10 +49,12 @@ class LearningCurveGP:
 
         k((x, t), (x', t')) = a \, k_x(x, x') + \big(b \, k_x(x, x') + c \, [x = x']\big) \, t \, t' \, k_t(t, t')
 
-    with Matérn kernels of smoothness 5/2: at the first step, where :math:`t = 0`, curves differ by a level of variance
-    ``a``; from there they move apart, up to a variance of ``a + b + c`` at the last one, of which ``c`` is a training's
-    own. Curves may cross, and what is known of the steps of one says something of all near it. The logarithms of the
-    hyper-parameters have normal priors; that of the lengthscales of the design scales with the dimension.
+    with a Matérn kernel of smoothness 5/2 of the design and an exponential one of the step: at the first step, where
+    :math:`t = 0`, curves differ by a level of variance ``a``; from there they move apart, up to a variance of
+    ``a + b + c`` at the last one, of which ``c`` is a training's own. Curves may cross, and turn at any step: how steep
+    one is says little of how it goes on. What is known of the steps of one says something of all near it. The
+    logarithms of the hyper-parameters have normal priors; that of the lengthscales of the design scales with the
+    dimension.
 
     Args:
         X: ``n x (d + 1)`` designs in the unit cube, and :math:`t = \log e / \log E` for the step ``e`` of at most
@@ -124,8 +126,7 @@ class LearningCurveGP:
         U, of, at = self.designs / p.design, self.of, self.at
         K, slope = matern(_squared(U, U))
         there, same = K[of[:, None], of], (of[:, None] == of).to(K)
-        apart = (self.steps[:, None] - self.steps).square() / p.along.square()
-        along, slope_along = matern(apart)
+        along, slope_along = exponential((self.steps[:, None] - self.steps).abs() / p.along)
         growth = torch.outer(self.steps, self.steps)
         changes = (growth * along)[at[:, None], at]
         spread = p.change * there + p.own * same
@@ -142,7 +143,7 @@ class LearningCurveGP:
         H = G * there
         found = torch.zeros_like(state)
         found[:-6].index_add_(0, self.groups, lengths)
-        found[-6] = (by_step * apart).sum()
+        found[-6] = by_step.sum()
         found[-5], found[-4] = p.level * H.sum(), p.change * (H * changes).sum()
         found[-3] = p.own * (G * same * changes).sum()
         found[-2] = p.noise * G.diagonal().sum() if self.Yvar is None else 0.0
@@ -154,7 +155,7 @@ class LearningCurveGP:
         p, t = self.parameters, X[:, -1]
         squared = _squared(self.designs / p.design, X[:, :-1] / p.design)
         near, _ = matern(squared)
-        changes = self.steps[:, None] * t * matern((self.steps[:, None] - t).square() / p.along.square())[0]
+        changes = self.steps[:, None] * t * exponential((self.steps[:, None] - t).abs() / p.along)[0]
         spread = torch.where(squared < SAME, p.change * near + p.own, p.change * near)
         return spread[self.of].mul_(changes[self.at]).add_((p.level * near)[self.of])
 
@@ -181,6 +182,13 @@ def matern(squared: Tensor) -> tuple[Tensor, Tensor]:
     r = (5.0 * squared).sqrt()
     decay = (-r).exp()
     return (1.0 + r + r.square() / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay
+
+
+def exponential(distance: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The kernel :math:`\exp(-r)` at distances over the lengthscale :math:`r`, and its derivative by the logarithm of
+    the lengthscale."""
+    decay = (-distance).exp()
+    return decay, distance * decay
 
 
 def _squared(A: Tensor, B: Tensor) -> Tensor:
