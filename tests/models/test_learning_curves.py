@@ -27,12 +27,12 @@ def dense(model, A, B):
     """The kernel by GPyTorch's Matern kernels."""
     p, (s, t) = model.parameters, (A[:, -1:], B[:, -1:])
 
-    def matern(lengthscale, a, b):
-        kernel = MaternKernel(2.5, ard_num_dims=a.shape[-1]).double()
+    def matern(smoothness, lengthscale, a, b):
+        kernel = MaternKernel(smoothness, ard_num_dims=a.shape[-1]).double()
         kernel.lengthscale = lengthscale
         return kernel(a, b).to_dense()
 
-    along, near = s * t.mT * matern(p.along, s, t), matern(p.design, A[:, :-1], B[:, :-1])
+    along, near = s * t.mT * matern(0.5, p.along, s, t), matern(2.5, p.design, A[:, :-1], B[:, :-1])
     same = torch.tensor([[float(torch.equal(a, b)) for b in B[:, :-1]] for a in A[:, :-1]]).double()
     return (p.level * near + (p.change * near + p.own * same) * along).detach()
 
