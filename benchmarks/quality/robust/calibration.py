@@ -57,11 +57,10 @@ def unseen(problem: Problem) -> tuple[Tensor, Tensor]:
     units = torch.quasirandom.SobolEngine(problem.space.dim, scramble=True, seed=7).draw(DESIGNS, dtype=torch.double)
     kept, values = [], []
     for x in problem.space.from_unit(units).tolist():
-        try:
-            values.append(problem.reward(x, problem.space.target))
-        except RuntimeError:
-            continue
-        kept.append(x)
+        value = problem.reward(x, problem.space.target)
+        if math.isfinite(value):
+            values.append(value)
+            kept.append(x)
     return torch.tensor(kept, dtype=torch.double), torch.tensor(values, dtype=torch.double)
 
 
