@@ -182,7 +182,7 @@ def _averages() -> Iterator[Quote]:
     """Mean regrets of queries that are averages."""
     page = "docs/how-to/averages.md"
     ends = [over_seeds(fmean, "indirect", "simple", f"tree {kind}", "CMETS", 70.0) for kind in ("linear", "nonlinear")]
-    yield Quote(page, "with a mean regret of {} (linear) and {} (curved) over five seeds", ends)
+    yield Quote(page, "with a mean regret of {} (linear) and {} (curved) over ten seeds", ends)
     for label, problem in {"linear": "fixed linear", "curved": "fixed nonlinear"}.items():
         means = [
             over_seeds(fmean, "indirect", "simple", problem, method, 30.0) for method in ("CMES", "MES", "UCB", "EI")
