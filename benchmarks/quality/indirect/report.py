@@ -28,6 +28,7 @@ COLORS = {
     "CMETS": "#d55e00",
     "CMETS, strict": "#999999",
     "CMES": "#0072b2",
+    "CMES, strict": "#56b4e9",
     "MES": "#009e73",
     "UCB": "#e69f00",
     "EI": "#cc79a7",
@@ -36,6 +37,7 @@ DASHES = {
     "CMETS": "-",
     "CMETS, strict": "-",
     "CMES": "-",
+    "CMES, strict": "-",
     "MES": (0, (5, 1.5)),
     "UCB": (0, (1.2, 1.2)),
     "EI": (0, (5, 1.5, 1.2, 1.5)),
@@ -69,7 +71,7 @@ def exceptions(found: dict[Key, list[float]]) -> list[str]:
                 own = found.get((setting, champion, regret, capital), [])
                 for label in COLORS:
                     other = found.get((setting, label, regret, capital), [])
-                    if label in (champion, TREES[1]) or len(own) < 2 or len(other) < 2:
+                    if label.startswith(champion) or len(own) < 2 or len(other) < 2:
                         continue
                     if mean(own) - mean(other) > max(standard_error(own), standard_error(other)):
                         lines.append(
@@ -146,8 +148,10 @@ def picture(found: dict[Key, list[float]]) -> Figure:
             axes.set_title(f"{setting.split()[1]}, {regret} regret", loc="left", fontsize=10, fontweight="bold")
             tidy(axes)
         panels[row, 0].set_ylabel(ROWS[kind])
-    handles, labels = panels[1, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    lines = {line.get_label(): line for axes in panels[:2, 0] for line in axes.get_lines()}
+    labels = [label for label in COLORS if label in lines]
+    drawn = [lines[label] for label in labels]
+    figure.legend(drawn, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return figure
 
 

@@ -26,12 +26,13 @@ from mfbo_torch.metrics import capital_spent, paid_for
 from mfbo_torch.problems import IndirectBranin, IndirectProblem
 from mfbo_torch.strategies import Strategy
 
-STRICT = "CMETS, strict"
-"""Algorithm 1 to the letter, on trees alone."""
+STRICT = {"CMETS, strict": "tree", "CMES, strict": "fixed"}
+"""The paper's rules to the letter, and the kind of setting where they run."""
 MAKERS: dict[str, Callable[[int], Strategy]] = {
     "CMETS": lambda seed: strategies.CMETS(seed=seed),
     "CMETS, strict": lambda seed: strategies.CMETS(strict=True, seed=seed),
     "CMES": lambda seed: strategies.CMES(seed=seed),
+    "CMES, strict": lambda seed: strategies.CMES(strict=True, seed=seed),
     "MES": lambda seed: strategies.QueryMES(seed=seed),
     "UCB": lambda seed: strategies.QueryUCB(seed=seed),
     "EI": lambda seed: strategies.QueryEI(seed=seed),
@@ -50,11 +51,7 @@ def problem_of(job: Job) -> IndirectBranin:
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[float, ...]]:
     """The capitals of a setting; a tree only where there are resolutions."""
     kind = problem.split()[0]
-    return (
-        []
-        if (method in report.TREES and kind == "fixed") or (method == STRICT and kind != "tree")
-        else [CAPITALS[kind]]
-    )
+    return [] if (method in report.TREES and kind == "fixed") or STRICT.get(method, kind) != kind else [CAPITALS[kind]]
 
 
 def execute(job: Job) -> list[Row]:
