@@ -86,8 +86,8 @@ CLAIMS: dict[str, list[Claim]] = {
     ],
     "indirect": [
         *(
-            Claim("Fig. 1", f"least {regret} regret, {shown} windows{whose}", "indirect", f"fixed {kind}", regret, method,
-                  ("MES", "UCB", "EI"), f"#fixed-{kind}-{regret}-regret", (5, 10, 20, 50, 100))
+            Claim("Fig. 1", f"least {regret} regret, {shown} windows{whose}", "indirect", f"fixed {kind}", regret,
+                  method, ("MES", "UCB", "EI"), f"#fixed-{kind}-{regret}-regret", (5, 10, 20, 50, 100))
             for method, whose in {"CMES, strict": "", "CMES": ", our default"}.items()
             for kind, shown in WINDOWS.items()
             for regret in ("simple", "instant")
