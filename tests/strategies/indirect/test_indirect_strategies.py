@@ -288,13 +288,27 @@ def test_later_observations_extend_the_factor():
 def test_cmes_asks_the_most_informative_choice(form):
     choices = 2 * grid(4)
     space = windows(choices=choices)
-    strategy = CMES(space=space, sampler="gumbel", num_max_value_samples=20, form=form)
+    strategy = CMES(space=space, sampler="gumbel", num_max_value_samples=20, form=form, strict=True)
     found = history(space)
     information = by_hand(strategy, found, choices.numpy() / 2, np.zeros(len(choices)))
     query = strategy.ask(found)[0]
     assert query.x == tuple(choices[information.argmax()].tolist())
     assert query.meta["log_information_per_cost"] == pytest.approx(np.log(information.max()), abs=1e-6)
     assert np.diff(np.sort(information))[-1] > 1e-6
+
+
+@pytest.mark.parametrize("choices", [2 * grid(12), None])
+def test_cmes_asks_any_query_that_tells_nearly_as_much_as_the_best(choices):
+    """Of a finite space and of a box; which one is drawn by the seed."""
+    space = windows(choices=choices, noise_std=(0.1,))
+    found, asked = history(space), set()
+    for seed in range(8):
+        settings = {"space": space, "num_max_value_samples": 20, "seed": seed}
+        (best,), (query,) = (CMES(strict=strict, **settings).ask(found) for strict in (True, False))
+        told = query.meta["log_information_per_cost"]
+        assert best.meta["log_information_per_cost"] + math.log(0.8) <= told <= best.meta["log_information_per_cost"]
+        asked.add(query.x)
+    assert len(asked) > 2
 
 
 def test_cmes_looks_for_a_resolution():
