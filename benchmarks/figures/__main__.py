@@ -5,7 +5,7 @@
 Writes ``illustration-T.png`` for the published MF-GP-UCB at some numbers of queries ``T`` (Figs. 2 and 6 of
 Kandasamy et al., NeurIPS 2016), ``queries-by-value.png``, queries per fidelity by range of the target's value on
 Hartmann-3D in a run of 50 target costs (Fig. 3, right), ``indirect-shifted-peak.png``, a function seen through
-averages, and ``theorem-bounds.png``, regrets beside what their theorems promise.
+averages, ``theorem-bounds.png``, regrets beside what their theorems promise, and ``quickstart.png``, the README's.
 Regret against capital is ``mfbo compare configs/compare/figure3.yaml`` (also 9 and 10). The share is that of the full
 capital.
 
@@ -33,8 +33,9 @@ from benchmarks.figures import marks, pictures, tour
 from benchmarks.figures.averages import shifted_peak
 from benchmarks.figures.bounds import bounds_picture
 from mfbo_torch.history import History
+from mfbo_torch.loop import plots
 from mfbo_torch.loop.runner import run
-from mfbo_torch.problems import Hartmann3, Illustration
+from mfbo_torch.problems import SVM, Hartmann3, Illustration
 from mfbo_torch.strategies import MFGPUCB
 
 STEPS = (8, 11, 14, 24)
@@ -77,6 +78,12 @@ def queries_by_value(share: float, queries: int = 184) -> Figure:
     return pictures.queries_by_value(History(history.records[:queries]), problem)
 
 
+def quickstart(share: float) -> Figure:
+    """What ``mfbo run configs/quickstart.yaml`` draws."""
+    problem = SVM()
+    return plots.progress(run(problem, MFGPUCB(seed=0), 240.0 * share, progress=False), problem, "MFGPUCB")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw and save, or look at what is there; the exit status."""
     options = parser(__doc__, share=1.0)
@@ -96,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save(figure, given.results / f"illustration-{step}.png", illustrations)
     save(queries_by_value(given.share), given.results / "queries-by-value.png", queries_by_value)
     save(shifted_peak(given.share), given.results / "indirect-shifted-peak.png", shifted_peak)
+    save(quickstart(given.share), given.results / "quickstart.png", quickstart)
     save(bounds_picture(given.share), given.results / "theorem-bounds.png", bounds_picture)
     return 0
 

@@ -5,7 +5,7 @@ import torch
 from matplotlib.figure import Figure
 
 from mfbo_torch.history import History
-from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, canvas, tidy
+from mfbo_torch.loop.plots import BLUE, INK, ORANGE, RED, tidy
 from mfbo_torch.loop.runner import run
 from mfbo_torch.models.indirect.unit_conditionals import reach
 from mfbo_torch.problems import ShiftedPeak
@@ -22,7 +22,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
 
     Each query so far is drawn over ``f`` as the mean and one deviation of what it averages over, p(x | a).
     """
-    figure = canvas(10.0, 4.4)
+    figure = Figure(figsize=(10.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     space, records = strategy.space, history.done
     order = space.inputs[:, 0].argsort()

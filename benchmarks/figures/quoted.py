@@ -77,6 +77,7 @@ def quotes() -> Iterator[Quote]:
     yield from _tables_of_regrets()
     yield from _suite()
     yield from _doors()
+    yield from _choices_and_limits()
     yield from _scale()
     yield from _batches()
     yield from _averages()
@@ -181,7 +182,7 @@ def _averages() -> Iterator[Quote]:
     """Mean regrets of queries that are averages."""
     page = "docs/how-to/averages.md"
     ends = [over_seeds(fmean, "indirect", "simple", f"tree {kind}", "CMETS", 70.0) for kind in ("linear", "nonlinear")]
-    yield Quote(page, "with a mean regret of {} (linear) and {} (curved) over five seeds", ends)
+    yield Quote(page, "with a mean regret of {} (linear) and {} (curved) over ten seeds", ends)
     for label, problem in {"linear": "fixed linear", "curved": "fixed nonlinear"}.items():
         means = [
             over_seeds(fmean, "indirect", "simple", problem, method, 30.0) for method in ("CMES", "MES", "UCB", "EI")
@@ -311,6 +312,31 @@ def _doors() -> Iterator[Quote]:
     }.items():
         found = [over_seeds(median, "limits", "regret", problem, method, 300.0) for method in ("100", "0")]
         yield Quote("docs/how-to/long-runs.md", says, found)
+
+
+def _choices_and_limits() -> Iterator[Quote]:
+    """The tables of tunings with choices, and of limits on outcomes."""
+    methods = ("Random", "OptunaTPE", "OptunaHyperband", "SMACMultiFidelity")
+    for says, problem, judged in (
+        (
+            "| a network, by epochs | {} | {} (TPE with Hyperband) | {}; SMAC3 has {} |",
+            "network",
+            ("MFGPUCB", methods[-1]),
+        ),
+        ("| a support vector machine, by its kernel | {} | {} (TPE and SMAC3) | {}, the best |", "svm", ("MFGPUCB",)),
+        ("| boosted trees | {} | {} (TPE) | {}, the best |", "trees", ("MFGPUCB",)),
+    ):
+        best = max(over_seeds(median, "mixed", "value", problem, method, 20.0) for method in methods)
+        worst = [over_seeds(min, "mixed", "value", problem, method, 20.0) for method in judged]
+        own = over_seeds(median, "mixed", "value", problem, "MFGPUCB", 20.0)
+        yield Quote("docs/how-to/spaces.md", says, [own, best, *worst])
+    ours, theirs = "| `MFGPUCB` |" + " {} ({}) |" * 4, "| constrained LogEI |" + " {} ({}) |" * 3 + " {} (two seeds"
+    for says, method in ((ours, "MFGPUCB"), (theirs, "constrained LogEI")):
+        found = list[float]()
+        for problem in ("ConstrainedHartmann", "PressureVessel", "SpeedReducer", "WeldedBeamSO"):
+            seeds = [float(row["best"] or math.inf) for row in rows("constrained")[problem, method, 15.0]]
+            found += [median(seeds), max(seeds)]
+        yield Quote("docs/how-to/outcomes.md", says, [value for value in found if value < math.inf])
 
 
 def _scale() -> Iterator[Quote]:

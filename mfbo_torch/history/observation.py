@@ -22,6 +22,8 @@ FORMS = "a number, or a pair (value, standard error)"
 """What an observation may be, in messages."""
 RETURNED = """a number, or {"value": ..., "standard_error": ...} where its noise is known"""
 """What an objective may return, in messages."""
+MISNAMED = ("stderr", "std_err", "std_error", "standarderror", "standard error", "sem")
+"""What other libraries call a standard error; an outcome of such a name would be a mistake that nobody sees."""
 LARGEST = 1e75
 """Largest size of a value: a sum of 1e5 fourth powers of such values is finite in double precision."""
 
@@ -131,6 +133,8 @@ def parse(
     if key not in given:
         wanted = f"a mapping with {key!r}, the value to be optimised{did_you_mean(key, map(str, given))}; {SEVERAL}"
         raise SettingError(setting, dict(given), wanted)
+    if any(str(name).lower() in MISNAMED for name in given):
+        raise SettingError(setting, dict(given), f"a mapping in which the standard error is named {STANDARD_ERROR!r}")
     others = {name: found for name, found in given.items() if name not in (key, STANDARD_ERROR)}
     value, error = _pair(f"{setting} {key}", given[key], forms)
     if given.get(STANDARD_ERROR) is not None and key != STANDARD_ERROR:

@@ -70,12 +70,13 @@ class Optimizer:
         history: History | None = None,
     ) -> None:
         strategy = strategy_of(strategy, seed, MFGPUCB)
+        if journal is not None and not isinstance(journal, Journal):
+            named = "; a space is given by its name, problem=space" if isinstance(journal, Space) else ""
+            raise SettingError("journal", journal, f"a Journal, as in Journal('history.sqlite'){named}")
         if problem is not None:
             strategy = strategy.bind(problem if isinstance(problem, Space) else problem.space)
         self.strategy, self.space = strategy, strategy.space
         self._signed: Callable[[float], float] = getattr(problem, "signed", float)
-        if journal is not None and not isinstance(journal, Journal):
-            raise SettingError("journal", journal, "a Journal, as in Journal('history.sqlite')")
         self.journal, self._state = journal, GlobalState()
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)

@@ -142,6 +142,8 @@ def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
         wanted = f"a list of one positive number a fidelity, as in [{'1' if isinstance(costs, str) else costs}]"
         raise SettingError("costs", costs, f"{wanted}; measured=True says that they are guesses")
     given = [*costs] if isinstance(costs, Iterable) else costs
+    if not given:
+        raise SettingError("costs", given, "one positive number a fidelity, as in [1, 10]; [1] where there is one")
     several("costs", given, partial(number, above=0), "one positive number a fidelity")
     several("costs", given, number, "increasing, the target fidelity last", order=lt)
     return tuple(map(plain, given))

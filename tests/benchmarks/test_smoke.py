@@ -98,7 +98,7 @@ class Quick(TUNINGS["trees"]):
 THREADS = f"--threads {torch.get_num_threads()}"
 GROWTH = {"m": [Case("posterior", 9, m, 2) for m in (4, 40)], "n": [Case("posterior", n, 9, 2) for n in (4, 16)]}
 DIGITS = {"PROBLEMS": {"digits": lambda: SVM(sizes=(100, 150))}, "CAPITALS": (2, 3)}
-FIGURES = "illustration-8.png queries-by-value.png indirect-shifted-peak.png theorem-bounds.png"
+FIGURES = "illustration-8.png queries-by-value.png indirect-shifted-peak.png theorem-bounds.png quickstart.png"
 SMALL_TREE = {"fixed": (1,), "tree": (0.5, 3.5)}
 GREEDY = (Case("greedy", 7, 40, 2, q=3), Case("greedy", 9, 60, 2, q=4), (300, 2, 5, 20))
 RANDOM = {"random": lambda seed: RandomSearch(seed=seed)}

@@ -249,6 +249,15 @@ def test_a_step_that_is_no_epoch_is_refused():
         minimize(training, SPACE, 40)
 
 
+def test_a_training_that_neither_reports_nor_returns_is_told_what_to_call():
+    def silent(parameters, trial):
+        for _ in trial.epochs():
+            pass
+
+    with pytest.raises(Hopeless, match=r"trial\.report\(value\) was called in no epoch"):
+        minimize(silent, SPACE, capital=81)
+
+
 def test_a_second_loop_goes_on_where_the_first_was():
     seen = []
 

@@ -110,6 +110,8 @@ def test_two_objectives_as_a_tuple_are_not_taken_for_a_value_and_its_error():
         minimize(lambda x: (abs(x - 0.3), 1.0 - x), {"x": (0.0, 1.0)}, 5)
     named = minimize(lambda x: {"value": abs(x - 0.3), "standard_error": 0.01}, {"x": (0.0, 1.0)}, 5)
     assert {record.standard_error for record in named.history} == {0.01}
+    with pytest.raises(Hopeless, match="in which the standard error is named 'standard_error'"):
+        minimize(lambda x: {"value": abs(x - 0.3), "stderr": 0.01}, {"x": (0.0, 1.0)}, 5)
 
 
 def test_zero_has_no_sign():

@@ -270,6 +270,7 @@ def test_a_journal_of_another_problem_is_refused(tmp_path, query, parameters, sa
 
 def test_a_journal_is_not_a_path():
     refused(r"^journal = 'a.sqlite': must be a Journal, as in Journal", Optimizer, Walk(), "a.sqlite", problem=Hill())
+    refused("a space is given by its name, problem=space", Optimizer, Walk(), Hill().space)
 
 
 def test_numbers_of_numpy():

@@ -83,6 +83,8 @@ class FunctionProblem(Problem):
             return Observation(math.nan)  # nobody asks for it: it was stopped
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
+            unreported = "a number, where trial.report(value) was called in no epoch of trial.epochs()"
+            wanted = unreported if self.space.epochs else wanted
             raise SettingError(OBJECTIVE, None, wanted)
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 
