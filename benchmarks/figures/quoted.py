@@ -315,7 +315,7 @@ def _doors() -> Iterator[Quote]:
 
 
 def _choices_and_limits() -> Iterator[Quote]:
-    """The tables of tunings with choices, and of limits on outcomes."""
+    """The tables of tunings with choices, of continuous fidelities, and of limits on outcomes."""
     methods = ("Random", "OptunaTPE", "OptunaHyperband", "SMACMultiFidelity")
     for says, problem, judged in (
         (
@@ -330,6 +330,10 @@ def _choices_and_limits() -> Iterator[Quote]:
         worst = [over_seeds(min, "mixed", "value", problem, method, 20.0) for method in judged]
         own = over_seeds(median, "mixed", "value", problem, "MFGPUCB", 20.0)
         yield Quote("docs/how-to/spaces.md", says, [own, best, *worst])
+    five = [f"Continuous{name}" for name in ("Currin", "Branin", "Hartmann3", "Hartmann6", "Borehole")]
+    for label, method in {"`BOCA`": "BOCA", "`MFGPUCB` on three levels": "MFGPUCB, 3 levels"}.items():
+        medians = [over_seeds(median, "continuous", "regret", problem, method, 20.0) for problem in five]
+        yield Quote("docs/how-to/spaces.md", f"| {label} |" + " {} |" * 5, medians)
     ours, theirs = "| `MFGPUCB` |" + " {} ({}) |" * 4, "| constrained LogEI |" + " {} ({}) |" * 3 + " {} (two seeds"
     for says, method in ((ours, "MFGPUCB"), (theirs, "constrained LogEI")):
         found = list[float]()

@@ -60,10 +60,11 @@ class MFEHVI(Strategy):
     observed at the target [Yang2019ehvi]_.
 
     A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
-    the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered. What a
-    fidelity has to explain is doubled whenever nothing above it was queried for as many queries of it as one of the
-    next fidelity costs, and is what it was once something is. The last queries of a capital wait for values
-    (:meth:`waits`).
+    the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered. The
+    part that it explains is the geometric mean of two: by the chain as estimated, which trusts a fidelity of which
+    little is known, and by the one with its links integrated out, which hardly does. What a fidelity has to explain is
+    doubled whenever nothing above it was queried for as many queries of it as one of the next fidelity costs, and is
+    what it was once something is. The last queries of a capital wait for values (:meth:`waits`).
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
@@ -303,12 +304,15 @@ class MFEHVI(Strategy):
         or one that does so of an outcome of which it is open whether it keeps its limit."""
         rule, snapshot = self.rules[0], snapshots[0]
         costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
-        total = torch.zeros(len(costs), dtype=torch.double)
+        total, least = torch.zeros(len(costs), dtype=torch.double), torch.finfo(torch.double).tiny
         for each, seen, ends in zip(self.rules, snapshots, self._bounds(goal), strict=True):
             low, high = each.transform(seen)(ends)
-            model = each.model(seen)
-            found = explained_variance(model, u, each.pending(seen), model.noise)
-            total += found.to(total) / (high - low).square().clamp_min(torch.finfo(total.dtype).tiny)
+            linked, averaged = (
+                explained_variance(model, u, each.pending(seen), model.noise).to(total)
+                for model in (each.model(seen), each.integrated(seen))
+            )
+            found = (linked * averaged * linked[-1] / averaged[-1].clamp_min(least)).sqrt()
+            total += found / (high - low).square().clamp_min(least)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
         return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
