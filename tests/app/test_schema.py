@@ -70,7 +70,7 @@ STRATEGIES: dict[type, str] = {
     strategies.MFUCB: "rho:number rewards:word scale:number?",
     strategies.UCB: "rho:number rewards:word scale:number?",
     strategies.SuccessiveElimination: "delta:number rewards:word",
-    strategies.CMES: TOLD + " resolutions:word",
+    strategies.CMES: TOLD + " resolutions:word strict:flag",
     strategies.CMETS: TOLD + " children:whole? strict:flag",
     strategies.ShrinkingWindow: AVERAGES + " beta:number? delta:number",
     strategies.QueryUCB: AVERAGES + " beta:number? delta:number scale:number",
