@@ -54,7 +54,7 @@ def test_averages_in_sqlite(database):
     """Four at a time, out of order, with failures, an abandoned and an attached trial, reloaded every ten."""
     client = client_of(strategy(), storage_config=database)
     run = Run(client, Optimizer(strategy()), lambda client: Client.load_from_database("run", database), average)
-    sixty_trials(run, trials=24)
+    sixty_trials(run, trials=36)
     history = run.optimizer.history
     (card,) = run.client.compute_analyses([ValueAgainstCost()], display=False)
     assert card.df["spent"].iloc[-1] == pytest.approx(history.spent)
