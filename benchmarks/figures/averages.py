@@ -22,7 +22,7 @@ def posteriors(strategy: OverAverages, history: History, problem: IndirectProble
 
     Each query so far is drawn over ``f`` as the mean and one deviation of what it averages over, p(x | a).
     """
-    figure = Figure(figsize=(10.0, 4.4), layout="constrained")
+    figure = Figure(figsize=(10.0, 4.4), layout="constrained")  # a canvas draws no formulas
     left, right = figure.subplots(1, 2)
     space, records = strategy.space, history.done
     order = space.inputs[:, 0].argsort()

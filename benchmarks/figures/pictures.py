@@ -46,7 +46,7 @@ def illustration(
     x = np.asarray(x, dtype=float)
     colors = fidelity_colors(len(values))
     lowest = np.min([np.asarray(bound, dtype=float) for bound in bounds], axis=0)
-    figure = Figure(figsize=(8.0, 5.4), layout="constrained")
+    figure = Figure(figsize=(8.0, 5.4), layout="constrained")  # a canvas draws no formulas
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
     for m, (value, bound, color) in enumerate(zip(values, bounds, colors, strict=True), 1):
         upper.plot(x, value, color=color, linewidth=1.8, label=rf"$f^{{({m})}}$")

@@ -133,7 +133,7 @@ def parse(
     if key not in given:
         wanted = f"a mapping with {key!r}, the value to be optimised{did_you_mean(key, map(str, given))}; {SEVERAL}"
         raise SettingError(setting, dict(given), wanted)
-    if any(str(name).lower() in MISNAMED for name in given):
+    if any(str(name).lower() in MISNAMED for name in given if name != key):
         raise SettingError(setting, dict(given), f"a mapping in which the standard error is named {STANDARD_ERROR!r}")
     others = {name: found for name, found in given.items() if name not in (key, STANDARD_ERROR)}
     value, error = _pair(f"{setting} {key}", given[key], forms)

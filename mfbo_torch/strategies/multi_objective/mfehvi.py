@@ -311,8 +311,8 @@ class MFEHVI(Strategy):
                 explained_variance(model, u, each.pending(seen), model.noise).to(total)
                 for model in (each.model(seen), each.integrated(seen))
             )
-            found = (linked * averaged * linked[-1] / averaged[-1].clamp_min(least)).sqrt()
-            total += found / (high - low).square().clamp_min(least)
+            parts = [found / found[-1].clamp_min(least) for found in (linked, averaged)]
+            total += linked[-1] * (parts[0] * parts[1]).sqrt() / (high - low).square().clamp_min(least)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
         return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
