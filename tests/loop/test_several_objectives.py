@@ -58,6 +58,13 @@ def test_the_front_is_found(whole):
     assert (whole.spent, whole.history.records[-1].query.fidelity) == (36, 1)  # what is left over was spent before it
 
 
+def test_large_values_are_queried_as_small_ones(whole):
+    def large(parameters, fidelity):
+        return {name: 1e60 * value for name, value in both(parameters, fidelity).items()}
+
+    assert [r.query.fidelity for r in run(large).history] == [r.query.fidelity for r in whole.history]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_region_of_interest_ends_beyond_the_front(seed):
     """The reference point comes to be near the worst values on the front, 0.36 of each, and a tenth beyond."""
