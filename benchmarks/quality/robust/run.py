@@ -34,6 +34,8 @@ OURS: dict[str, Callable[[int], Strategy]] = {
     "Random": lambda seed: RandomSearch(seed=seed),
 }
 """``EI`` is LogEI at the target after ten random designs, ``EI-3`` after three. ``MFGPUCB-unhedged`` is no rival."""
+FORESEEING = ("MFGPUCB-independent", "EI", "GPUCB", "MFGIBBON")
+"""Whose first design depends on the capital, beside the default's."""
 SPREAD = 0.3
 """How long an evaluation takes with simulated workers varies around its cost: the deviation of its logarithm."""
 
@@ -86,8 +88,17 @@ def regret_of(name: str, problem: Problem, found: Record | Recommendation | None
 
 
 def planned(problem: str, method: str, seed: int) -> list[tuple[int, ...]]:
-    """One run of each, looked at on its way; MF-NAIVE, which asks the target last, at its end."""
-    return [report.CAPITALS[-1:] if method == "MFNaive" else report.CAPITALS]
+    """The runs of a method, the longest first.
+
+    One to the largest capital, looked at on its way, and one to the smallest. A method whose first design depends on
+    the capital has a run to the second smallest too; MF-NAIVE, which asks the target last, one to each.
+    """
+    if method in report.IN_FLIGHT:
+        return [report.CAPITALS[1:]]
+    if method == "MFNaive":
+        return [(capital,) for capital in reversed(report.CAPITALS)]
+    own = 2 if method in FORESEEING or report.default(method) else 1
+    return [report.CAPITALS[own:], *((capital,) for capital in reversed(report.CAPITALS[:own]))]
 
 
 STUDY = Study(

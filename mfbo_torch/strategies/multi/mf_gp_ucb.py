@@ -38,6 +38,9 @@ class MFGPUCB(Strategy):
     those below cost at most as much as one, and are at most ``10 d``: a link that misleads is found out, and the target
     has about half of the capital or more.
 
+    The first design fills the space at the cheapest fidelity, and its best designs are asked above. Where the capital
+    is below ten target costs, up to half of the cheapest queries go where that fidelity is expected to improve.
+
     The target's last query comes last: what the capital has beside it is spent below the target before, on another
     design each time, as long as one is promising. Beside queries in flight the last ones of a capital wait for
     values (:meth:`waits`).

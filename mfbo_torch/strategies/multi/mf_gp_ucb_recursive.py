@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from mfbo_torch.history import History, Query, Record, payable
 from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
+from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
@@ -21,12 +23,15 @@ from mfbo_torch.strategies.common.outcome_models import Chain, undecided
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
+from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Snapshot
 
 APART = 0.25
 """Distance in the unit cube from which on two designs may belong to two peaks."""
 PEAKS = 4
 """Number of designs of a fidelity, :data:`APART`, where its peaks may be."""
+LONG = 10.0
+"""Target costs of a capital from which on the first design fills the space."""
 
 
 class FidelityChoice(NamedTuple):
@@ -34,6 +39,14 @@ class FidelityChoice(NamedTuple):
 
     fidelity: int
     noted: dict[str, Any]
+
+
+class _Cheapest(ExpectedImprovement):
+    """It searches the cheapest fidelity alone."""
+
+    @property
+    def level(self) -> int:
+        return 0
 
 
 class RecursiveMFGPUCB(UpperBounds):
@@ -46,6 +59,16 @@ class RecursiveMFGPUCB(UpperBounds):
     """Whether the fidelities below cost at most as much as one query of the target between two of these, and are at
     most :attr:`in_a_row`: a link that misleads is found out, and the target has about half of the capital or more."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
+        self.cheapest = _Cheapest(**own, space=self.own_space, capital=self.capital)
+
+    def bind(self, space: Space, capital: float | None = None) -> Self:
+        bound = super().bind(space, capital)
+        bound.cheapest = self.cheapest.bind(space, capital)
+        return bound
+
     @property
     def in_a_row(self) -> int:
         """The most queries below the target between two of the target, ``10 d``: more tell little for their decisions'
@@ -56,15 +79,21 @@ class RecursiveMFGPUCB(UpperBounds):
         """Number of initial queries at each fidelity.
 
         Two thirds of ``initial_capital`` go to the target, a third in equal parts to the fidelities below (at most
-        ``10 d`` points each). By default that is three target costs, or 0.15 of the capital if it is more; at most half
-        of the capital, unless that is less than two target costs.
+        ``10 d`` points each); where that is one query of the target, what it leaves. By default it is three target
+        costs, or 0.15 of the capital if it is more; at most half of the capital, unless that is less than two target
+        costs.
         """
-        costs = snapshot.costs
-        capital = 0.0 if self.capital is None else self.capital / costs[-1]
-        budget = self.initial_capital or max(3.0, 0.15 * capital)
-        third = (budget if self.capital is None else min(budget, max(2.0, capital / 2))) / 3
-        share, top = third * costs[-1] / max(1, len(costs) - 1), max(1, int(2 * third + 1e-9))
+        costs, capital = snapshot.costs, self._target_costs(snapshot)
+        budget = self.initial_capital or max(3.0, 0.15 * (capital or 0.0))
+        third = (budget if capital is None else min(budget, max(2.0, capital / 2))) / 3
+        top = max(1, int(2 * third + 1e-9))
+        below = third if top > 1 else max(third, 3 * third - top)
+        share = below * costs[-1] / max(1, len(costs) - 1)
         return with_the_target([*self.counts_below(costs, share, top), top], costs, self.capital)
+
+    def _target_costs(self, snapshot: Snapshot) -> float | None:
+        """The capital in units of the target's cost, where it is known."""
+        return None if self.capital is None else self.capital / snapshot.costs[-1]
 
     def counts_below(self, costs: Sequence[float], share: float, top: int) -> list[int]:
         """Number of initial queries at each fidelity below the target.
@@ -83,7 +112,14 @@ class RecursiveMFGPUCB(UpperBounds):
 
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
         """Above the lowest fidelity the best of the designs below that is :data:`APART` from those chosen, or the one
-        farthest from them: each link is learned from nested designs, where the function is promising."""
+        farthest from them: each link is learned from nested designs, where the function is promising.
+
+        At the lowest fidelity of ``n`` designs the first ``n Λ / 10`` fill the space where the capital ``Λ`` is below
+        :data:`LONG` target costs, and at least half of them; the others go where the expected improvement of that
+        fidelity is largest: a short run has no later query to find what is best below.
+        """
+        if fidelity == 0 and self.space.target and self._climbing(snapshot):
+            return self.cheapest.design(snapshot, snapshot.generator(self.seed))[0][0]
         here = [r for r in snapshot.records if r.query.fidelity == fidelity]
         taken = {r.query.x for r in here}
         for m in reversed(range(fidelity)):
@@ -99,6 +135,13 @@ class RecursiveMFGPUCB(UpperBounds):
         distances = (U[:, None] - snapshot.designs(here)).abs().amax(-1).amin(-1)
         apart = U[distances > APART]
         return apart[0] if len(apart) else U[distances.argmax()]
+
+    def _climbing(self, snapshot: Snapshot) -> bool:
+        """Whether the next initial query of the lowest fidelity goes where that is expected to be best."""
+        capital = self._target_costs(snapshot)
+        filling = 1.0 if capital is None else max(0.5, capital / LONG)
+        first = max(2, math.ceil(filling * self.counts(snapshot)[0]))
+        return snapshot.initial.count(0) >= first and len(self.cheapest.modelled(snapshot)) >= 2
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         model = self.model(snapshot)
