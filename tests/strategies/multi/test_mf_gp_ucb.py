@@ -393,3 +393,28 @@ def test_the_first_designs_of_the_target_alone(initial_capital):
     space = Space(SPACE.parameters, (2.0, 4.0))
     history = loop(MFGPUCB(space=space, capital=80.0, initial_capital=initial_capital), toy(space), 7)
     assert sum(is_initial(history)) == {None: 3, 1: 1, 5.5: 5}[initial_capital]
+
+
+@pytest.mark.parametrize(("target_costs", "filling"), [(2, 10), (5, 10), (8, 16), (10, 20), (None, 20)])
+def test_a_short_run_climbs_at_the_cheapest_fidelity_first(target_costs, filling):
+    """Half of the first designs there fill the space at 5 target costs, eight tenths at 8, all from 10 on."""
+    space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], costs=(1, 20))
+    capital = None if target_costs is None else 20.0 * target_costs
+    asks = MFGPUCB(space=space, capital=capital, seed=3)
+    history = loop(asks, lambda query: -math.dist(query.x, (0.3, 0.6)), 20)
+    cheap = [record for record in history if record.query.fidelity == 0]
+    seen = torch.tensor([record.query.x for record in cheap[:filling]], dtype=torch.double)
+    assert torch.allclose(seen, sobol(2, filling, 3))
+    climbed = [record.value for record in cheap[filling:] if record.query.meta["stage"] == "initial"]
+    assert bool(climbed) == (filling < 20)
+    assert not climbed or max(climbed) > max(record.value for record in cheap[:filling])
+
+
+def test_two_target_costs_are_one_query_of_the_target_and_the_best_of_those_below():
+    space = Space([Parameter("x", 0.0, 1.0), Parameter("y", 0.0, 1.0)], costs=(1, 20))
+    asks = MFGPUCB(space=space, capital=40.0)
+    history = loop(asks, lambda query: -math.dist(query.x, (0.3, 0.6)), 21)
+    cheap, last = history.records[:20], history.records[20]
+    assert [record.query.fidelity for record in history] == [0] * 20 + [1]
+    assert last.query.x == max(cheap, key=lambda record: record.value).query.x
+    assert last.value > -0.01
