@@ -108,5 +108,6 @@ def _counting(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _write(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(_counting(found), indent=1) + "\n")
+    lines = ",\n".join(map(json.dumps, _counting(found)))
+    draft.write_text(f"[\n{lines}\n]\n")
     draft.replace(path.with_suffix(ABOUT))

@@ -17,7 +17,7 @@ from benchmarks.quality.robust.peers import PEERS
 from benchmarks.quality.robust.problems import FLOOR, HELD_OUT, PROBLEMS, loss, noisy
 from benchmarks.study import read
 
-CAPITALS = (2, 5, 10, 15, 20)
+CAPITALS = (2, 5, 10, 20)
 IN_FLIGHT = {f"{name}, {count} workers": (name, count) for name in ("MFGPUCB", "EI") for count in (4, 16)}
 """Simulated workers that are never waited for: of which strategy, and how many."""
 METHODS = (
