@@ -66,7 +66,7 @@ def collect(path: Path, held_out: bool = True) -> Runs:
 def methods_of(runs: Runs) -> list[str]:
     """The methods there are: the default under its several names first, then the others as they are listed."""
     there = list(dict.fromkeys(method for _, method, _ in runs))
-    return sorted(there, key=lambda method: METHODS.index(method) if method in METHODS else 0)
+    return sorted(there, key=lambda method: METHODS.index(method) if method in METHODS else 0.5)
 
 
 def problems_of(runs: Runs) -> list[str]:
