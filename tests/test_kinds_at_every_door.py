@@ -195,7 +195,7 @@ def by_ax(kind: Kind, strategy: Strategy, out: Path) -> History:
     configs = [config(name, given) for name, given in kind.parameters.items()]
     more = {"parameter_constraints" if name == "constraints" else name: given for name, given in kind.more.items()}
     client = multi_fidelity_client(configs, objective="-loss", strategy=strategy, **more)
-    while history_of(client).spent < kind.capital - 4:
+    while history_of(client).spent <= kind.capital - 4:  # a query of the target is paid for
         for index, parameters in client.get_next_trials(1).items():
             client.complete_trial(index, {"loss": loss(**parameters)})
     history = history_of(client)
