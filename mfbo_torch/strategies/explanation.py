@@ -15,7 +15,7 @@ from mfbo_torch.space import Space
 FIXED = {
     "given": "was observed elsewhere and given to the run; it cost nothing",
     "enqueued": "was asked for by hand; no model proposed it",
-    "initial": "belongs to the initial design, which spreads over the space before a model decides",
+    "initial": "belongs to the initial design, with which a run begins before its model decides",
     "random": "is a random design; no model proposed it",
     "halving": "is successive halving's: this training is among the best third of its stage, so it goes on",
     "division": "divides the rectangle that may hold the best value for some slope (DIRECT); there is no model",
