@@ -47,7 +47,7 @@ TWO_FIDELITIES = PROBLEMS[:4]
 
 ENTRIES = {
     "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20), seeds=10),
-    "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed), seeds=10),
+    "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed), (15, 20), seeds=10),
     "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
