@@ -63,7 +63,8 @@ class Trials:
             self._due[record.id] = space.costs[query.fidelity] - base.paid
             self._below[record.id] = previous and previous.at
         trial = Trial(record.id, folder, previous, self.problem.maximize, span)
-        trial.open()
+        if previous is None or folder.is_dir():  # elsewhere its evaluation says what is missing
+            trial.open()
         return trial
 
     def evaluate(self, *attempt: Any) -> Evaluation:
@@ -80,14 +81,15 @@ class Trials:
         the training below. Without one, and not waiting in this process, it begins anew.
         """
         space = self.problem.space
+        known = bool(space.epochs or space.continues)
         end = next(iter(space.fidelity_value(record.query.fidelity).values()), None)
         if not isinstance(end, (int, float)) or end != round(end):
             return None
         mark = 0 if previous is None or not space.continues else int(previous.at)
         if folder in self.waiting:
-            return Span(mark, int(end))
+            return Span(mark, int(end), known)
         own = max((int(step) for step, _ in reports(folder, record.id)), default=0)
-        return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end))
+        return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end), known)
 
     def _reached(self, base: Training) -> Value:
         """The fidelity value that a training has reached, from its cost: it may have been stopped on the way."""

@@ -72,7 +72,8 @@ class _Training:
         last = self.trial.span and self.trial.curve.get(self.trial.span.end)
         target = self.problem.space.fidelity_value(self.problem.space.target)
         at_end = self.trial.span is not None and self.trial.span.end in target.values()
-        if at_end or last is None or unusable(last) or self.problem.space.limits or saved(self.trial.folder):
+        several = self.problem.space.limits or self.problem.space.objectives
+        if at_end or last is None or unusable(last) or several or saved(self.trial.folder):
             return None
         self.printed = taken()
         self.ended.put(None)

@@ -74,6 +74,7 @@ def shown_of(problem: Problem) -> dict[str, Any]:
         "costs": list(space.costs),
         "measured": space.measured,
         "limits": [list(limit) for limit in space.limits],
+        "value": getattr(problem, "value", None),
         **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
     }
 
@@ -88,8 +89,8 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:
-    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters or other
-    values of the fidelity; one without a note is taken."""
+    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters, other
+    objectives or other values of the fidelity; one without a note is taken."""
     try:
         before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
     except (OSError, TypeError, ValueError):
@@ -102,6 +103,10 @@ def check_noted(journal: Journal, problem: Problem) -> None:
         raise SettingError(
             "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
         )
+    own, new = _objectives(before), _objectives(now)
+    if own and new and own != new:
+        wanted = f"a history of this problem; its own has the objective{'s' * (len(own) > 1)} {', '.join(own)}"
+        raise SettingError("journal", str(journal.path), wanted)
     if not problem.space.objectives and before.get("maximize", now["maximize"]) != now["maximize"]:
         wanted = f"a history of this problem; its own is one to {'maximize' if before['maximize'] else 'minimize'}"
         raise SettingError("journal", str(journal.path), wanted)
@@ -111,6 +116,13 @@ def _names(shown: Mapping[str, Any]) -> list[str]:
     """The parameters in what is shown of a problem, none where a stranger's note has something else."""
     found = shown.get("parameters")
     return [str(each.get("name")) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _objectives(shown: Mapping[str, Any]) -> list[str]:
+    """The names of the objectives in what is shown of a problem, none where it does not say."""
+    found = shown.get("objectives", [[shown.get("value")]])
+    names = [each[0] for each in found if isinstance(each, list) and each] if isinstance(found, list) else []
+    return [*map(str, names)] if None not in names else []
 
 
 def stand_in(known: Any, class_path: str) -> Problem:

@@ -31,10 +31,12 @@ class PreviousTraining(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The epochs of a trial: how many were trained before, and after how many it ends."""
+    """The epochs of a trial: how many were trained before, and after how many it ends; ``known`` where the run says
+    that its fidelities are epochs, and not the objective alone, by a loop over :meth:`Trial.epochs`."""
 
     begun: int
     end: int
+    known: bool = True
 
 
 class Trial:
@@ -110,6 +112,16 @@ class Trial:
             span = going.span
 
     @property
+    def at_end(self) -> float | None:
+        """The value reported after the last epoch, where steps are epochs."""
+        return None if (span := self._counted) is None else self.curve.get(span.end)
+
+    @property
+    def _counted(self) -> Span | None:
+        """The epochs where steps are epochs: the run says so, or the objective is in a loop over them."""
+        return self.span if self.span is not None and (self.span.known or self.epoch is not None) else None
+
+    @property
     def cut_short(self) -> float | None:
         """The step at which it was stopped before its time: :meth:`should_stop` said so, or the loop over its epochs
         was left in one before the value of the last; ``None`` where it was not."""
@@ -127,8 +139,9 @@ class Trial:
             if (step := self.epoch) is None:
                 raise SettingError("trial.report", value, "given as report(step, value) outside of trial.epochs()")
         step, value = number("trial.report's step", step), number("trial.report's value", value)
-        if self.span is not None and not (step == round(step) and 1 <= step <= self.span.end):
-            wanted = f"an epoch, 1 to {self.span.end}, as in report(step, value) or in trial.epochs() report(value)"
+        span = self._counted
+        if span is not None and not (step == round(step) and 1 <= step <= span.end):
+            wanted = f"an epoch, 1 to {span.end}, as in report(step, value) or in trial.epochs() report(value)"
             raise SettingError("trial.report's step", step, wanted)
         with open(self.folder / REPORTS, "a", encoding="utf-8", opener=_no_link) as file:
             # one write: a line is there or it is not
@@ -166,8 +179,8 @@ def _no_link(path: str, flags: int) -> int:
 
 def saved(folder: Path) -> bool:
     """Whether a training has left something in its folder beside its reports: a checkpoint."""
-    with suppress(OSError):
-        return any(entry.name != REPORTS for entry in os.scandir(folder))
+    with suppress(OSError), os.scandir(folder) as entries:
+        return any(entry.name != REPORTS for entry in entries)
     return False
 
 

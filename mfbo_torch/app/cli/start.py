@@ -84,7 +84,7 @@ def init(
     config = CONFIG.substitute(
         file=file,
         objective=stated,
-        parameters="\n".join(f"      {name}: {json.dumps(form)}" for name, form in searched.items()),
+        parameters="\n".join(f"      {_key(name)}: {json.dumps(form)}" for name, form in searched.items()),
         fidelities=_stated(levels),
         maximize=str(not smaller).lower(),
         capital=f"{amount:.15g}",
@@ -123,8 +123,13 @@ def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: s
 def _stated(levels: Levels) -> str:
     """The fidelities as a config has them."""
     if levels.values:
-        return NAMED.substitute(name=levels.name, values=json.dumps(levels.values))
+        return NAMED.substitute(name=_key(levels.name), values=json.dumps(levels.values))
     return COSTS.substitute(costs=f"[{', '.join(f'{cost:.15g}' for cost in levels.costs)}]")
+
+
+def _key(name: str) -> str:
+    """A name as a config has it, quoted where it would be read as something else, such as ``on``."""
+    return safe_yaml.dump(name).partition("\n")[0]
 
 
 def _source(function: str, searched: Parameters, levels: Levels, smaller: bool, program: bool) -> str:
@@ -203,10 +208,12 @@ def _choices(part: str, text: str) -> dict[str, Any]:
 
 def _bounds(part: str, rest: list[str]) -> dict[str, Any]:
     ends, kinds = [_number(end) for end in rest[:2]], rest[2:]
-    known = {"log": ends[:1] > [0.0], "integer": all(end == round(end) for end in ends if end is not None)}
-    if len(ends) < 2 or None in ends or not all(map(known.get, kinds)):
+    if len(ends) < 2 or None in ends:
         raise SettingError("parameter", part, PARAMETER)
     lower, upper = (end for end in ends if end is not None)
+    known = {"log": lower > 0, "integer": lower == round(lower) and upper == round(upper)}
+    if not all(map(known.get, kinds)):
+        raise SettingError("parameter", part, PARAMETER)
     if lower >= upper:
         raise SettingError("parameter", part, f"{PARAMETER}, the smaller bound first")
     lower, upper = (round(lower), round(upper)) if "integer" in kinds else (lower, upper)

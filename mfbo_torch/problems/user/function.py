@@ -42,7 +42,8 @@ class FunctionProblem(Problem):
         if space.objectives:
             self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
             middle = space.from_unit(torch.full((1, space.unit_dim), 0.5, dtype=torch.double))
-            check_known(space.objectives, space.named(middle[0].tolist()))
+            if space.allows(space.to_unit(middle)).all():
+                check_known(space.objectives, space.named(middle[0].tolist()))
         self.takes_trial = self._takes_trial()
         if space.epochs and space.continues and not self.takes_trial:
             raise SettingError("objective", self.name, "a function with an argument trial, training(parameters, trial)")
@@ -76,7 +77,8 @@ class FunctionProblem(Problem):
         """
         if (found := self._reported(trial)) is None:
             returned = self._called(*self.checked(x, fidelity), trial)
-            found = returned if (last := self._reported(trial)) is None else last
+            told = isinstance(returned, Mapping | Observation)  # more than a number
+            found = returned if told or (last := self._reported(trial)) is None else last
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
         elif found is None and trial.cut_short is not None:
@@ -89,13 +91,13 @@ class FunctionProblem(Problem):
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 
     def _reported(self, trial: Trial) -> float | None:
-        return None if trial.span is None or self.space.limits else trial.curve.get(trial.span.end)
+        return None if self.space.limits or self.space.objectives else trial.at_end
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns, with the objectives that are known."""
         own, named = self.space.fidelity_value(fidelity), self.space.named(x)
         call = partial(self._convention.call, self._function(), named, **own, fidelity=fidelity, trial=trial)
-        if not (known := known_values(self.space.objectives, named)):
+        if not (known := known_values(self.space.objectives, dict(named))):
             return call()
         found = call()
         if isinstance(found, Observation):
