@@ -17,6 +17,7 @@ from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import told_reason
 from mfbo_torch.space import Space
+from mfbo_torch.space.allowed_design import allowed_design
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies import MFGPUCB
@@ -264,9 +265,15 @@ class Optimizer:
             SettingError: The parameters, the fidelity, the value or its standard error are none of the space.
         """
         level = level_of(fidelity, self.space.fidelities, self.space.target)
-        query = Query(self.space.point(parameters), level, GIVEN)
+        query = Query(allowed_design(parameters, self.space), level, GIVEN)
         found = parse_finite(self._parsed(value, query.x), self.space.outcomes)
+        for one in self.space.objectives:
+            if reason := unusable(found.outcomes[one.name].value):
+                raise SettingError(one.name, value, f"in range: {reason}")
         if standard_error is not None:
+            for one in self.space.objectives[:1]:
+                wanted = f'given with each objective, as in {{"{one.name}": (0.5, 0.1)}}'
+                raise SettingError("standard_error", standard_error, wanted)
             found = replace(found, standard_error=standard_error)
         with self._lock:
             history = self._history.asked(query, 0.0)
@@ -280,7 +287,7 @@ class Optimizer:
         The query is pending, and its cost spent, from now on; :meth:`ask` returns it. A :class:`SettingError` is raised
         for parameters or a fidelity that are none of the space.
         """
-        x = self.space.point(parameters)
+        x = allowed_design(parameters, self.space)
         with self._lock:
             if fidelity is None:
                 with self._state.restored():
