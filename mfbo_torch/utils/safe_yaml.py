@@ -12,12 +12,15 @@ import yaml
 
 MOST_VALUES, DEEPEST = 100_000, 50
 """Largest number of values of a document, an alias counted as what it stands for, and largest depth of nesting."""
+_NO_NAMES = {"tag:yaml.org,2002:bool": "true or false", "tag:yaml.org,2002:null": "nothing"}
+"""What a key may not be, such as ``on`` or ``no``, which is meant as a name."""
 _FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 
 
 def load(text: str) -> Any:
-    """The values of a document; ``yaml.YAMLError`` where it is none, has a key twice, too many values, too deep a
-    nesting, an alias within what it stands for, or a text with a zero character or half of a pair of surrogates."""
+    """The values of a document; ``yaml.YAMLError`` where it is none, has a key twice or one such as ``on``, too many
+    values, too deep a nesting, an alias within what it stands for, or a text with a zero character or half of a pair of
+    surrogates."""
     loader = _Loader(text)
     try:
         return loader.get_single_data()
@@ -79,6 +82,10 @@ class _Loader(yaml.SafeLoader):
         twice = [value for (_, value), times in Counter(keys).items() if times > 1]
         if twice:
             raise yaml.YAMLError(f"the key {twice[0]!r} is there twice, from line {node.start_mark.line + 1} on")
+        for tag, value in keys:
+            if tag in _NO_NAMES:
+                at = f"line {node.start_mark.line + 1}"
+                raise yaml.YAMLError(f"the key {value}, from {at} on, is read as {_NO_NAMES[tag]}: write '{value}'")
         return node
 
     def construct_scalar(self, node: Any) -> Any:

@@ -1,0 +1,124 @@
+"""What is told or continued belongs to the problem: its objectives, its constraints, its candidates."""
+
+import math
+import shutil
+
+import pytest
+
+from mfbo_torch import MFEHVI, MFGPUCB, Journal, Optimizer, Parameter, Space, minimize
+from mfbo_torch.space.objectives import objectives_of
+from mfbo_torch.utils.errors import SettingError
+
+LINE = Space([Parameter("x", 0.0, 1.0)], costs=[1, 10])
+
+
+def both(x, fidelity):
+    return {"a": x - 5, "b": (x - 0.8) ** 2}
+
+
+@pytest.mark.parametrize("first", [["a", "b"], ["a"]])
+def test_a_journal_of_other_objectives_is_refused(tmp_path, first):
+    with Journal(tmp_path / "j.sqlite") as journal:
+        minimize(both, LINE, 12, journal=journal, objectives=first, strategy="RandomSearch")
+        with pytest.raises(SettingError, match=f"objectives? {', '.join(first)}"):
+            minimize(both, LINE, 24, journal=journal, objectives=["b"], strategy="RandomSearch")
+        minimize(both, LINE, 24, journal=journal, objectives=first, strategy="RandomSearch")
+
+
+def test_a_known_objective_changes_nothing_of_what_is_evaluated():
+    seen = []
+
+    def weights(parameters):
+        parameters["x"] *= 4
+        return parameters["x"]
+
+    def loss(parameters, fidelity):
+        seen.append(parameters["x"])
+        return {"loss": parameters["x"]}
+
+    minimize(loss, LINE, 30, objectives={"loss": "minimize", "weights": weights}, strategy="RandomSearch")
+    assert max(seen) <= 1
+
+
+def test_a_known_objective_need_not_have_values_outside_of_the_constraints():
+    space = Space([Parameter("x", 0, 1), Parameter("y", 0, 1)], costs=[1], constraints=("x + y <= 0.7",))
+
+    def room(parameters):
+        return math.log(0.71 - parameters["x"] - parameters["y"])
+
+    goals = {"loss": "minimize", "room": room}
+    found = minimize(lambda x, y: {"loss": x * x}, space, 4, objectives=goals, strategy="RandomSearch")
+    assert len(found.history) == 4
+
+
+def test_named_designs_keep_the_constraints():
+    space = Space([Parameter("x", 0, 1), Parameter("y", 0, 1)], costs=[1], constraints=("x + y <= 1",))
+    optimizer = Optimizer(MFGPUCB(space=space))
+    for call in (lambda x: optimizer.add(x, 0, 1.8), optimizer.enqueue):
+        with pytest.raises(SettingError, match=r"within the constraints: x \+ y <= 1"):
+            call({"x": 0.9, "y": 0.9})
+        call({"x": 0.4, "y": 0.5})
+    finite = Optimizer(MFGPUCB(space=Space.finite([[0, 2], [1, 3], [2, 5]], costs=[1, 10])))
+    with pytest.raises(SettingError, match="one of the 3 candidates"):
+        finite.enqueue({"x1": 0.5, "x2": 2.5})
+    assert finite.enqueue({"x1": 1, "x2": 3}).query.x == (1, 3)
+
+
+def test_added_values_of_several_objectives_are_in_range_and_have_errors_each():
+    goals = objectives_of({"loss": "minimize", "speed": "maximize"})
+    optimizer = Optimizer(MFEHVI(space=Space([Parameter("x", 0, 1)], costs=[1, 10], objectives=goals)))
+    with pytest.raises(SettingError, match="speed"):
+        optimizer.add({"x": 0.5}, 1, {"loss": 1, "speed": 1e160})
+    with pytest.raises(SettingError, match=r"given with each objective, as in \{\"loss\": \(0.5, 0.1\)\}"):
+        optimizer.add({"x": 0.5}, 1, {"loss": 1, "speed": 2}, standard_error=0.1)
+    record = optimizer.add({"x": 0.5}, 1, {"loss": (1, 0.1), "speed": (2, 0.2)})
+    assert [record.outcomes[name].standard_error for name in ("loss", "speed")] == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("last", [99, 100, 101])
+def test_reports_count_as_epochs_only_where_the_run_has_epochs(last):
+    space = Space([Parameter("rate", 0.0, 1.0)], fidelities={"images": [100, 1000]})
+
+    def training(rate, images, trial):
+        for step in range(last + 1):
+            trial.report(step, 50.0)
+        return rate
+
+    found = minimize(training, space, 2200, strategy="RandomSearch")
+    assert all(-record.value == pytest.approx(record.query.x[0]) for record in found.history)
+
+
+def test_what_a_training_returns_beside_its_value_is_kept():
+    space = Space([Parameter("rate", 0.0, 1.0)], fidelities={"epochs": [3, 9]}, continues=True)
+
+    def training(rate, epochs, trial):
+        for epoch in trial.epochs():
+            (trial.folder / "state").write_text(str(epoch))
+            trial.report(1 / epoch)
+        return {"value": 1 / epochs, "standard_error": 0.1}
+
+    found = minimize(training, space, 30)
+    assert {record.standard_error for record in found.history} == {0.1}
+
+    def two(rate, epochs, trial):
+        return {"a": training(rate, epochs, trial)["value"], "b": rate}
+
+    assert not [r.reason for r in minimize(two, space, 30, objectives=["a", "b"]).history if r.reason]
+
+
+def test_a_training_whose_folder_is_gone_fails_alone(tmp_path):
+    space = Space([Parameter("rate", 0.0, 1.0)], fidelities={"epochs": [3, 9, 27]}, continues=True)
+
+    def training(rate, epochs, trial):
+        (trial.folder / "state").write_text("")
+        return (rate - 0.3) ** 2 + 1 / epochs
+
+    with Journal(tmp_path / "j.sqlite") as journal:
+        minimize(training, space, 60, journal=journal)
+    shutil.rmtree(tmp_path / "j.trials")
+    with Journal(tmp_path / "j.sqlite") as journal:
+        found = minimize(training, space, 160, journal=journal)
+    reasons = [record.reason for record in found.history if record.reason]
+    assert reasons
+    assert all("trial.folder" in reason for reason in reasons)
+    assert len(reasons) < len(found.history) / 2
