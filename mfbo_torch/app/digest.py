@@ -153,7 +153,8 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
         front = _observed(objectives, [r for r in history.done if r.query.fidelity == target and r.feasible])
         if not front:
             return [*found, ("Front", f"none yet: nothing{' feasible' if known['limits'] else ''} at the target")]
-    found.append(("Front", f"{len(front)} designs: mfbo best" if front else _best(known, values, history)))
+    listed = ": mfbo best" if "front" in values else ""  # which reads the folder of a run that has ended
+    found.append(("Front", f"{len(front)} designs{listed}" if front else _best(known, values, history)))
     for one in front:
         seen = ", ".join(f"{name} = {value:.5g}" for name, value in one["values"].items())
         found += [(label, seen) for label in one["labels"]]

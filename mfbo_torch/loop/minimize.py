@@ -24,11 +24,12 @@ from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import objectives_of
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of, usual
+from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.output_streams import logger, printable
-from mfbo_torch.utils.validation import describe
+from mfbo_torch.utils.validation import describe, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,6 +93,16 @@ class Result:
         trained = self.problem.space.continues or any(record.curve for record in self.history)
         found = learning_curves(self.history, self.problem.space) if trained else []
         return [curve.signed(self.problem.maximize) for curve in found]
+
+    def explain(self, query: Record | int) -> str:
+        """Why a query of the :attr:`history`, or the one of this number, was made, and what came of it.
+
+        Raises:
+            SettingError: There is no query of this number.
+        """
+        number = query.id if isinstance(query, Record) else whole("query", query, 0, len(self.history) - 1)
+        record = self.history.records[number]
+        return str(Explanation(record, self.history, self.problem.space, self.problem.signed))
 
     def plot(self) -> Figure:
         """Values against the capital spent, and where it went; of several objectives the front and its hypervolume."""

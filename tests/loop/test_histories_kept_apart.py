@@ -122,3 +122,12 @@ def test_a_training_whose_folder_is_gone_fails_alone(tmp_path):
     assert reasons
     assert all("trial.folder" in reason for reason in reasons)
     assert len(reasons) < len(found.history) / 2
+
+
+def test_a_result_explains_its_queries():
+    found = minimize(lambda x, fidelity: (x - 0.3) ** 2 + 1, LINE, 45)
+    record = found.history.records[-1]
+    assert found.explain(record) == found.explain(record.id)
+    assert f"{found.problem.signed(record.value):.5g}"[:5] in found.explain(record)
+    with pytest.raises(SettingError, match="query = 999: must be a whole number from 0 to"):
+        found.explain(999)
