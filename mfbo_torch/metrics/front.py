@@ -39,11 +39,9 @@ def front(history: History, space: Space) -> list[Record]:
 
 
 def reference_point(space: Space, Y: Tensor, least: Tensor | float = 0.0) -> Tensor:
-    """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say.
-
-    Where they say nothing it is the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range
-    there, and at least so much below the best value.
-    """
+    """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say. Where
+    they say nothing it is the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there, and
+    at least so much below the best value."""
     best = Y[is_non_dominated(Y)]
     found = torch.minimum(best.amin(0) - MARGIN * ranges(best, Y), best.amax(0) - least)
     given = worst_of_interest(space.objectives, space.limits)
