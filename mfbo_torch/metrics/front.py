@@ -38,12 +38,11 @@ def front(history: History, space: Space) -> list[Record]:
     return sorted(first, key=lambda record: (-(record.value or 0.0), record.id))
 
 
-def reference_point(space: Space, Y: Tensor, least: Tensor | float = 0.0) -> Tensor:
-    """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say. Where
-    they say nothing it is the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there, and
-    at least so much below the best value."""
+def reference_point(space: Space, Y: Tensor) -> Tensor:
+    """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say, and
+    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there."""
     best = Y[is_non_dominated(Y)]
-    found = torch.minimum(best.amin(0) - MARGIN * ranges(best, Y), best.amax(0) - least)
+    found = best.amin(0) - MARGIN * ranges(best, Y)
     given = worst_of_interest(space.objectives, space.limits)
     return torch.tensor([f if g is None else g for f, g in zip(found.tolist(), given, strict=True)], dtype=torch.double)
 

@@ -99,11 +99,3 @@ def test_a_reference_point_is_found_or_given():
 
 def test_a_knee_is_nearest_to_the_best_of_each():
     assert knee(torch.tensor([[0.0, 10.0], [0.8, 8.0], [1.0, 0.0]]).double()) == 1
-
-
-def test_a_reference_point_is_so_much_below_the_best():
-    Y = torch.tensor([[-1.0, 3.0], [-0.9, 1.0]]).double()
-    torch.testing.assert_close(reference_point(space(), Y), torch.tensor([-1.01, 0.8]).double())
-    torch.testing.assert_close(
-        reference_point(space(), Y, torch.tensor([0.5, 0.5])), torch.tensor([-1.4, 0.8]).double()
-    )

@@ -14,7 +14,7 @@ from torch import Tensor
 from mfbo_torch.acquisition.hypervolume_improvement import LogExpectedHypervolumeImprovement
 from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
 from mfbo_torch.history import History, Query, Recommendation, Record
-from mfbo_torch.metrics.front import MARGIN, front, knee, objective_values, ranges, reference_point
+from mfbo_torch.metrics.front import front, knee, objective_values, ranges, reference_point
 from mfbo_torch.models.known_output import KnownOutput
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import Warp
@@ -67,10 +67,9 @@ class MFEHVI(Strategy):
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
-    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there; and a tenth of the
-    range of the values observed, at least, below the best on it, or a front predicted too small would never grow. It is
-    noted with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented
-    Chebyshev scalarisation [Knowles2006parego]_.
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
+    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
+    scalarisation [Knowles2006parego]_.
 
     Args:
         initial_capital: As that of :class:`~mfbo_torch.MFGPUCB`.
@@ -229,13 +228,12 @@ class MFEHVI(Strategy):
                 likely = limits.log(self.rules[0].surrogate.to(U)).to("cpu") > math.log(0.5)
                 return torch.where(likely.unsqueeze(-1), Y, Y.amin(0) - 1.0) if likely.any() else Y
 
-        asked = snapshots[0].designs(snapshots[0].done)
-        designs, Y = predicted_front(self.space, asked, values, self.seed)
+        seen = snapshots[0].designs(snapshots[0].done)
+        designs, Y = predicted_front(self.space, seen, values, self.seed)
         records = [r for r in snapshots[0].at(self.space.target) if r.feasible]
         known = objective_values([history.records[r.id] for r in records], self.space.objectives)
-        seen = ranges(torch.cat([Y, known]))
-        reference = reference_point(self.space, Y, MARGIN * seen)
-        return _Goal(reference, torch.maximum(Y.amax(0), reference + LEAST_RANGE * seen), designs)
+        reference, least = reference_point(self.space, Y), LEAST_RANGE * ranges(torch.cat([Y, known]))
+        return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(
         self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
