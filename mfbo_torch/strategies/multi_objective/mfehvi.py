@@ -23,6 +23,7 @@ from mfbo_torch.space.objectives import check_known, known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
 from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
 from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
 from mfbo_torch.strategies.multi_objective.predicted_front import predicted_front
@@ -61,9 +62,9 @@ class MFEHVI(Strategy):
     A query of the chain goes to the lowest fidelity that explains as much of the target's variance there, summed over
     the objectives in units of the front's ranges, per unit of cost as the target itself does, noise considered. The
     part that it explains is the geometric mean of two: by the chain as estimated, which trusts a fidelity of which
-    little is known, and by the one with its links integrated out, which hardly does. Between two queries of the target
-    those below cost as much as one of them at most, as in the single-objective default. The last queries of a capital
-    wait for values (:meth:`waits`).
+    little is known, and by the one with its links integrated out, which hardly does. What a fidelity has to explain is
+    doubled whenever nothing above it was queried for as many queries of it as one of the next fidelity costs, and is
+    what it was once something is. The last queries of a capital wait for values (:meth:`waits`).
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
@@ -196,7 +197,6 @@ class MFEHVI(Strategy):
             noted["predicted"] = [_of_models(rule.predictions(u, snapshot)) for rule, snapshot in pairs]
             noted["observed"] = self._names
             noted["maps"] = [[[*astuple(warp)] for warp in rule.transforms(snapshot)] for rule, snapshot in pairs]
-        noted |= {key: query.meta[key] for key in ("because",) if key in query.meta}
         return Query(query.x, query.fidelity, {"stage": "model", "model": name, **noted})
 
     def _log_densities(self, record: Record, predictions: Sequence[Mapping[str, Prediction]]) -> dict[str, float]:
@@ -251,9 +251,8 @@ class MFEHVI(Strategy):
             with torch.no_grad():
                 gain = score(u.unsqueeze(-2)).item()
             if gain >= math.log(LEAST_GAIN) or snapshot.best(target) is None:
-                level, why = self._level(u, snapshots, goal)
-                due = {"because": why} if why else {}
-                return name, rule.placed(u, rule.probing(u, level, snapshot), snapshot, generator, **due)
+                fidelity = rule.probing(u, self._level(u, snapshots, goal), snapshot)
+                return name, rule.placed(u, fidelity, snapshot, generator)
         u = rule.target_only.maximiser(self._alone(snapshots, goal), snapshot, generator)
         return ALONE, rule.placed(u, target, snapshot, generator)
 
@@ -300,11 +299,11 @@ class MFEHVI(Strategy):
                 means = joint.posterior(rule.surrogate.to(snapshot.designs(records)).unsqueeze(-2)).mean.squeeze(-2)
         return LogExpectedHypervolumeImprovement(joint, reference, means)
 
-    def _level(self, u: Tensor, snapshots: list[Snapshot], goal: _Goal) -> tuple[int, str]:
+    def _level(self, u: Tensor, snapshots: list[Snapshot], goal: _Goal) -> int:
         """The lowest fidelity that explains enough of the target's variance, summed over the objectives, for its cost;
-        or one that does so of an outcome of which it is open whether it keeps its limit; or what is due instead, and
-        why."""
-        rule, snapshot, target, costs = self.rules[0], snapshots[0], self.space.target, snapshots[0].costs_at(u)
+        or one that does so of an outcome of which it is open whether it keeps its limit."""
+        rule, snapshot = self.rules[0], snapshots[0]
+        costs, growth = snapshot.costs_at(u), impatience(snapshot.records, snapshot.costs)
         total, least = torch.zeros(len(costs), dtype=torch.double), torch.finfo(torch.double).tiny
         for each, seen, ends in zip(self.rules, snapshots, self._bounds(goal), strict=True):
             low, high = each.transform(seen)(ends)
@@ -315,8 +314,8 @@ class MFEHVI(Strategy):
             parts = [found / found[-1].clamp_min(least) for found in (linked, averaged)]
             total += linked[-1] * (parts[0] * parts[1]).sqrt() / (high - low).square().clamp_min(least)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
-        level = next((m for m in range(target) if worth[m] >= worth[-1] > 0), target)
-        return rule.level_due(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
+        level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
+        return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
 
     def _scalarised(self, name: str, history: History, goal: _Goal, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model for one random scalarisation; and whose it is."""

@@ -18,9 +18,9 @@ from torch import Tensor
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 
-SPREAD, MOST, STEPS, ROUNDS = 256, 16, 9, 4
+SPREAD, MOST, STEPS = 256, 16, 9
 """Number of Sobol designs; of designs on the front, at most, from which each parameter is varied by itself; of values
-that it takes; of times that this is done."""
+that it takes."""
 TRADE = 0.05
 """How much of one objective has to be gained for a unit of another one, in units of the front's ranges."""
 
@@ -45,13 +45,10 @@ def predicted_front(
     if space.candidates:
         return _best(space.unit_candidates[:4096], values)
     U, Y = _best(torch.cat([observed, allowed(lambda n: sobol(space.dim, n, seed), SPREAD, space)]), values)
-    for _ in range(ROUNDS):
-        order = Y[:, 0].argsort()
-        some = order[torch.linspace(0, len(U) - 1, min(len(U), MOST)).round().long()]
-        lines = space.snap(_varied(U[torch.cat([some, Y.argmax(0)]).unique()]))
-        V, Z = _best(lines[space.allows(lines)], values)
-        U, Y = _front(torch.cat([U, V]), torch.cat([Y, Z]))
-    return U, Y
+    some = U[torch.linspace(0, len(U) - 1, min(len(U), MOST)).round().long()]
+    lines = space.snap(_varied(some))
+    V, Z = _best(lines[space.allows(lines)], values)
+    return _front(torch.cat([U, V]), torch.cat([Y, Z]))
 
 
 def _varied(U: Tensor) -> Tensor:

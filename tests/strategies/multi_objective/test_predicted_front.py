@@ -23,14 +23,6 @@ def test_a_front_is_followed_along_a_parameter():
     assert values.amax(0).min() > -0.05
 
 
-def test_the_ends_of_a_front_are_reached_from_designs_far_from_it():
-    space = Space([Parameter(f"x{i}", 0, 1) for i in range(4)], costs=[1])
-    for seed in range(3):
-        _, values = predicted_front(space, torch.ones(1, 4, dtype=torch.double), zdt1, seed)
-        assert values.amax(0).min() > -0.05
-        assert values.amin(0).min() > -1.05
-
-
 def test_last_digits_put_nothing_on_it():
     """The first objective hardly depends on the second parameter, which ruins the second objective."""
     space = Space([Parameter("a", 0, 1), Parameter("b", 0, 1)], costs=[1])
