@@ -70,8 +70,6 @@ def evaluate(
     found, reason, raised, printed, refused = None, "", False, Output(), ""
     try:
         with captured() as printed:
-            if trial is not None:
-                trial.open()
             given = problem.observe(x, fidelity, number) if trial is None else problem.attempt(x, fidelity, trial)
         if trial is None or trial.cut_short is None:
             found = parse(given)

@@ -63,8 +63,7 @@ class Trials:
             self._due[record.id] = space.costs[query.fidelity] - base.paid
             self._below[record.id] = previous and previous.at
         trial = Trial(record.id, folder, previous, self.problem.maximize, span)
-        if previous is None or folder.is_dir():  # elsewhere its evaluation says what is missing
-            trial.open()
+        trial.open()
         return trial
 
     def evaluate(self, *attempt: Any) -> Evaluation:

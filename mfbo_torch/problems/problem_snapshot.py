@@ -104,7 +104,7 @@ def check_noted(journal: Journal, problem: Problem) -> None:
             "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
         )
     own, new = _objectives(before), _objectives(now)
-    if own and new and own != new:
+    if own and new and own != new and 1 in (len(own), len(new)):  # of several each value is kept by its name
         wanted = f"a history of this problem; its own has the objective{'s' * (len(own) > 1)} {', '.join(own)}"
         raise SettingError("journal", str(journal.path), wanted)
     if not problem.space.objectives and before.get("maximize", now["maximize"]) != now["maximize"]:

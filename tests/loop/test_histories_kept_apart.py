@@ -1,7 +1,6 @@
 """What is told or continued belongs to the problem: its objectives, its constraints, its candidates."""
 
 import math
-import shutil
 
 import pytest
 
@@ -104,24 +103,6 @@ def test_what_a_training_returns_beside_its_value_is_kept():
         return {"a": training(rate, epochs, trial)["value"], "b": rate}
 
     assert not [r.reason for r in minimize(two, space, 30, objectives=["a", "b"]).history if r.reason]
-
-
-def test_a_training_whose_folder_is_gone_fails_alone(tmp_path):
-    space = Space([Parameter("rate", 0.0, 1.0)], fidelities={"epochs": [3, 9, 27]}, continues=True)
-
-    def training(rate, epochs, trial):
-        (trial.folder / "state").write_text("")
-        return (rate - 0.3) ** 2 + 1 / epochs
-
-    with Journal(tmp_path / "j.sqlite") as journal:
-        minimize(training, space, 60, journal=journal)
-    shutil.rmtree(tmp_path / "j.trials")
-    with Journal(tmp_path / "j.sqlite") as journal:
-        found = minimize(training, space, 160, journal=journal)
-    reasons = [record.reason for record in found.history if record.reason]
-    assert reasons
-    assert all("trial.folder" in reason for reason in reasons)
-    assert len(reasons) < len(found.history) / 2
 
 
 def test_a_result_explains_its_queries():

@@ -77,7 +77,7 @@ class FunctionProblem(Problem):
         """
         if (found := self._reported(trial)) is None:
             returned = self._called(*self.checked(x, fidelity), trial)
-            told = isinstance(returned, Mapping | Observation)  # more than a number
+            told = isinstance(returned, Mapping | Observation) and not self.space.epochs  # more than a number
             found = returned if told or (last := self._reported(trial)) is None else last
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
