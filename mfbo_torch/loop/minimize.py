@@ -60,7 +60,7 @@ class Result:
         recommended: The best design by the model where values are noisy; else ``None``.
         front: The designs at the target that no other one dominates, from the best value of the first objective on. Of
             several objectives ``x`` is its knee, and ``fun`` the first objective there.
-        history: Every query.
+        history: Every query. Values are to be maximised there: minus the objective's where that is minimised.
         problem: What was optimised.
     """
 
