@@ -54,7 +54,7 @@ ENTRIES = {
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
-    "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), (15, 20, 30), TWO_FIDELITIES),
+    "MF-NAIVE": Entry(lambda seed: strategies.MFNaive(seed=seed), CAPITALS, TWO_FIDELITIES),
     "MF-NAIVE (random)": Entry(
         lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES, seeds=10
     ),
