@@ -204,10 +204,10 @@ def check_folder(settings: Mapping[str, Any], history: History) -> None:
     if "strategies" in stored:
         raise SettingError("out", str(out), f"{new}; it holds a comparison")
     spent = history.spent
-    if not len(history) and (out / SUMMARY).exists() and run_folder.noted(out).get("spent"):
-        wanted = f"a folder with the {JOURNAL} that its {SUMMARY} is of; put that back, or begin in a new folder"
-        raise SettingError("out", str(out), wanted)
     if not spent:
+        if not len(history) and run_folder.noted(out).get("spent"):
+            wanted = f"a folder with the {JOURNAL} that its {SUMMARY} is of; put that back, or begin in a new folder"
+            raise SettingError("out", str(out), wanted)
         return
     if any(stored.get(setting) != settings[setting] for setting in settings):
         with suppress(SettingError):

@@ -269,10 +269,10 @@ class Optimizer:
         found = parse_finite(self._parsed(value, query.x), self.space.outcomes)
         for one in self.space.objectives:
             if reason := unusable(found.outcomes[one.name].value):
-                raise SettingError(one.name, value, f"in range: {reason}")
+                raise SettingError(one.name, found.outcomes[one.name].value, f"in range: {reason}")
         if standard_error is not None:
-            for one in self.space.objectives[:1]:
-                wanted = f'given with each objective, as in {{"{one.name}": (0.5, 0.1)}}'
+            if goals := self.space.objectives:
+                wanted = f'given with each objective, as in {{"{goals[0].name}": (0.5, 0.1)}}'
                 raise SettingError("standard_error", standard_error, wanted)
             found = replace(found, standard_error=standard_error)
         with self._lock:
@@ -285,7 +285,7 @@ class Optimizer:
         """Query a design ``{name: value}`` next, at a fidelity as :meth:`add` takes it or the strategy chooses it.
 
         The query is pending, and its cost spent, from now on; :meth:`ask` returns it. A :class:`SettingError` is raised
-        for parameters or a fidelity that are none of the space.
+        for parameters or a fidelity that are none of the space, or a design that its constraints exclude.
         """
         x = allowed_design(parameters, self.space)
         with self._lock:

@@ -69,11 +69,11 @@ class _Training:
 
     def pause(self) -> Trial | None:
         """Called in the thread, at the last epoch of its trial."""
-        last = self.trial.span and self.trial.curve.get(self.trial.span.end)
+        last = self.trial.end_value
         target = self.problem.space.fidelity_value(self.problem.space.target)
         at_end = self.trial.span is not None and self.trial.span.end in target.values()
-        several = self.problem.space.limits or self.problem.space.objectives
-        if at_end or last is None or unusable(last) or several or saved(self.trial.folder):
+        more = self.problem.space.limits or self.problem.space.objectives  # than the value that was reported
+        if at_end or last is None or unusable(last) or more or saved(self.trial.folder):
             return None
         self.printed = taken()
         self.ended.put(None)

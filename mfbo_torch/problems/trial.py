@@ -112,7 +112,7 @@ class Trial:
             span = going.span
 
     @property
-    def at_end(self) -> float | None:
+    def end_value(self) -> float | None:
         """The value reported after the last epoch, where steps are epochs."""
         return None if (span := self._counted) is None else self.curve.get(span.end)
 

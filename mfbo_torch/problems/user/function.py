@@ -41,9 +41,9 @@ class FunctionProblem(Problem):
         self.space, self.maximize, self.value = space, maximize, value
         if space.objectives:
             self.maximize, self.value = space.objectives[0].maximize, space.objectives[0].name
-            middle = space.from_unit(torch.full((1, space.unit_dim), 0.5, dtype=torch.double))
-            if space.allows(space.to_unit(middle)).all():
-                check_known(space.objectives, space.named(middle[0].tolist()))
+            middle = torch.full((1, space.unit_dim), 0.5, dtype=torch.double)
+            if space.allows(middle).all():
+                check_known(space.objectives, space.named(space.from_unit(middle)[0].tolist()))
         self.takes_trial = self._takes_trial()
         if space.epochs and space.continues and not self.takes_trial:
             raise SettingError("objective", self.name, "a function with an argument trial, training(parameters, trial)")
@@ -71,7 +71,8 @@ class FunctionProblem(Problem):
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
         """What the objective has reported after its last epoch, else what it returns, or where that is nothing the last
-        value that it has reported; with limits what it returns comes first.
+        value that it has reported. With limits or several objectives what it returns comes first; without ``epochs=``
+        a mapping does too, which says more than a number.
 
         It is not called where it had reported its last epoch before it was killed.
         """
@@ -91,7 +92,7 @@ class FunctionProblem(Problem):
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 
     def _reported(self, trial: Trial) -> float | None:
-        return None if self.space.limits or self.space.objectives else trial.at_end
+        return None if self.space.limits or self.space.objectives else trial.end_value
 
     def _called(self, x: tuple[float, ...], fidelity: int, trial: Trial | None) -> Any:
         """What the objective returns, with the objectives that are known."""
