@@ -20,6 +20,7 @@ the report alone).
 ``benchmarks.quality.limits``              what it costs that models are made of few observations; ``limits.csv``
 ``benchmarks.quality.continuing``          a network whose trainings go on or begin anew; ``continuing.csv``, ``.md``
 ``benchmarks.quality.trainings.run``         every epoch observed, beside pruners at equal epochs; ``trainings.*``
+``benchmarks.quality.trainings.trained``     the same trainings done, not looked up; ``trainings-trained.*``
 ``benchmarks.quality.trainings.table``       the curves of 24 real trainings; ``curves.npz`` beside it
 ``benchmarks.quality.constrained``         limits on outcomes, BoTorch's constrained functions; ``constrained.csv``
 ``benchmarks.quality.objectives.run``      several objectives at several fidelities beside others; ``objectives.*``

@@ -115,6 +115,10 @@ SMOKE = [
         "quality.trainings.run --seeds 1 --problems deep-wine --methods FreezeThaw 'TPE + halving' --capital 3",
         "trainings .md",
     ),
+    Smoke(
+        "quality.trainings.trained --seeds 1 --problems deep-wine --methods FreezeThaw random --capital 3",
+        "trainings-trained .md",
+    ),
     Smoke("quality.trainings.table --problems deep-wine --workers 1", "curves.npz", constants={"DESIGNS": 3}),
     Smoke("quality.limits --seeds 1 --problems Currin --methods 100 0 --capital 20", "limits", check=limits_report),
     Smoke("quality.searches --seeds 1 --problems 'kernel ridge, diabetes'", "doors-searches", {"capitals": (1,)}),

@@ -2,7 +2,8 @@
 
 A study (:mod:`benchmarks.study`): ``trainings.csv`` and ``trainings.md``. The tasks are those of
 :mod:`benchmarks.quality.trainings.tasks`, at 1, 4 and 16 workers, which each train an epoch a tick; capital is counted
-in whole trainings of 27 epochs. Losses come from the table (:mod:`benchmarks.quality.trainings.table`).
+in whole trainings of 27 epochs. Losses come from the table (:mod:`benchmarks.quality.trainings.table`); :mod:`benchmarks.quality.trainings.trained`
+trains.
 A method "@4" has four workers. FreezeThaw is told the capital, and makes a run for each; no other method can be told.
 """
 
@@ -98,7 +99,7 @@ def plan(problem: str, method: str, seed: int) -> list[tuple[int, ...]]:
     return [(n,) for n in CAPITALS] if method.startswith("FreezeThaw") else [CAPITALS]
 
 
-def _losses(path: Path, workers: int) -> dict[tuple[str, str, int], list[float]]:
+def losses_of(path: Path, workers: int) -> dict[tuple[str, str, int], list[float]]:
     """The losses of all seeds by task, method and capital, of the runs with so many workers."""
     found: dict[tuple[str, str, int], list[float]] = {}
     for row in read(path):
@@ -108,7 +109,7 @@ def _losses(path: Path, workers: int) -> dict[tuple[str, str, int], list[float]]
     return found
 
 
-def _summary(losses: Mapping[tuple[str, str, int], list[float]], tasks: Sequence[str]) -> list[list[str]]:
+def summary(losses: Mapping[tuple[str, str, int], list[float]], tasks: Sequence[str]) -> list[list[str]]:
     """A row a method: at each capital its mean rank, and in how many tasks its median is within 1.05 of the best."""
     body = []
     for method in METHODS:
@@ -134,7 +135,7 @@ def _summary(losses: Mapping[tuple[str, str, int], list[float]], tasks: Sequence
     return body
 
 
-def _details(losses: Mapping[tuple[str, str, int], list[float]], task: str) -> list[list[str]]:
+def details(losses: Mapping[tuple[str, str, int], list[float]], task: str) -> list[list[str]]:
     """Median and worst loss of each method at each capital at which it was measured."""
     body = []
     for method in METHODS:
@@ -155,7 +156,7 @@ def report(path: Path) -> None:
     ]
     head = ["", *(f"{n} trainings" for n in CAPITALS)]
     for workers in WORKERS:
-        losses = _losses(path, workers)
+        losses = losses_of(path, workers)
         for name, tasks in {
             "developed on": [task for task in TASKS if task not in HELD_OUT],
             "held out": list(HELD_OUT),
@@ -166,9 +167,9 @@ def report(path: Path) -> None:
                 counts = sorted({len(losses[key]) for key in losses if key[0] in own})
                 seeds = " or ".join(map(str, counts))
                 note = f"Mean rank of the median of {seeds} seeds, and tasks on which it is within 1.05 of the best:"
-                lines += ["", f"## {title}", "", note, "", *markdown(head, _summary(losses, own))]
+                lines += ["", f"## {title}", "", note, "", *markdown(head, summary(losses, own))]
                 for task in own if workers == 1 else ():
-                    lines += ["", f"{task}: median, worst seed", "", *markdown(head, _details(losses, task))]
+                    lines += ["", f"{task}: median, worst seed", "", *markdown(head, details(losses, task))]
     path.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
