@@ -2,8 +2,8 @@
 
 A study (:mod:`benchmarks.study`): ``trainings.csv`` and ``trainings.md``. The tasks are those of
 :mod:`benchmarks.quality.trainings.tasks`, at 1, 4 and 16 workers, which each train an epoch a tick; capital is counted
-in whole trainings of 27 epochs. Losses come from the table (:mod:`benchmarks.quality.trainings.table`); :mod:`benchmarks.quality.trainings.trained`
-trains.
+in whole trainings of 27 epochs. Losses come from the table (:mod:`benchmarks.quality.trainings.table`);
+:mod:`benchmarks.quality.trainings.trained` trains.
 A method "@4" has four workers. FreezeThaw is told the capital, and makes a run for each; no other method can be told.
 """
 

@@ -77,7 +77,11 @@ def parser() -> argparse.ArgumentParser:
     )
     init.add_argument("--program", metavar="COMMAND", help="a program in the place of a function, '{x}' for a value")
     costs = "of each fidelity, the target last; or its name and values, epochs:3,9,27"
-    init.add_argument("--costs", "--fidelities", dest="costs", metavar="COST[,COST...]", help=costs)
+    levels = init.add_mutually_exclusive_group()
+    levels.add_argument("--costs", "--fidelities", dest="costs", metavar="COST[,COST...]", help=costs)
+    levels.add_argument(
+        "--epochs", metavar="N", help="of a training that reports each epoch, in the place of fidelities"
+    )
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
     goal = init.add_mutually_exclusive_group()
     goal.add_argument("--minimize", action="store_true", help="smaller values are better")

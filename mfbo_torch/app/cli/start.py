@@ -13,7 +13,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from mfbo_torch.app.cli.templates import COMMAND, CONFIG, COSTS, FUNCTION, MAIN, NAMED, SOURCE
+from mfbo_torch.app.cli.templates import (
+    COMMAND,
+    CONFIG,
+    COSTS,
+    EPOCHS,
+    FUNCTION,
+    MAIN,
+    NAMED,
+    SOURCE,
+    TRAINED,
+    TRAINING,
+)
 from mfbo_torch.app.cli.terminal import say
 from mfbo_torch.app.run_folder import writable
 from mfbo_torch.utils import safe_yaml
@@ -26,7 +37,11 @@ PARAMETER = "a name and two bounds, as in rate:1e-5:0.1:log or n:1:9:integer, or
 QUESTIONS = {
     "goal": ("Are smaller or larger values better, minimize or maximize", "minimize"),
     "parameters": ("Its parameters, NAME:LOWER:UPPER[:log][:integer] or NAME:ONE,OTHER, blanks between", "x:0:1 y:0:1"),
-    "costs": ("Its fidelities: their costs, the target's last, or a name and values, as in epochs:3,9,27", "1,10"),
+    "costs": (
+        "Its fidelities: their costs, the target's last, or a name and values, as in mesh:8,32, or epochs:27 where a "
+        "training reports each epoch",
+        "1,10",
+    ),
     "capital": ("What may be spent, in the unit of the costs", "100"),
     "kind": ("Is it a function or a program", "function"),
     "objective": ("Your function, MODULE:FUNCTION", "objective:evaluate"),
@@ -36,11 +51,12 @@ Parameters = dict[str, dict[str, Any]]
 
 
 class Levels(NamedTuple):
-    """The fidelities: their costs, and a name and values where they have them."""
+    """The fidelities: their costs, and a name and values where they have them; or ``epochs``, of a training."""
 
     costs: list[float]
     name: str = "fidelity"
     values: tuple[Any, ...] = ()
+    epochs: int | None = None
 
 
 def init(
@@ -52,6 +68,7 @@ def init(
     minimize: bool,
     maximize: bool = False,
     program: str | None = None,
+    epochs: str | None = None,
 ) -> int:
     """Write a commented config, and a function or a program to begin with where there is none yet.
 
@@ -65,12 +82,18 @@ def init(
         raise SettingError("file", file, "a new file; this one exists")
     if objective is not None and program is not None:
         raise SettingError("program", program, "left out where there is an objective")
+    if epochs is not None:
+        costs = f"epochs:{_epochs(epochs)}"
     given = "minimize" if minimize else "maximize" if maximize or not sys.stdin.isatty() else None
     smaller = _answer("goal", given, _one_of("goal", "minimize", "maximize")) == "minimize"
     searched = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
     levels = _answer("costs", costs, _levels)
-    amount = _answer("capital", capital, lambda text: _capital(text, levels.costs))
-    kind = "program" if program else "function" if objective is not None or not sys.stdin.isatty() else None
+    whole = levels.epochs
+    amount = _answer("capital", capital, lambda text: _capital(text, levels.costs), str(12 * whole) if whole else "")
+    if whole and program is not None:
+        raise SettingError("program", program, "left out where each epoch is reported, which a function does")
+    function = objective is not None or whole or not sys.stdin.isatty()
+    kind = "program" if program else "function" if function else None
     if _answer("kind", kind, _one_of("kind", "function", "program")) == "program":
         places = " ".join(f"{name}={{{name}}}" for name in [*searched, levels.name])
         command = _answer("command", program, _command, f"python {{start}}/simulate.py {places}")
@@ -78,7 +101,8 @@ def init(
     else:
         place = _answer("objective", objective, _place)
         counted = "" if levels.values else "; fidelity counts from 0, the cheapest"
-        stated = FUNCTION.substitute(fidelity=levels.name, counted=counted, place=place)
+        form = TRAINING if whole else FUNCTION
+        stated = form.substitute(fidelity=levels.name, counted=counted, place=place)
         module, _, name = place.partition(":")
         source = None if "." in module or Path(module).is_dir() else Path(module).with_suffix(".py")
     config = CONFIG.substitute(
@@ -87,6 +111,7 @@ def init(
         parameters="\n".join(f"      {_key(name)}: {json.dumps(form)}" for name, form in searched.items()),
         fidelities=_stated(levels),
         maximize=str(not smaller).lower(),
+        strategy="FreezeThaw" if whole else "MFGPUCB",
         capital=f"{amount:.15g}",
         out=safe_yaml.dump(f"runs/{path.stem}").partition("\n")[0],
     )
@@ -95,7 +120,8 @@ def init(
     say(f"{path}  the settings; {'smaller' if smaller else 'larger'} values are better")
     asked = {"parameters": parameters, "costs": costs, "capital": capital}
     if not sys.stdin.isatty() and (made_up := [name for name, text in asked.items() if text is None]):
-        say(f"{' ' * len(str(path))}  {', '.join(made_up)} are examples: put your own in their place")
+        words = "is an example: put your own in its" if len(made_up) == 1 else "are examples: put your own in their"
+        say(f"{' ' * len(str(path))}  {', '.join(made_up)} {words} place")
     if source is not None and not os.path.lexists(source):
         with writable("objective", source, "file"):
             write_text(source, _source(name, searched, levels, smaller, stated.lstrip().startswith("# A program")))
@@ -122,6 +148,8 @@ def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: s
 
 def _stated(levels: Levels) -> str:
     """The fidelities as a config has them."""
+    if levels.epochs:
+        return EPOCHS.substitute(epochs=levels.epochs)
     if levels.values:
         return NAMED.substitute(name=_key(levels.name), values=json.dumps(levels.values))
     return COSTS.substitute(costs=f"[{', '.join(f'{cost:.15g}' for cost in levels.costs)}]")
@@ -134,6 +162,12 @@ def _key(name: str) -> str:
 
 def _source(function: str, searched: Parameters, levels: Levels, smaller: bool, program: bool) -> str:
     """A function to begin with, in a program where that is wanted."""
+    numbers = {name: (form["lower"], form["upper"]) for name, form in searched.items() if "lower" in form}
+    choices = {name: form["choices"] for name, form in searched.items() if "choices" in form}
+    better = "Smaller" if smaller else "Larger"
+    if levels.epochs:
+        sign = "loss" if smaller else "-loss"
+        return TRAINED.substitute(function=function, numbers=numbers, choices=choices, better=better, sign=sign)
     target = levels.values[-1] if levels.values else len(levels.costs) - 1
     counted = f"fidelity counts from 0, the cheapest, to {target}, the target."
     meaning = f"The target is {target}." if levels.values else counted
@@ -141,9 +175,9 @@ def _source(function: str, searched: Parameters, levels: Levels, smaller: bool, 
         imports="\nimport sys\n" if program else "",
         function=function,
         fidelity=levels.name,
-        numbers={name: (form["lower"], form["upper"]) for name, form in searched.items() if "lower" in form},
-        choices={name: form["choices"] for name, form in searched.items() if "choices" in form},
-        better="Smaller" if smaller else "Larger",
+        numbers=numbers,
+        choices=choices,
+        better=better,
         meaning=meaning,
         sign="" if smaller else "-",
         bias=f"(1 - {levels.name} / {target})" if levels.values else f"({target} - {levels.name})",
@@ -226,8 +260,17 @@ def _levels(text: str) -> Levels:
         return Levels(_increasing(text))
     if not name.isidentifier() or name in ("parameters", "fidelity", "trial"):
         raise SettingError("costs", text, "increasing numbers, as in 1,10, or a name and values, as in epochs:3,9,27")
+    if name == "epochs" and "," not in values:
+        return Levels([1.0], name, epochs=_epochs(values))
     found = _increasing(values)
     return Levels(found, name, tuple(map(_whole, found)))
+
+
+def _epochs(text: str) -> int:
+    found = _number(text)
+    if found is None or found < 2 or found != round(found):
+        raise SettingError("epochs", text, "how many epochs a whole training has, a whole number from 2 on")
+    return round(found)
 
 
 def _increasing(text: str) -> list[float]:

@@ -17,8 +17,8 @@ $fidelities
     # true: larger values are better; false: smaller ones are.
     maximize: $maximize
 strategy:
-  # mfbo run --strategy.help MFGPUCB explains its settings.
-  class_path: mfbo_torch.strategies.MFGPUCB
+  # mfbo run --strategy.help $strategy explains its settings.
+  class_path: mfbo_torch.strategies.$strategy
 # What may be spent in all, in the unit of the costs.
 capital: $capital
 # The seed of every random choice: the same seed, the same decisions.
@@ -37,6 +37,10 @@ FUNCTION = Template("""\
     # A function f(parameters, $fidelity) that returns a number, looked for in the current folder first.
     # parameters is a mapping of names to values$counted.
     objective: $place""")
+TRAINING = Template("""\
+    # A function f(parameters, trial) that reports a number after each epoch, looked for in the current folder first.
+    # parameters is a mapping of names to values; trial.epochs() are the epochs still to train.
+    objective: $place""")
 COMMAND = Template("""\
     # A program and its arguments; {NAME} is the value of a parameter, {start} the folder that mfbo was started from.
     command: $command
@@ -49,6 +53,9 @@ COSTS = Template("""\
 NAMED = Template("""\
     # The name of the fidelity and its values, the target last. Their costs are the values, unless costs are given.
     fidelities: {$name: $values}""")
+EPOCHS = Template("""\
+    # The epochs of a whole training. One pauses on the way, goes on later, or is left; an epoch costs 1.
+    epochs: $epochs""")
 SOURCE = Template('''\
 """What is optimised; replace the body by your own."""
 $imports
@@ -61,6 +68,26 @@ def $function(parameters, $fidelity):
     distance = sum(((parameters[name] - (a + b) / 2) / (b - a)) ** 2 for name, (a, b) in NUMBERS.items())
     distance += sum(0.1 * options.index(parameters[name]) for name, options in CHOICES.items())
     return $sign(distance + 0.1 * $bias)
+''')
+TRAINED = Template('''\
+"""What is trained; replace the body by your own."""
+
+import json
+
+NUMBERS = $numbers
+CHOICES = $choices
+
+
+def $function(parameters, trial):
+    """$better is better. A training that was paused is called again, and goes on from its checkpoint."""
+    end = sum(((parameters[name] - (a + b) / 2) / (b - a)) ** 2 for name, (a, b) in NUMBERS.items())
+    end += sum(0.1 * options.index(parameters[name]) for name, options in CHOICES.items())
+    checkpoint = trial.folder / "loss.json"
+    loss = json.loads(checkpoint.read_text()) if checkpoint.exists() else end + 1
+    for _ in trial.epochs():
+        loss = end + 0.8 * (loss - end)  # train an epoch here
+        checkpoint.write_text(json.dumps(loss))
+        trial.report($sign)
 ''')
 MAIN = Template("""
 
