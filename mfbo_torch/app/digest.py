@@ -147,10 +147,9 @@ def _front(objectives: list[tuple[str, bool]], known: Known, values: Mapping[str
     found = [
         ("Objectives", ", ".join(f"{'maximize' if largest else 'minimize'} {name}" for name, largest in objectives))
     ]
-    target = len(known["costs"]) - 1
     front = values.get("front")
     if front is None:  # the run goes on
-        front = _observed(objectives, [r for r in history.done if r.query.fidelity == target and r.feasible])
+        front = front_of(known, history)
         if not front:
             return [*found, ("Front", f"none yet: nothing{' feasible' if known['limits'] else ''} at the target")]
     listed = ": mfbo best" if "front" in values else ""  # which reads the folder of a run that has ended
@@ -166,14 +165,16 @@ def knee(front: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     return next((one["values"] for one in front if "knee" in one["labels"]), None)
 
 
-def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list[dict[str, Any]]:
-    """The values of those records that no other one dominates, with what each stands out by; without torch, which a
-    look at a run does not load."""
-    seen = dict[tuple[float, ...], dict[str, float]]()
-    for record in records:
-        own = {name: record.outcomes[name].value for name, _ in objectives}
-        seen.setdefault(tuple(-own[name] if largest else own[name] for name, largest in objectives), own)
-    front = dict[tuple[float, ...], dict[str, float]]()
+def front_of(known: Known, history: History) -> list[dict[str, Any]]:
+    """The designs at the target that no other one dominates, with what each stands out by; without torch, which a look
+    at a run does not load."""
+    objectives, target = known["objectives"], len(known["costs"]) - 1
+    seen = dict[tuple[float, ...], Record]()
+    for record in history.done:
+        if record.query.fidelity == target and record.feasible:
+            own = [(record.outcomes[name].value, largest) for name, largest in objectives]
+            seen.setdefault(tuple(-value if largest else value for value, largest in own), record)
+    front = dict[tuple[float, ...], Record]()
     for cost in sorted(seen):  # none is dominated by one behind it, and most by one of the last
         if not any(all(map(le, other, cost)) for other in reversed(front)):
             front[cost] = seen[cost]
@@ -187,13 +188,15 @@ def _observed(objectives: list[tuple[str, bool]], records: list[Record]) -> list
     knee = min(front, key=lost)
     return [
         {
-            "values": own,
+            "parameters": named(known, record.query.x),
+            "values": {name: record.outcomes[name].value for name, _ in objectives},
+            "deviations": {name: record.outcomes[name].standard_error for name, _ in objectives},
             "labels": [
                 *(f"best {name}" for (name, _), c, (low, _) in zip(objectives, cost, ends, strict=True) if c == low),
                 *(["knee"] if cost == knee else []),
             ],
         }
-        for cost, own in sorted(front.items())
+        for cost, record in sorted(front.items())
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mfbo_torch import Journal, Parameter, Space, maximize, minimize
 from mfbo_torch.app import cli, digest
-from mfbo_torch.history import Query, Record, Status
+from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.observation import Outcome
 from mfbo_torch.history.storage.journal import digest_path
 
@@ -64,6 +64,27 @@ def test_a_front_that_is_still_growing_is_shown(tmp_path, capsys):
     for one in found.front:
         seen = ", ".join(f"{name} = {value:.5g}" for name, value in one.values.items())
         assert all(f"{label} {seen}" in shown for label in one.labels)
+    assert cli.main(["best", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["parameters"] for one in told["front"]] == [one.parameters for one in found.front]
+    assert [one["values"] for one in told["front"]] == [one.values for one in found.front]
+    assert told["finished"]
+    assert cli.main(["best", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["loss", "size"]
+
+
+def test_the_best_of_a_journal_is_told(tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        found = minimize(loss, SPACE, 30, strategy="RandomSearch", journal=journal)
+    assert cli.main(["best", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["value"], told["parameters"], told["spent"]) == (found.fun, found.parameters, found.spent)
+    assert cli.main(["best", str(path)]) == 0
+    assert f"{found.fun:.10g}" in capsys.readouterr().out
+    digest_path(path).unlink()
+    assert cli.main(["best", str(path)]) == 2
+    assert "a journal with the names of its parameters in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("directions", [("minimize", "minimize"), ("maximize", "minimize")])
@@ -79,7 +100,8 @@ def test_a_front_is_what_no_other_design_dominates(directions):
         for i, (a, b) in enumerate(values)
     ]
     objectives = [(name, direction == "maximize") for name, direction in zip("ab", directions, strict=True)]
-    found = digest._observed(objectives, records)
+    x = {"name": "x", "lower": 0.0, "upper": 1.0, "choices": None, "integer": False, "when": []}
+    found = digest.front_of({"objectives": objectives, "costs": [1.0], "parameters": [x]}, History(records))
     assert [tuple(sign * v for sign, v in zip(signs, one["values"].values(), strict=True)) for one in found] == sorted(
         best
     )

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     listing = command("list", "listing:show", "the runs and comparisons in a folder, the newest first")
     listing.add_argument("folder", metavar="DIR", nargs="?", default="runs", help="where to look; runs if not given")
     best = command("best", "results:best", "the best parameters of a run and their value")
-    folder(best)
+    folder(best, "folder of a run, or a journal; the current or the newest in runs if not given")
     best.add_argument("--json", dest="as_json", action="store_true", help="as JSON")
     serve = command("serve", "serve:serve", "a page that follows a run, on this machine alone")
     folder(serve)

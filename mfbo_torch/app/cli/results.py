@@ -131,11 +131,15 @@ def _journal(path: Path) -> int:
 
 
 def best(folder: str | None, as_json: bool) -> int:
-    """Print the best parameters of a run and their value."""
-    out = run_folder.chosen(folder, "mfbo best runs/mine", single=True)
-    if run_folder.compares(out):
-        raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
-    summary = _summary(out)
+    """Print the best parameters that a folder or a journal holds, and their value."""
+    if folder is not None and Path(folder).is_file():
+        out = Path(folder)
+        summary, finished = _told(out)
+    else:
+        out = run_folder.chosen(folder, "mfbo best runs/mine", single=True)
+        if run_folder.compares(out):
+            raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
+        summary, finished = _summary(out), run_folder.finished(out)
     found: dict[str, Any] = {
         "folder": str(out),
         **_best_values(summary),
@@ -145,7 +149,7 @@ def best(folder: str | None, as_json: bool) -> int:
             for name in ("front", "recommended", "constraints", "spent", "capital")
             if name in summary
         },
-        "finished": run_folder.finished(out),
+        "finished": finished,
     }
     if as_json:
         print(json.dumps(found, indent=2))
@@ -164,6 +168,20 @@ def best(folder: str | None, as_json: bool) -> int:
         rows.append(("recommended", ", ".join(f"{name} = {given}" for name, given in recommended.items())))
     say(pairs(rows, max(len(name) for name, _ in rows)))
     return 0
+
+
+def _told(path: Path) -> tuple[dict[str, Any], bool]:
+    """What a run has found whose journal a program of the user's has written, and whether it has ended."""
+    with Journal(path, read_only=True) as journal:
+        history = journal.history()
+    known = digest.read(digest_path(path))
+    with suppress(*digest.WRONG):
+        if known is not None and digest.fits(known, history):
+            found = {**digest.values_of(known, history, known), "spent": history.spent}
+            front = {"front": digest.front_of(known, history)} if known.get("objectives") else {}
+            return {**found, **front}, known.get("finished") is True
+    beside = f"a run's folder, or a journal with the names of its parameters in {digest_path(path)}"
+    raise SettingError("folder", str(path), beside)
 
 
 def _best_values(summary: dict[str, Any]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise SettingError("html", True, "left out, or plotly installed: pip install mfbo-torch[report]") from None
+        raise SettingError("plotly", None, "installed, which pages need: pip install mfbo-torch[report]") from None
     script: str = get_plotlyjs()
     return script
 
