@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Self
 
 import torch
-from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
+from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, PosteriorMean, UpperConfidenceBound
 from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
-from mfbo_torch.history import Query, Record, Status
+from mfbo_torch.history import Query, Record, Status, payable
 from mfbo_torch.history.incremental import Fold
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
@@ -39,7 +39,7 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     noted_densities,
     shares,
 )
-from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import RecursiveMFGPUCB, other_peaks
+from mfbo_torch.strategies.multi.mf_gp_ucb_recursive import LONG, RecursiveMFGPUCB, other_peaks
 from mfbo_torch.strategies.single.analytic import ExpectedImprovement
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
@@ -52,6 +52,8 @@ STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
+LAST = 2
+"""Number of the target's last queries that go where the averaged chain's mean is largest."""
 CANDIDATES = 256
 """Number of designs that are looked at beside queries in flight."""
 
@@ -85,6 +87,10 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
     :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no turn
     while the capital beside the target's last query goes to cheaper ones.
+
+    The target's :data:`LAST` queries of a capital of :data:`LONG` target costs or more go where the mean of the
+    averaged chain is largest, if that is above the best known one, whosever turn it is: what they tell of other designs
+    has no use any more.
     """
 
     integrated_outcomes = True
@@ -145,6 +151,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if snapshot.pending:
             query = self._beside(name, snapshot, generator) if name != ALONE else None
             return (ALONE, self._beside_alone(snapshot, generator)) if query is None else (name, query)
+        if self._nearly_spent(snapshot) and (query := self._improving(snapshot, generator, surest=True)) is not None:
+            return INTEGRATED, query
         if name == LINKED:
             query = self._bounded(snapshot, generator)
         elif name == INTEGRATED:
@@ -175,19 +183,26 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             u, beta = (surest, 0.0) if self._gain(model, surest, 0.0, snapshot) > MIN_GAIN else (u, beta)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
-    def _improving(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
-        """Where the averaged chain expects most of the target, if that is something."""
-        model, (warp, _) = self.integrated(snapshot), self.transforms(snapshot)
-        unit, pending = _unit(model), self.pending(snapshot)
-        target = TargetModel(model.hallucinate(pending), unit)
-        acquisition = LogExpectedImprovement(target, self._best(model, snapshot) / unit)
-        u = self.searched(self.feasible(acquisition, snapshot, self.space.target), snapshot, generator)
+    def _nearly_spent(self, snapshot: Snapshot) -> bool:
+        """Whether the target's last queries are to come."""
+        capital, cost = self.capital or 0.0, self.space.costs[-1]
+        return capital >= LONG * cost and payable(capital) - snapshot.history.spent < (LAST + 1) * cost
+
+    def _improving(self, snapshot: Snapshot, generator: torch.Generator, surest: bool = False) -> Query | None:
+        """Where the averaged chain expects most of the target, or is ``surest`` of it, if that is something."""
+        model, (warp, _), fidelity = self.integrated(snapshot), self.transforms(snapshot), self.space.target
+        unit = _unit(model)
+        target, best = TargetModel(model.hallucinate(self.pending(snapshot)), unit), self._best(model, snapshot) / unit
+        acquisition = PosteriorMean(target) if surest else LogExpectedImprovement(target, best)
+        score = self.feasible(acquisition, snapshot, fidelity, best.item if surest else None)
+        u = self.searched(score, snapshot, generator)
         with torch.no_grad():
             gain = acquisition(u.unsqueeze(-2)).item()
-        if gain < math.log(MIN_IMPROVEMENT) and snapshot.best(self.space.target) is not None:
+        least = best.item() + MIN_IMPROVEMENT if surest else math.log(MIN_IMPROVEMENT)
+        if gain < least and snapshot.best(fidelity) is not None:
             return None
         at = self.level(self.model(snapshot), u, 1.0, snapshot)
-        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {})
+        return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {"beta": 0.0} if surest else {})
 
     def _gain(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> float:
         """What a chain's bound gains at a ``1 x d`` design over the best known mean, in deviations of the function."""
