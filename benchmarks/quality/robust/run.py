@@ -91,8 +91,8 @@ def planned(problem: str, method: str, seed: int) -> list[tuple[int, ...]]:
     """The runs of a method, the longest first.
 
     One to the largest capital, looked at on its way, and one to the smallest. A method whose first design depends on
-    the capital has a run to the second smallest too; MF-NAIVE, which asks the target last, and the default, whose last
-    queries are others, one to each.
+    the capital has a run to the second smallest too; MF-NAIVE and the default, whose last queries depend on it, one to
+    each.
     """
     if method in report.IN_FLIGHT:
         return [report.CAPITALS[1:]]

@@ -119,15 +119,20 @@ def _values(
 
 def _journal(path: Path) -> int:
     """Print what a journal holds that a program of the user's has written."""
-    with Journal(path, read_only=True) as journal:
-        history = journal.history()
-    known, rows = digest.read(digest_path(path)), digest.rows_of_journal(history)
+    history, known = _read(path)
+    rows = digest.rows_of_journal(history)
     with suppress(*digest.WRONG):
         if known is not None and digest.fits(known, history):
             values = {**digest.values_of(known, history, known), "stopped": known.get("stopped")}
             rows = digest.rows(known, values, history, known.get("finished") is True)
     say(pairs(rows))
     return 0
+
+
+def _read(path: Path) -> tuple[History, digest.Known | None]:
+    """The history of a journal, and what is kept beside it."""
+    with Journal(path, read_only=True) as journal:
+        return journal.history(), digest.read(digest_path(path))
 
 
 def best(folder: str | None, as_json: bool) -> int:
@@ -172,9 +177,7 @@ def best(folder: str | None, as_json: bool) -> int:
 
 def _told(path: Path) -> tuple[dict[str, Any], bool]:
     """What a run has found whose journal a program of the user's has written, and whether it has ended."""
-    with Journal(path, read_only=True) as journal:
-        history = journal.history()
-    known = digest.read(digest_path(path))
+    history, known = _read(path)
     with suppress(*digest.WRONG):
         if known is not None and digest.fits(known, history):
             found = {**digest.values_of(known, history, known), "spent": history.spent}
