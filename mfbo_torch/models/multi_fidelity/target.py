@@ -23,3 +23,12 @@ class TargetModel(SingleOutputModel):
         mean, variance = self.model.mean_variance(X)
         mean, variance = mean[..., -1] / self.unit, variance[..., -1] / self.unit.square()
         return mean, variance.unsqueeze(-1), torch.zeros_like(mean)
+
+
+class TargetMean(TargetModel):
+    """The mean of the target as if it were the target itself: its variance is 0."""
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The means at ``b x 1 x d`` designs in their unit, and no variance."""
+        mean, variance, noise = super().joint(X)
+        return mean, torch.zeros_like(variance), noise

@@ -16,7 +16,7 @@ from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
 from mfbo_torch.history import History, Query, Recommendation, Record
 from mfbo_torch.metrics.front import front, knee, objective_values, ranges, reference_point
 from mfbo_torch.models.known_output import KnownOutput
-from mfbo_torch.models.multi_fidelity.target import TargetModel
+from mfbo_torch.models.multi_fidelity.target import TargetMean, TargetModel
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.space import Space
 from mfbo_torch.space.objectives import check_known, known_values
@@ -64,7 +64,9 @@ class MFEHVI(Strategy):
     part that it explains is the geometric mean of two: by the chain as estimated, which trusts a fidelity of which
     little is known, and by the one with its links integrated out, which hardly does. What a fidelity has to explain is
     doubled whenever nothing above it was queried for as many queries of it as one of the next fidelity costs, and is
-    what it was once something is. The last queries of a capital wait for values (:meth:`waits`).
+    what it was once something is. The last queries of a capital wait for values (:meth:`waits`). The target's last
+    :data:`~mfbo_torch.strategies.multi.model_hedge.LAST` ones of a capital of ten target costs or more go where the
+    chains' means add most hypervolume: nothing could use what they explore.
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
@@ -182,7 +184,8 @@ class MFEHVI(Strategy):
         """The decision of the model whose turn it is."""
         parts = shares(history.records, MODELS, self._log_densities)
         name = whose_turn(history.records, parts, ALONE)
-        if self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
+        surest = self.rules[0]._nearly_spent(snapshots[0])
+        if surest or self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
             name = INTEGRATED  # values below the target tell the other nothing
         goal = self._goal(history, snapshots)
         signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
@@ -190,7 +193,7 @@ class MFEHVI(Strategy):
         if len(self.space.objectives) > MOST_OBJECTIVES:
             name, query = self._scalarised(name, history, goal, generator)
         else:
-            name, query = self._improving(name, snapshots, goal, generator)
+            name, query = self._improving(name, snapshots, goal, generator, surest)
         u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
         if query.fidelity == self.space.target:
             pairs = [*zip(self.rules, snapshots, strict=True)]
@@ -236,12 +239,13 @@ class MFEHVI(Strategy):
         return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(
-        self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator
+        self, name: str, snapshots: list[Snapshot], goal: _Goal, generator: torch.Generator, surest: bool
     ) -> tuple[str, Query]:
-        """The query of a model, or of the target alone where that model expects no gain; and whose it is."""
+        """The query of a model, or of the target alone where that model expects, or is ``surest`` of, no gain; and
+        whose it is."""
         rule, snapshot, target = self.rules[0], snapshots[0], self.space.target
         if name == INTEGRATED:
-            score = self._chained(snapshots, goal)
+            score = self._chained(snapshots, goal, TargetMean if surest else TargetModel)
             seen = snapshot.designs([r for r in snapshot.done if r.feasible] or snapshot.done)
             bests = [each.incumbents for each in snapshots]
             judged = rule.feasible(score, snapshot, target)
@@ -256,14 +260,16 @@ class MFEHVI(Strategy):
         u = rule.target_only.maximiser(self._alone(snapshots, goal), snapshot, generator)
         return ALONE, rule.placed(u, target, snapshot, generator)
 
-    def _chained(self, snapshots: list[Snapshot], goal: _Goal) -> LogExpectedHypervolumeImprovement:
+    def _chained(
+        self, snapshots: list[Snapshot], goal: _Goal, seen_as: type[TargetModel]
+    ) -> LogExpectedHypervolumeImprovement:
         """The improvement by the chains of fidelities; where a value is pending, its mean counts as observed."""
         models, edges = [], []
         for rule, snapshot, (worst, best) in zip(self.rules, snapshots, self._bounds(goal), strict=True):
             warp, _ = rule.transforms(snapshot)
             low, high = rule.surrogate.to(warp(torch.stack([worst, best])))
             model = rule.integrated(snapshot).hallucinate(rule.pending(snapshot))
-            models.append(TargetModel(model, (high - low).clamp_min(torch.finfo(low.dtype).tiny)))
+            models.append(seen_as(model, (high - low).clamp_min(torch.finfo(low.dtype).tiny)))
             edges.append(low / models[-1].unit)
         return self._improvement(models, edges, snapshots, goal)
 
