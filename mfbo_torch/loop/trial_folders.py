@@ -60,7 +60,7 @@ class Trials:
         folder = self.folder / f"{first:05d}"
         span = self._span(record, previous, folder)
         if space.continues and not space.measured and base is not None:
-            self._due[record.id] = space.costs[query.fidelity] - base.paid
+            self._due[record.id] = space.costs[query.fidelity] - self._paid(base)
             self._below[record.id] = previous and previous.at
         trial = Trial(record.id, folder, previous, self.problem.maximize, span)
         trial.open()
@@ -96,8 +96,12 @@ class Trials:
         at, named = next(iter(space.fidelity_value(m).values()), m), space.fidelities
         if isinstance(at, str) or named is None or named.costs is None or space.measured or not space.continues:
             return at
-        reached = float(np.interp(base.paid, [0.0, *space.costs], [0.0, *named.costs]))
+        reached = float(np.interp(self._paid(base), [0.0, *space.costs], [0.0, *named.costs]))
         return at if math.isclose(reached, at) else round(reached) if math.isclose(reached, round(reached)) else reached
+
+    def _paid(self, base: Training) -> float:
+        """What a training has cost up to where it is: what it repeated, for want of a checkpoint, counts once."""
+        return min(base.paid, self.problem.space.costs[base.record.query.fidelity])
 
     def ready(self, waiting: list[Record], flying: list[Record]) -> Record | None:
         """The first of some queries that may be evaluated beside others: one at a time in a folder."""

@@ -37,7 +37,7 @@ class WaitingTrainings:
         training = self._waiting.pop(trial.folder, None)
         if training is not None and not training.goes_on_as(trial):
             training.drop()
-            training = None
+            training, trial.span = None, trial.span and trial.span._replace(begun=0)  # there is no checkpoint
         if training is None:
             training = _Training(problem, x, fidelity, number, trial)
         ended = training.until_it_pauses(trial)

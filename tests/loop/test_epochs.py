@@ -330,3 +330,27 @@ def test_a_journal_of_other_parameters_is_refused(tmp_path):
         for space in ({"x": (0, 1), "z": (0, 1)}, {"y": (0, 1), "x": (0, 1)}):
             with pytest.raises(SettingError, match=r"journal = .*a history of this problem; its own has x, y"):
                 minimize(lambda p: 0.0, space, 3, strategy="RandomSearch", journal=journal)
+
+
+@pytest.mark.parametrize("lost", ["an attempt", "the process"])
+def test_a_training_that_was_repeated_goes_on_from_its_own_epoch(lost, tmp_path):
+    seen, failed = [], []
+
+    def training(rate, trial):
+        value, goal = 1.0, (rate - 0.3) ** 2
+        for own, epoch in enumerate(trial.epochs(), 1):
+            seen.append((own, epoch))
+            if lost == "an attempt" and epoch == 3 and not failed:
+                failed.append(trial.number)
+                raise OSError("gone")
+            value = goal + 0.7 * (value - goal)
+            trial.report(value)
+
+    space = Space([Parameter("rate", 0.0, 1.0)], epochs=9)
+    if lost == "the process":
+        minimize(training, space, 6, journal=Journal(tmp_path / "mine.sqlite"))
+    result = minimize(training, space, 27, journal=Journal(tmp_path / "mine.sqlite"), retries=1)
+    assert all(own == epoch for own, epoch in seen)
+    assert max(epoch for _, epoch in seen) == 9
+    paid = sum(record.cost - record.sunk for record in result.history)
+    assert paid == len(seen) - 2 * len(failed)  # the attempt that was lost, up to the epoch before
