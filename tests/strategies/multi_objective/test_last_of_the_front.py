@@ -17,7 +17,9 @@ def values(x: float, y: float, fidelity: int) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def ended():
     """A run of ten target costs, and its queries of the target after the first design."""
-    problem = UserProblem(values, {"x": (0.0, 1.0), "y": (0.0, 1.0)}, [1.0, 10.0], objectives={"near": "minimize", "far": "minimize"})
+    problem = UserProblem(
+        values, {"x": (0.0, 1.0), "y": (0.0, 1.0)}, [1.0, 10.0], objectives={"near": "minimize", "far": "minimize"}
+    )
     history = run(problem, MFEHVI(seed=1), 100.0, progress=False)
     return problem, history, [r for r in history if r.query.fidelity and r.query.meta["stage"] == "model"]
 
