@@ -86,7 +86,10 @@ def read(setting: str, value: Any, kind: Any, importing: bool = True) -> Any:
     if isinstance(value, FlagText):
         return _read_text(setting, value, kind, importing)
     if kind is Any:
-        return _as_json(setting, value)
+        found = _as_json(setting, value)
+        if isinstance(value, Mapping):  # a flag may have set one of them
+            return {str(key): read(f"{setting}.{key}", item, Any, importing) for key, item in value.items()}
+        return found
     family, parts = _family(kind)
     if family is Union:
         return _read_union(setting, value, kind, importing)

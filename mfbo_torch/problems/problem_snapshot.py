@@ -89,8 +89,8 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:
-    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters, other
-    objectives or other values of the fidelity; one without a note is taken."""
+    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters or choices,
+    other objectives or other values of the fidelity; one without a note is taken."""
     try:
         before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
     except (OSError, TypeError, ValueError):
@@ -98,6 +98,11 @@ def check_noted(journal: Journal, problem: Problem) -> None:
     now = json.loads(json.dumps(shown_of(problem)))
     if (known := _names(before)) != _names(now) and known:
         raise SettingError("journal", str(journal.path), f"a history of this problem; its own has {', '.join(known)}")
+    for name, choices in _choices(before).items():
+        if _choices(now).get(name, [])[: len(choices)] != choices:  # a history keeps their numbers
+            own = ", ".join(map(str, choices))
+            wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
+            raise SettingError("journal", str(journal.path), wanted)
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
         raise SettingError(
@@ -116,6 +121,13 @@ def _names(shown: Mapping[str, Any]) -> list[str]:
     """The parameters in what is shown of a problem, none where a stranger's note has something else."""
     found = shown.get("parameters")
     return [str(each.get("name")) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _choices(shown: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The choices of each parameter that has some, in what is shown of a problem."""
+    found = shown.get("parameters")
+    listed = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return {str(p.get("name")): p["choices"] for p in listed if isinstance(p.get("choices"), list) and p["choices"]}
 
 
 def _objectives(shown: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -96,7 +97,9 @@ def init(
     kind = "program" if program else "function" if function else None
     if _answer("kind", kind, _one_of("kind", "function", "program")) == "program":
         places = " ".join(f"{name}={{{name}}}" for name in [*searched, levels.name])
-        command = _answer("command", program, _command, f"python {{start}}/simulate.py {places}")
+        samples = {key: form["choices"][0] if "choices" in form else form["lower"] for key, form in searched.items()}
+        read = partial(_command, samples=samples, levels=levels)
+        command = _answer("command", program, read, f"python {{start}}/simulate.py {places}")
         stated, source, name = COMMAND.substitute(command=json.dumps(command)), _script(command), "evaluate"
     else:
         place = _answer("objective", objective, _place)
@@ -201,13 +204,19 @@ def _one_of(name: str, *words: str) -> Callable[[str], str]:
     return read
 
 
-def _command(text: str) -> list[str]:
+def _command(text: str, samples: Mapping[str, Any], levels: Levels) -> list[str]:
+    """The program and its arguments, which have a place for every parameter and for the fidelity."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise SettingError("program", text, f"a program and its arguments: {error}") from None
     if not words:
         raise SettingError("program", text, "a program and its arguments, as in './simulate {x} {fidelity}'")
+    from mfbo_torch.problems.user.program import FIDELITY, FOLDER, Program
+
+    own = {levels.name: next(iter(levels.values), 0), FIDELITY: 0}
+    needed = [*samples, *(["|".join(own)] if len(levels.costs) > 1 or levels.values else [])]
+    Program(words).check({**samples, **own, FOLDER: ""}, needed)
     return words
 
 
@@ -245,11 +254,14 @@ def _bounds(part: str, rest: list[str]) -> dict[str, Any]:
     if len(ends) < 2 or None in ends:
         raise SettingError("parameter", part, PARAMETER)
     lower, upper = (end for end in ends if end is not None)
-    known = {"log": lower > 0, "integer": lower == round(lower) and upper == round(upper)}
-    if not all(map(known.get, kinds)):
+    if not {*kinds} <= {"log", "integer"}:
         raise SettingError("parameter", part, PARAMETER)
     if lower >= upper:
         raise SettingError("parameter", part, f"{PARAMETER}, the smaller bound first")
+    if "log" in kinds and lower <= 0:
+        raise SettingError("parameter", part, f"{PARAMETER}, both bounds above 0 with log")
+    if "integer" in kinds and (lower != round(lower) or upper != round(upper)):
+        raise SettingError("parameter", part, f"{PARAMETER}, both bounds whole with integer")
     lower, upper = (round(lower), round(upper)) if "integer" in kinds else (lower, upper)
     return {"lower": lower, "upper": upper, **dict.fromkeys(kinds, True)}
 
