@@ -16,6 +16,7 @@ from mfbo_torch.history.observation import LARGEST, Observation, judged, parse, 
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import told_reason
+from mfbo_torch.problems.problem_snapshot import check_space
 from mfbo_torch.space import Space
 from mfbo_torch.space.allowed_design import allowed_design
 from mfbo_torch.space.fidelities import Told, level_of
@@ -52,9 +53,8 @@ class Optimizer:
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
     is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
-    it. A strategy that has no space yet takes that of ``problem``, a space or anything with one. It may be a name,
-    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told of queries and
-    their results.
+    it. A strategy that has no space takes that of ``problem``, a space or anything with one. It may be a name,
+    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) see queries and results.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
@@ -81,6 +81,7 @@ class Optimizer:
         self.journal, self._state = journal, GlobalState()
         self._history = self._stored() if history is None or journal is not None else history
         check_history(self._history, self.space)
+        check_space(journal, self.space)
         self._lock = threading.RLock()
         given = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
         self.callbacks: Callbacks = given
@@ -376,8 +377,7 @@ class Optimizer:
 
     def _begin(self, history: History, seen: int | None = None) -> list[Record]:
         """Make pending the queries that a history has beyond the present one."""
-        queried = list(history.records[len(self._history) :])
-        if queried:
+        if queried := list(history.records[len(self._history) :]):
             self._keep(history, lambda journal: journal.asked(queried, seen))
             for record in queried:
                 self.callbacks.query(record, self._history)

@@ -62,13 +62,7 @@ def shown_of(problem: Problem) -> dict[str, Any]:
     return {
         "name": problem.name,
         "maximize": problem.maximize,
-        "parameters": [
-            {
-                **{name: getattr(p, name) for name in ("name", "lower", "upper", "integer", "when")},
-                "choices": list(p.choices),
-            }
-            for p in space.parameters
-        ],
+        "parameters": _parameters(space),
         "levels": [[space.stretch_name(each), each.start, each.stop] for each in space.stretches],
         "named": space.fidelities is not None,
         "costs": list(space.costs),
@@ -77,6 +71,11 @@ def shown_of(problem: Problem) -> dict[str, Any]:
         "value": getattr(problem, "value", None),
         **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
     }
+
+
+def _parameters(space: Space) -> list[dict[str, Any]]:
+    kept = ("name", "lower", "upper", "integer", "when")
+    return [{**{name: getattr(p, name) for name in kept}, "choices": list(p.choices)} for p in space.parameters]
 
 
 def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
@@ -96,13 +95,7 @@ def check_noted(journal: Journal, problem: Problem) -> None:
     except (OSError, TypeError, ValueError):
         return
     now = json.loads(json.dumps(shown_of(problem)))
-    if (known := _names(before)) != _names(now) and known:
-        raise SettingError("journal", str(journal.path), f"a history of this problem; its own has {', '.join(known)}")
-    for name, choices in _choices(before).items():
-        if _choices(now).get(name, [])[: len(choices)] != choices:  # a history keeps their numbers
-            own = ", ".join(map(str, choices))
-            wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
-            raise SettingError("journal", str(journal.path), wanted)
+    _check_parameters(journal, before, now)
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
         raise SettingError(
@@ -115,6 +108,33 @@ def check_noted(journal: Journal, problem: Problem) -> None:
     if not problem.space.objectives and before.get("maximize", now["maximize"]) != now["maximize"]:
         wanted = f"a history of this problem; its own is one to {'maximize' if before['maximize'] else 'minimize'}"
         raise SettingError("journal", str(journal.path), wanted)
+
+
+def check_space(journal: Journal | None, space: Space) -> None:
+    """Refuse a journal whose note says that its values belong to other parameters or choices; where it has no note,
+    keep one of the parameters beside it."""
+    if journal is None:
+        return
+    path, now = digest_path(journal.path), {"parameters": json.loads(json.dumps(_parameters(space), default=str))}
+    try:
+        before = dict(json.loads(path.read_text("utf-8")))
+    except (TypeError, ValueError):
+        return
+    except OSError:
+        with suppress(OSError):
+            return write_text(path, json.dumps(now) + "\n")
+        return
+    _check_parameters(journal, before, now)
+
+
+def _check_parameters(journal: Journal, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    if (known := _names(before)) != _names(now) and known:
+        raise SettingError("journal", str(journal.path), f"a history of this problem; its own has {', '.join(known)}")
+    for name, choices in _choices(before).items():
+        if _choices(now).get(name, [])[: len(choices)] != choices:  # a history keeps their numbers
+            own = ", ".join(map(str, choices))
+            wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
+            raise SettingError("journal", str(journal.path), wanted)
 
 
 def _names(shown: Mapping[str, Any]) -> list[str]:

@@ -84,7 +84,7 @@ def test_the_best_of_a_journal_is_told(tmp_path, capsys):
     assert f"{found.fun:.10g}" in capsys.readouterr().out
     digest_path(path).unlink()
     assert cli.main(["best", str(path)]) == 2
-    assert "a journal with the names of its parameters in" in capsys.readouterr().err
+    assert "a journal of minimize or maximize with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("directions", [("minimize", "minimize"), ("maximize", "minimize")])

@@ -32,6 +32,7 @@ FUNCTION = Callable[..., float]
         ("mine:f", str | FUNCTION, "mine:f"),
         ("one", Literal["one", 2], "one"),
         (FlagText("5"), int, 5),
+        ({"x": {"lower": FlagText("0.5"), "upper": 1}}, dict[str, Any], {"x": {"lower": 0.5, "upper": 1}}),
         (FlagText("5"), str, "5"),
         (FlagText("no"), str | None, "no"),
         (FlagText("null"), str | None, None),

@@ -112,3 +112,29 @@ def test_a_result_explains_its_queries():
     assert f"{found.problem.signed(record.value):.5g}"[:5] in found.explain(record)
     with pytest.raises(SettingError, match="query = 999: must be a whole number from 0 to"):
         found.explain(999)
+
+
+@pytest.mark.parametrize("later", [["b", "a"], ["c", "a", "b"]])
+def test_choices_in_another_order_are_not_taken_for_each_other(tmp_path, later):
+    def worth(kind, x):
+        return x + ord(kind[0])
+
+    with Journal(tmp_path / "j.sqlite") as journal:
+        minimize(worth, {"kind": ["a", "b"], "x": (0, 1)}, 4, journal=journal, strategy="RandomSearch")
+        with pytest.raises(SettingError, match="choices of its own kind begin with a, b"):
+            minimize(worth, {"kind": later, "x": (0, 1)}, 8, journal=journal, strategy="RandomSearch")
+        minimize(worth, {"kind": ["a", "b", "c"], "x": (0, 1)}, 8, journal=journal, strategy="RandomSearch")
+
+
+def test_a_journal_of_ask_and_tell_knows_its_parameters(tmp_path):
+    def asked(*names):
+        return Space([Parameter(name, 0.0, 1.0) for name in names], costs=[1])
+
+    with Journal(tmp_path / "j.sqlite") as journal:
+        optimizer = Optimizer("RandomSearch", journal, problem=asked("x", "y"))
+        optimizer.tell(optimizer.ask()[0].id, 1.0)
+        for names in (("y", "x"), ("x", "z")):
+            with pytest.raises(SettingError, match="its own has x, y"):
+                Optimizer("RandomSearch", journal, problem=asked(*names))
+        assert len(Optimizer("RandomSearch", journal, problem=asked("x", "y")).history) == 1
+        minimize(lambda x, y: x + y, asked("x", "y"), 3, journal=journal, strategy="RandomSearch")

@@ -183,7 +183,7 @@ def _told(path: Path) -> tuple[dict[str, Any], bool]:
             found = {**digest.values_of(known, history, known), "spent": history.spent}
             front = {"front": digest.front_of(known, history)} if known.get("objectives") else {}
             return {**found, **front}, known.get("finished") is True
-    beside = f"a run's folder, or a journal with the names of its parameters in {digest_path(path)}"
+    beside = f"a run's folder, or a journal of minimize or maximize with {digest_path(path)} beside it"
     raise SettingError("folder", str(path), beside)
 
 
