@@ -58,7 +58,7 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
 
 def shown_of(problem: Problem) -> dict[str, Any]:
     """What is needed to show a run in a few lines without its problem, as JSON values."""
-    space = problem.space
+    space, value = problem.space, getattr(problem, "value", None)
     return {
         "name": problem.name,
         "maximize": problem.maximize,
@@ -68,7 +68,7 @@ def shown_of(problem: Problem) -> dict[str, Any]:
         "costs": list(space.costs),
         "measured": space.measured,
         "limits": [list(limit) for limit in space.limits],
-        "value": getattr(problem, "value", None),
+        "value": value if isinstance(value, str) else None,
         **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
     }
 
@@ -94,7 +94,7 @@ def check_noted(journal: Journal, problem: Problem) -> None:
         before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
     except (OSError, TypeError, ValueError):
         return
-    now = json.loads(json.dumps(shown_of(problem)))
+    now = json.loads(json.dumps(shown_of(problem), default=str))
     _check_parameters(journal, before, now)
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
