@@ -88,14 +88,9 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:
-    """Refuse a journal whose note says that its values have the other sign, or belong to other parameters or choices,
-    other objectives or other values of the fidelity; one without a note is taken."""
-    try:
-        before = dict(json.loads(digest_path(journal.path).read_text("utf-8")))
-    except (OSError, TypeError, ValueError):
-        return
-    now = json.loads(json.dumps(shown_of(problem), default=str))
-    _check_parameters(journal, before, now)
+    """Refuse a journal whose note says that its values have the other sign, or belong to other objectives or other
+    values of the fidelity; one without a note is taken. :func:`check_space` has seen its parameters."""
+    before, now = _note_of(journal), json.loads(json.dumps(shown_of(problem), default=str))
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
         raise SettingError(
@@ -111,23 +106,16 @@ def check_noted(journal: Journal, problem: Problem) -> None:
 
 
 def check_space(journal: Journal | None, space: Space) -> None:
-    """Refuse a journal whose note says that its values belong to other parameters or choices; where it has no note,
-    keep one of the parameters beside it."""
+    """Refuse a journal whose note says that its values belong to other parameters or choices; where there are no values
+    or no note, keep one of the parameters beside it."""
     if journal is None:
         return
     path, now = digest_path(journal.path), {"parameters": json.loads(json.dumps(_parameters(space), default=str))}
-    try:
-        before = dict(json.loads(path.read_text("utf-8")))
-    except (TypeError, ValueError):
-        return
-    except OSError:
+    if not journal.sequence or not path.exists():
         with suppress(OSError):
             return write_text(path, json.dumps(now) + "\n")
         return
-    _check_parameters(journal, before, now)
-
-
-def _check_parameters(journal: Journal, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    before = _note_of(journal)
     if (known := _names(before)) != _names(now) and known:
         raise SettingError("journal", str(journal.path), f"a history of this problem; its own has {', '.join(known)}")
     for name, choices in _choices(before).items():
@@ -135,6 +123,14 @@ def _check_parameters(journal: Journal, before: Mapping[str, Any], now: Mapping[
             own = ", ".join(map(str, choices))
             wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
             raise SettingError("journal", str(journal.path), wanted)
+
+
+def _note_of(journal: Journal) -> dict[str, Any]:
+    """What is kept beside a journal, nothing where that cannot be read."""
+    try:
+        return dict(json.loads(digest_path(journal.path).read_text("utf-8")))
+    except (OSError, TypeError, ValueError):
+        return {}
 
 
 def _names(shown: Mapping[str, Any]) -> list[str]:

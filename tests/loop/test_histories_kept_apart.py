@@ -138,3 +138,11 @@ def test_a_journal_of_ask_and_tell_knows_its_parameters(tmp_path):
                 Optimizer("RandomSearch", journal, problem=asked(*names))
         assert len(Optimizer("RandomSearch", journal, problem=asked("x", "y")).history) == 1
         minimize(lambda x, y: x + y, asked("x", "y"), 3, journal=journal, strategy="RandomSearch")
+
+
+def test_a_note_without_its_journal_binds_nobody(tmp_path):
+    for name in ("x", "z"):
+        with Journal(tmp_path / "j.sqlite") as journal:
+            Optimizer("RandomSearch", journal, problem=Space([Parameter(name, 0.0, 1.0)], costs=[1])).ask()
+        for file in tmp_path.glob("j.sqlite*"):
+            file.unlink()

@@ -186,7 +186,7 @@ class MFEHVI(Strategy):
         name = whose_turn(history.records, parts, ALONE)
         surest = self.rules[0]._nearly_spent(snapshots[0])
         if surest or self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
-            name = INTEGRATED  # values below the target tell the other nothing
+            name = INTEGRATED  # whose mean is asked last; values below the target tell the other nothing
         goal = self._goal(history, snapshots)
         signs = [one.signed(worst) for one, worst in zip(self.space.objectives, goal.reference.tolist(), strict=True)]
         noted: dict[str, Any] = {"shares": parts, "reference": signs}
